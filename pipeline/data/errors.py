@@ -1,0 +1,47 @@
+"""The one exception that means "your input is wrong", and how a binary reports it."""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+
+EXIT_BAD_INPUT = 2
+
+
+class InputError(Exception):
+    """Bad input, said in four parts: the thing, what it was, what it should be, what to do now.
+
+    Raised instead of a bare ValueError wherever a user can cause it, so that every binary answers with
+    one readable line and a non-zero exit instead of a traceback.
+    """
+
+    def __init__(self, thing: str, *, received: object, expected: str, action: str) -> None:
+        self.thing = thing
+        self.received = str(received)
+        self.expected = expected
+        self.action = action
+        super().__init__(thing, self.received, expected, action)
+
+    def __str__(self) -> str:
+        return f"{self.thing}: received {self.received}; expected {self.expected}. {self.action}"
+
+    def __reduce__(self) -> tuple:
+        # Keyword-only arguments do not survive pickling by default, and Beam pickles what workers raise.
+        return _rebuild, (self.thing, self.received, self.expected, self.action)
+
+
+def _rebuild(thing: str, received: str, expected: str, action: str) -> InputError:
+    return InputError(thing, received=received, expected=expected, action=action)
+
+
+def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str]], int]:
+    """Wraps a binary's main: an InputError becomes `error: …` on stderr and exit code 2."""
+
+    @functools.wraps(main)
+    def wrapped(argv: Sequence[str]) -> int:
+        try:
+            return main(argv) or 0
+        except InputError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            return EXIT_BAD_INPUT
+
+    return wrapped

@@ -1,0 +1,252 @@
+"""The one declared schema of a dataset, its JSON form and its fingerprint.
+
+Everything else that describes the data (wire encoding, parsing spec, static shapes, validation,
+preprocessing, serving signature, TFDS `features.json`, tensorflow-metadata `schema.pbtxt`) is derived
+from it, so adding a feature is one edit. Standard library and numpy only: Beam workers import this file.
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from pipeline.data.errors import InputError
+from pipeline.data.features import KINDS, Clean, Feature, Label
+
+FORMAT = "penstock.schema/1"
+FILE_NAME = "schema.json"
+
+# TFDS puts the name into file names and splits those at '-'.
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
+
+F = TypeVar("F", bound=Feature)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What a dataset holds.
+
+    `ignore` maps each raw column left out on purpose to the reason; a column in neither place is an error.
+    `row_id` names the columns that identify a row for splitting and ordering; empty: the whole raw row.
+    """
+
+    name: str
+    features: tuple[Feature, ...]
+    ignore: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    row_id: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not NAME_PATTERN.fullmatch(self.name):
+            raise _error("name", self.name, "lower-case letters, digits and '_', starting with a letter")
+        names = [feature.name for feature in self.features]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise _error("features", f"{repeated} more than once", "every feature name once")
+        if not names:
+            raise _error("features", "an empty list", "at least one feature")
+        if len(self.of_kind(Label)) > 1:
+            raise _error("features", [label.name for label in self.of_kind(Label)], "at most one label")
+
+    def __getitem__(self, name: str) -> Feature:
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        known = ", ".join(feature.name for feature in self.features)
+        raise _error("features", f"a request for '{name}'", f"one of {known}")
+
+    def of_kind(self, *kinds: type[F]) -> tuple[F, ...]:
+        return tuple(feature for feature in self.features if isinstance(feature, kinds))
+
+    @property
+    def label(self) -> Label:
+        """The label; raises InputError where the schema declares none."""
+        labels = self.of_kind(Label)
+        if not labels:
+            raise _error("features", "no label", "one feature of kind 'label'")
+        return labels[0]
+
+    @property
+    def inputs(self) -> tuple[Feature, ...]:
+        """Every feature but the label, in declared order."""
+        return tuple(feature for feature in self.features if not isinstance(feature, Label))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns that the features read."""
+        return tuple(feature.source_column for feature in self.features)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what changes the data: descriptions and evidence do not count."""
+        return hashlib.sha256(_canonical(to_json(self, comments=False))).hexdigest()
+
+
+def load(path: str | pathlib.Path) -> Schema:
+    """Reads a schema file; raises InputError naming the field that is wrong."""
+    path = pathlib.Path(path)
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(
+            f"schema file {path}",
+            received="no such file",
+            expected="a JSON schema",
+            action="Write one with `python -m beam_jobs.infer_schema --output=schema.json`.",
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            f"schema file {path}",
+            received=f"invalid JSON ({error})",
+            expected="a JSON schema",
+            action="Correct the file at that position.",
+        ) from None
+    return from_json(document)
+
+
+def save(schema: Schema, path: str | pathlib.Path) -> None:
+    pathlib.Path(path).write_text(dumps(schema))
+
+
+def dumps(schema: Schema) -> str:
+    return json.dumps(to_json(schema), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_json(schema: Schema, *, comments: bool = True) -> dict:
+    """JSON form; fields left at their default are left out."""
+    document: dict = {"format": FORMAT, "name": schema.name}
+    if schema.row_id:
+        document["row_id"] = list(schema.row_id)
+    document["features"] = [_feature_to_json(feature, comments) for feature in schema.features]
+    if schema.ignore:
+        document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)
+    return document
+
+
+def from_json(document: Mapping) -> Schema:
+    """The inverse of `to_json`; unknown keys are refused."""
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        received = document.get("format") if isinstance(document, Mapping) else type(document).__name__
+        raise _error("format", received, f"'{FORMAT}'")
+    _refuse_unknown("schema", document, {"format", "name", "features", "ignore", "row_id"})
+    features = document.get("features")
+    if not isinstance(features, list):
+        raise _error("features", type(features).__name__, "a list of features")
+    return Schema(
+        name=str(document.get("name", "")),
+        features=tuple(_feature_from_json(feature) for feature in features),
+        ignore=dict(document.get("ignore", {})),
+        row_id=tuple(document.get("row_id", ())),
+    )
+
+
+def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
+    """Why `reader` (a model's schema) cannot read records of `dataset`; empty if it can.
+
+    A feature that the dataset lacks is fine if the reader declares what to put in its place.
+    """
+    stored = {feature.name: feature for feature in dataset.features}
+    problems = []
+    for feature in reader.features:
+        other = stored.get(feature.name)
+        if other is None:
+            if feature.fill is None:
+                problems.append(f"feature '{feature.name}' is absent and has no default")
+        elif (other.dtype, other.shape) != (feature.dtype, feature.shape):
+            have, want = f"{other.dtype}{list(other.shape)}", f"{feature.dtype}{list(feature.shape)}"
+            problems.append(f"feature '{feature.name}' is {have}, not {want}")
+        elif isinstance(feature, Label) and feature.classes != other.classes:
+            problems.append(f"label '{feature.name}' has classes {other.classes}, not {feature.classes}")
+    return problems
+
+
+def _feature_to_json(feature: Feature, comments: bool) -> dict:
+    document: dict = {"kind": feature.kind}
+    for field in dataclasses.fields(feature):
+        value = getattr(feature, field.name)
+        if field.name in ("description", "evidence") and not comments:
+            continue
+        if field.name == "clean":
+            value = _non_defaults(value)
+            if value:
+                document["clean"] = value
+        elif field.name == "name" or value != _default(field):
+            document[field.name] = _plain(value)
+    return document
+
+
+def _feature_from_json(document: Mapping) -> Feature:
+    if not isinstance(document, Mapping):
+        raise _error("features", repr(document), "an object for each feature")
+    kind = KINDS.get(document.get("kind", ""))
+    thing = f"feature '{document.get('name', '?')}'"
+    if kind is None:
+        raise _error(f"{thing}, field 'kind'", document.get("kind"), f"one of {', '.join(KINDS)}")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    _refuse_unknown(thing, document, {*fields, "kind"})
+    values = {name: _typed(thing, fields[name], v) for name, v in document.items() if name != "kind"}
+    return kind(**{"name": "", **values})
+
+
+def _typed(thing: str, field: dataclasses.Field, value: object) -> object:
+    """Checks a JSON value against the type of the field it is meant for."""
+    if field.name == "clean":
+        return _clean_from_json(thing, value)
+    if field.name == "default":
+        wanted: tuple[type, ...] = (int, float, str, type(None))
+    elif field.name in ("minimum", "maximum"):
+        wanted = (int, float, type(None))
+    else:
+        default = _default(field)
+        wanted = (list,) if isinstance(default, tuple) else (type(default),)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        expected = " or ".join(kind.__name__ for kind in wanted)
+        raise _error(f"{thing}, field '{field.name}'", repr(value), expected)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _clean_from_json(thing: str, document: object) -> Clean:
+    if not isinstance(document, Mapping):
+        raise _error(f"{thing}, field 'clean'", repr(document), "an object")
+    fields = {field.name: field for field in dataclasses.fields(Clean)}
+    _refuse_unknown(f"{thing}, field 'clean'", document, set(fields))
+    return Clean(**{name: _typed(thing, fields[name], value) for name, value in document.items()})
+
+
+def _default(field: dataclasses.Field) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return "" if field.default is dataclasses.MISSING else field.default
+
+
+def _non_defaults(clean: Clean) -> dict:
+    values = {field.name: getattr(clean, field.name) for field in dataclasses.fields(clean)}
+    defaults = {field.name: _default(field) for field in dataclasses.fields(clean)}
+    return {name: _plain(value) for name, value in values.items() if value != defaults[name]}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _refuse_unknown(thing: str, document: Mapping, allowed: set[str]) -> None:
+    unknown = sorted(set(document) - allowed)
+    if unknown:
+        raise _error(f"{thing}, keys", ", ".join(unknown), f"only {', '.join(sorted(allowed))}")
+
+
+def _canonical(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _error(thing: str, received: object, expected: str) -> InputError:
+    return InputError(
+        f"schema {thing}".replace("schema schema", "schema"),
+        received=received,
+        expected=expected,
+        action="Correct the schema file.",
+    )
