@@ -1,0 +1,35 @@
+"""The schema's clean-up as tensor operations, for raw strings that reach a serving signature.
+
+The conversion has already cleaned what is stored, and cleaning twice changes nothing; a request that
+spells a value as the raw data did (" Private", "?") must give what the stored value gives.
+"""
+
+import re
+
+import tensorflow as tf
+
+from pipeline.data.features import Feature, Image
+from pipeline.data.schema import Schema
+
+
+def clean_strings(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
+    """Cleans every string feature [batch] of `features`; the others pass unchanged."""
+    cleaned = dict(features)
+    for feature in schema.inputs:
+        if feature.dtype == "string" and not isinstance(feature, Image):
+            cleaned[feature.name] = _clean(features[feature.name], feature)
+    return cleaned
+
+
+def _clean(values: tf.Tensor, feature: Feature) -> tf.Tensor:
+    clean = feature.clean
+    if clean.strip:
+        characters = re.sub(r"([\\\]^-])", r"\\\1", clean.strip)
+        values = tf.strings.regex_replace(values, f"^[{characters}]+|[{characters}]+$", "")
+    for marker in clean.null_markers:
+        # A request cannot be rejected row by row, so without a fill value the empty string goes on.
+        values = tf.where(values == marker, str(feature.fill or ""), values)
+    original = values
+    for spelling, value in clean.aliases.items():
+        values = tf.where(original == spelling, value, values)
+    return values
