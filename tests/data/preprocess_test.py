@@ -1,0 +1,127 @@
+"""Each kind of feature becomes what a model takes, missing and unknown values included."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+from pipeline.data.features import Categorical, Feature, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.preprocess import Preprocess, decode_images
+from pipeline.data.schema import Schema
+from pipeline.data.statistics import FeatureStatistics, SplitStatistics, ValueCounts
+from tests.tiny_dataset import describe
+
+
+def preprocess_of(feature: Feature, values: list) -> Preprocess:
+    schema = Schema(name="one", features=(feature, Label(name="y", classes=("a", "b"))))
+    return Preprocess(schema, describe(schema, [{feature.name: value, "y": 0} for value in values]))
+
+
+def test_numbers_are_standardized_and_put_into_quantile_bins():
+    preprocess = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0, 4.0, 5.0])
+    outputs = preprocess({"x": tf.constant([1.0, 3.0, 5.0])})
+    np.testing.assert_allclose(outputs["numeric"], [[-math.sqrt(2)], [0.0], [math.sqrt(2)]], atol=1e-6)
+    assert outputs["categories"].numpy().ravel().tolist() == [1, 3, 4]
+    assert preprocess.inputs.cardinalities == (5,)  # four bins, and 0 for a missing value
+
+
+def test_a_missing_number_becomes_the_mean_and_says_so():
+    preprocess = preprocess_of(Numeric(name="x", missing="mark"), [1.0, 2.0, 3.0, math.nan])
+    outputs = preprocess({"x": tf.constant([math.nan, 3.0])})
+    assert preprocess.inputs.numeric == 2
+    np.testing.assert_allclose(outputs["numeric"][0], [0.0, 1.0])
+    assert outputs["numeric"][1, 1] == 0.0
+    assert outputs["categories"].numpy().ravel().tolist()[0] == 0
+
+
+def test_a_constant_column_does_not_divide_by_zero():
+    outputs = preprocess_of(Numeric(name="x"), [7.0, 7.0])({"x": tf.constant([7.0, 9.0])})
+    np.testing.assert_allclose(outputs["numeric"], [[0.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "ids", "cardinality"),
+    [
+        (Categorical(name="c", vocabulary=("a", "b")), ["a", "b", "zzz"], [1, 2, 0], 3),
+        (Categorical(name="c", vocabulary=("a", "b"), missing="mark"), ["", "a", "zzz"], [1, 2, 0], 4),
+        (Categorical(name="c"), ["often", "seldom", "never seen"], [1, 2, 0], 3),
+        (Categorical(name="c", max_vocabulary=1), ["often", "seldom"], [1, 0], 2),
+        (Categorical(name="c", encoding="integer", size=3), [0, 2, 3, -1], [1, 3, 0, 0], 4),
+    ],
+)
+def test_categories_become_ids_and_unknown_ones_id_0(feature, values, ids, cardinality):
+    seen = [0] * 2 if feature.dtype == "int64" else ["often", "often", "seldom"]
+    preprocess = preprocess_of(feature, seen)
+    assert preprocess({"c": tf.constant(values)})["categories"].numpy().ravel().tolist() == ids
+    assert preprocess.inputs.cardinalities == (cardinality,)
+
+
+def test_hashed_categories_stay_within_their_buckets():
+    preprocess = preprocess_of(Categorical(name="c", encoding="hashed", buckets=8), ["x"])
+    ids = preprocess({"c": tf.constant([f"value {i}" for i in range(200)])})["categories"].numpy()
+    assert set(ids.ravel()) == set(range(8))
+
+
+def test_too_many_values_to_learn_a_vocabulary_from_are_refused():
+    feature = Categorical(name="c")
+    schema = Schema(name="one", features=(feature,))
+    counts = ValueCounts(distinct=1_000_000, values=(), complete=False)
+    statistics = FeatureStatistics(name="c", dtype="string", present=2_000_000, missing=0, values=counts)
+    with pytest.raises(InputError, match=r'1,000,000 different values.*"encoding": "hashed"'):
+        Preprocess(schema, SplitStatistics(examples=2_000_000, features={"c": statistics}))
+
+
+def test_text_becomes_hashed_words_padded_with_0():
+    preprocess = preprocess_of(Text(name="t", length=4, buckets=100), ["x"])
+    ids = preprocess({"t": tf.constant(["to be or not to be", "be", ""])})["t"].numpy()
+    assert preprocess.inputs.sequences == {"t": (4, 101)}
+    assert ids.shape == (3, 4)
+    assert ids[1, 0] == ids[0, 1] > 0
+    assert ids[1, 1:].tolist() == [0, 0, 0] and ids[2].tolist() == [0, 0, 0, 0]
+
+
+def test_tokens_leave_0_for_padding_and_tensors_are_flattened():
+    tokens = preprocess_of(Tokens(name="t", length=2, vocabulary_size=9), [0])
+    assert tokens({"t": tf.constant([[0, 8]], tf.int64)})["t"].numpy().tolist() == [[1, 9]]
+    assert tokens.inputs.sequences == {"t": (2, 10)}
+    tensor = preprocess_of(Tensor(name="t", dimensions=(2, 2)), [0.0])
+    assert tensor({"t": tf.constant([[[1.0, 2.0], [3.0, 4.0]]])})["numeric"].numpy().tolist() == [
+        [1, 2, 3, 4]
+    ]
+
+
+def test_images_of_the_right_size_keep_their_pixels_and_others_are_resized():
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 3), np.uint8)
+    larger = np.full((12, 10, 3), 77, np.uint8)
+    encoded = tf.stack([tf.io.encode_png(pixels), tf.io.encode_png(larger)])
+    decoded = decode_images(encoded, (6, 5, 3))
+    assert decoded.dtype == tf.uint8
+    np.testing.assert_array_equal(decoded[0], pixels)
+    np.testing.assert_array_equal(decoded[1], np.full((6, 5, 3), 77))
+
+
+def test_images_of_varying_size_need_a_size():
+    schema = Schema(name="pictures", features=(Image(name="image"),))
+    with pytest.raises(InputError, match=r"Set --config\.image_size"):
+        Preprocess(schema, SplitStatistics(examples=0, features={}))
+    preprocess = Preprocess(schema, SplitStatistics(examples=0, features={}), image_size=(8, 9))
+    assert preprocess.inputs.image_shape == (8, 9, 3)
+
+
+def test_a_mixed_precision_policy_leaves_preprocessing_in_float32():
+    before = tf.keras.mixed_precision.global_policy()
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        outputs = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0])({"x": tf.constant([2.5])})
+    finally:
+        tf.keras.mixed_precision.set_global_policy(before)
+    assert outputs["numeric"].dtype == tf.float32
+
+
+def test_the_same_layers_serve_two_graphs():
+    preprocess = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0])
+    first, second = tf.function(preprocess), tf.function(lambda features: preprocess(features)["numeric"])
+    first({"x": tf.constant([1.0])})
+    np.testing.assert_allclose(second({"x": tf.constant([2.0])}), [[0.0]], atol=1e-6)
