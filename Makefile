@@ -1,0 +1,75 @@
+# Everything a person does in this checkout. `make` alone lists the commands.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+REQUIREMENTS := requirements.txt requirements-dev.txt
+BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
+UV := uv==0.9.9
+# Worker processes of the tests.
+JOBS ?= 2
+
+is_3_11 = $(shell $(1) -c 'import sys; print(sys.version_info[:2] == (3, 11))' 2>/dev/null)
+PYTHON ?= $(firstword $(foreach candidate,python3.11 python3 python,$(if $(filter True,$(call is_3_11,$(candidate))),$(candidate))))
+
+.PHONY: help
+help:  ## List these commands.
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+.PHONY: install
+install: .venv/.installed  ## Install the pinned, hashed requirements into .venv.
+
+# The stamp is the last thing written: an install that was cut short starts over.
+.venv/.installed: $(REQUIREMENTS)
+	@[[ -n "$(PYTHON)" ]] || { echo "error: found no Python 3.11 among python3.11, python3, python." \
+	  "Install it, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "Installing TensorFlow, Beam and what they need into .venv; this takes minutes."
+	@rm -rf .venv && $(PYTHON) -m venv .venv
+	@start=$$SECONDS; \
+	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=-r %); \
+	.venv/bin/pip check --disable-pip-version-check; \
+	echo "Installed in $$((SECONDS - start)) s; .venv takes $$(du -sh .venv | cut -f1)."
+	@touch $@
+
+.PHONY: demo
+demo: install  ## Handwritten digits end to end: PNG files to an evaluated SavedModel and a report.
+	@demo/run.sh
+
+.PHONY: test
+test: install  ## Check the style and run every test. PENSTOCK_DATA=DIR adds those on real data.
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/python -m pytest -n $(JOBS)
+
+.PHONY: lint
+lint: install  ## Check the style of Python and, where npx exists, of the Bazel files.
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	@if command -v npx >/dev/null; then echo '$(BUILDIFIER)'; $(BUILDIFIER) -lint=warn -mode=check BUILD MODULE.bazel; \
+	else echo "npx not found: BUILD and MODULE.bazel were not checked"; fi
+
+.PHONY: format
+format: install  ## Format Python and rewrite BUILD from the imports.
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+	.venv/bin/python tests/build_test.py
+
+.PHONY: acceptance
+acceptance: install  ## MNIST, Adult and Chicago taxi end to end, from PENSTOCK_DATA.
+	.venv/bin/python -m tests.acceptance --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+
+# What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
+.PHONY: lock
+lock: build/uv/bin/uv  ## Pin and hash requirements*.in.
+	@for name in $(REQUIREMENTS:.txt=); do echo "$$name.in -> $$name.txt"; \
+	$< pip compile --quiet $$name.in --output-file $$name.txt --python-version 3.11 \
+	  --python-platform x86_64-manylinux_2_28 --generate-hashes --no-header $(UPGRADE); done
+
+build/uv/bin/uv:
+	@$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check $(UV)
+
+.PHONY: clean
+clean:  ## Remove what the commands above made: .venv, build/ and caches.
+	rm -rf .venv build .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,62 @@
+"""Writes the report of a training run: one HTML page that needs nothing but itself."""
+
+import os
+import pathlib
+
+from pipeline.training.report_page.dataset import dataset_section
+from pipeline.training.report_page.findings import findings_section
+from pipeline.training.report_page.inputs import ReportInputs, read_inputs
+from pipeline.training.report_page.markup import Markup, tag
+from pipeline.training.report_page.provenance import origin, provenance_section, title
+from pipeline.training.report_page.results import headline, results_section
+from pipeline.training.report_page.training import training_section
+
+FILE_NAME = "report.html"
+STYLE = pathlib.Path(__file__).parent / "report_page" / "style.css"
+ENCODING_AND_WIDTH = Markup(
+    '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+)
+# Whatever a value of the data holds, the page loads and runs nothing.
+NOTHING_FROM_OUTSIDE = Markup(
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+)
+
+
+def write_report(workdir: str | os.PathLike) -> pathlib.Path:
+    """Writes `workdir/report.html` from what `workdir` and its dataset hold now; returns its path.
+
+    Meant to be called while training runs, too: what is not there yet is left out, and a reader never
+    sees half a page.
+    """
+    workdir = pathlib.Path(workdir)
+    page = render(read_inputs(workdir))
+    path = workdir / FILE_NAME
+    partial = path.with_name(f".{FILE_NAME}.partial")
+    partial.write_text(page, encoding="utf-8")
+    partial.replace(path)
+    return path
+
+
+def render(inputs: ReportInputs) -> Markup:
+    """The whole page."""
+    name = title(inputs)
+    head = tag(
+        "head",
+        ENCODING_AND_WIDTH,
+        NOTHING_FROM_OUTSIDE,
+        tag("title", name),
+        tag("style", Markup(STYLE.read_text())),
+    )
+    body = tag(
+        "body",
+        tag("header", tag("h1", name), headline(inputs), origin(inputs)),
+        tag(
+            "main",
+            findings_section(inputs),
+            results_section(inputs),
+            training_section(inputs),
+            dataset_section(inputs),
+            provenance_section(inputs),
+        ),
+    )
+    return Markup(f"<!doctype html>\n{tag('html', head, body, lang='en')}\n")

@@ -1,0 +1,180 @@
+"""The report's account of the data: rows in, written and rejected, splits, every feature."""
+
+import collections
+from collections.abc import Mapping, Sequence
+
+from pipeline.data.features import Feature
+from pipeline.data.schema import Schema
+from pipeline.data.statistics import FeatureStatistics, SplitStatistics
+from pipeline.training.report_page import formats
+from pipeline.training.report_page.distributions import histogram, meter, value_shares
+from pipeline.training.report_page.inputs import ReportInputs
+from pipeline.training.report_page.markup import Markup, definitions, folded, join, table, tag
+
+MAX_OPEN_FEATURES = 30
+MAX_REASONS = 8
+EXAMPLES_A_REASON = 3
+RAW_CHARACTERS = 120
+SPLITS_IN_ORDER = ("train", "validation", "test")
+
+
+def dataset_section(inputs: ReportInputs) -> Markup:
+    problems = [tag("p", f"Not shown: {problem}", class_="note") for problem in inputs.problems]
+    return tag(
+        "section",
+        tag("h2", "The data"),
+        *problems,
+        _counts(inputs),
+        _splits(inputs),
+        _rejections(inputs),
+        _features(inputs),
+        id="data",
+    )
+
+
+def _counts(inputs: ReportInputs) -> Markup | None:
+    manifest, conversion = inputs.manifest, inputs.conversion
+    if manifest is None:
+        return None
+    sources = conversion.get("inputs") or ()
+    raw_bytes = sum(source.get("bytes", 0) for source in sources) or None
+    rejected = join(
+        formats.count(manifest.rows_rejected),
+        f" ({formats.percent(manifest.rows_rejected / max(1, manifest.rows_read))})",
+    )
+    return definitions(
+        {
+            "dataset": f"{manifest.name} {manifest.version}",
+            "rows read": formats.count(manifest.rows_read),
+            "rows written": formats.count(manifest.rows_written),
+            "rows rejected": rejected,
+            "raw size": formats.size(raw_bytes) if raw_bytes else None,
+            "converted in": _conversion_time(conversion),
+        }
+    )
+
+
+def _conversion_time(conversion: Mapping) -> str | None:
+    if "seconds" not in conversion:
+        return None
+    workers = conversion.get("workers")
+    by = f" by {conversion.get('runner', 'Beam')}" + (f", {workers} workers" if workers else "")
+    return formats.duration(conversion["seconds"]) + by
+
+
+def _splits(inputs: ReportInputs) -> Markup | None:
+    if inputs.manifest is None:
+        return None
+    total = max(1, inputs.manifest.rows_written)
+    rows = []
+    for split in _in_order(inputs.manifest.splits):
+        shards, records = inputs.manifest.splits[split], inputs.manifest.records(split)
+        size = formats.size(sum(shard.bytes for shard in shards))
+        rows.append(
+            [split, formats.count(records), formats.percent(records / total), f"{len(shards):,}", size]
+        )
+    header = ["split", "rows", "share", "shards", "size"]
+    return join(tag("h3", "Splits"), table(header, rows, numbers=frozenset({1, 2, 3, 4})))
+
+
+def _rejections(inputs: ReportInputs) -> Markup | None:
+    """Why rows were rejected, most frequent reason first, each with a few of the rows."""
+    if inputs.manifest is None or not inputs.manifest.rows_rejected:
+        return None
+    examples = collections.defaultdict(list)
+    for row in inputs.rejected:
+        examples[str(row.get("reason"))].append(row)
+    seen = {reason: len(rows) for reason, rows in examples.items()}
+    reasons = inputs.conversion.get("rejected_reasons") or seen
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        [reason, formats.count(n), join(*map(_rejected_row, examples.get(reason, [])[:EXAMPLES_A_REASON]))]
+        for reason, n in ordered[:MAX_REASONS]
+    ]
+    more = len(ordered) - MAX_REASONS
+    return join(
+        tag("h3", "Rejected rows"),
+        table(["reason", "rows", "for example"], rows, numbers=frozenset({1})),
+        tag("p", f"… and {more:,} more reasons.", class_="note") if more > 0 else None,
+    )
+
+
+def _rejected_row(row: Mapping) -> Markup:
+    place = str(row.get("source"))
+    if row.get("row") is not None:
+        place += f", row {formats.count(row['row'])}"
+    if row.get("column"):
+        place += f", column {row['column']}"
+    raw = formats.shortened(str(row.get("raw", "")), RAW_CHARACTERS)
+    return tag("div", tag("code", raw) if raw else None, tag("small", place), class_="example")
+
+
+def _features(inputs: ReportInputs) -> Markup | None:
+    if not inputs.statistics:
+        return None
+    split = _in_order(inputs.statistics)[0]
+    statistics = inputs.statistics[split]
+    rows = [_feature_row(f, inputs.schema, statistics) for f in _label_first(statistics, inputs.schema)]
+    header = ["feature", "missing", "values", "smallest", "median", "largest", "mean ± std", "different"]
+    right = frozenset({3, 4, 5, 6, 7})
+    rest = rows[MAX_OPEN_FEATURES:]
+    return join(
+        tag("h3", f"Features, in the {split} split"),
+        table(header, rows[:MAX_OPEN_FEATURES], numbers=right),
+        folded(f"{len(rest):,} more features", table(header, rest, numbers=right)) if rest else None,
+        tag("p", "Histograms span the middle 98 % of the values.", class_="note"),
+    )
+
+
+def _label_first(statistics: SplitStatistics, schema: Schema | None) -> list[FeatureStatistics]:
+    """What the model predicts first, then the order of the schema, which the user wrote."""
+    order = [feature.name for feature in schema.features] if schema else []
+    label = [feature.name for feature in schema.features if feature.kind == "label"] if schema else []
+    rank = {name: i for i, name in enumerate([*label, *order][::-1])}
+    return sorted(statistics.features.values(), key=lambda f: -rank.get(f.name, -1))
+
+
+def _feature_row(
+    feature: FeatureStatistics, schema: Schema | None, statistics: SplitStatistics
+) -> list[object]:
+    numeric, values = feature.numeric, feature.values
+    declared = next((f for f in schema.features if f.name == feature.name), None) if schema else None
+    name = join(tag("b", formats.shortened(feature.name, 60)), tag("small", _kind(feature, declared)))
+    row: list[object] = [name, meter(feature.missing_fraction), _plot(feature, statistics.examples)]
+    if numeric is not None and feature.present:
+        median = numeric.quantiles[len(numeric.quantiles) // 2] if numeric.quantiles else None
+        spread = f"{formats.number(numeric.mean)} ± {formats.number(numeric.std)}"
+        row += [
+            formats.number(numeric.minimum),
+            formats.number(median),
+            formats.number(numeric.maximum),
+            spread,
+        ]
+    else:
+        row += [""] * 4
+    distinct = "" if values is None else f"{'' if values.complete else '> '}{formats.count(values.distinct)}"
+    return [*row, distinct]
+
+
+def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
+    if declared is None:
+        return feature.dtype
+    what = getattr(declared, "task", None) or getattr(declared, "encoding", None) or declared.dtype
+    shape = f" {list(declared.shape)}" if declared.shape else ""
+    return f"{declared.kind} · {what}{shape}"
+
+
+def _plot(feature: FeatureStatistics, examples: int) -> object:
+    if feature.numeric is not None:
+        return histogram(feature.numeric.quantiles) or "one value" if feature.present else "no value"
+    if feature.values is not None and feature.values.values:
+        return value_shares(feature.values.values, feature.present)
+    if feature.values is not None:
+        return "too many different values to count"
+    return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
+
+
+def _in_order(splits: Sequence[str] | Mapping) -> list[str]:
+    """train, validation, test, then any other split by name."""
+    known = [split for split in SPLITS_IN_ORDER if split in splits]
+    return known + sorted(set(splits) - set(known))

@@ -1,0 +1,125 @@
+"""Reads what the report is made of; whatever is missing or half written is left out, never guessed."""
+
+import dataclasses
+import itertools
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+
+from pipeline.data import manifest as manifest_lib
+from pipeline.data import schema as schema_lib
+from pipeline.data import statistics as statistics_lib
+from pipeline.data.errors import InputError
+from pipeline.data.manifest import Manifest
+from pipeline.data.schema import Schema
+from pipeline.data.statistics import Statistics
+
+CONVERSION_FILE_NAME = "conversion.json"
+MAX_REJECTED_READ = 2_000  # lines; the report shows a few examples of each reason
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportInputs:
+    """Everything that is known of one training run; empty where it is not known yet."""
+
+    workdir: pathlib.Path
+    run: Mapping
+    history: tuple[Mapping, ...]
+    evaluation: Mapping
+    conversion: Mapping
+    rejected: tuple[Mapping, ...]
+    manifest: Manifest | None
+    schema: Schema | None
+    statistics: Statistics
+    problems: tuple[str, ...]  # why something of the dataset could not be read
+
+
+def read_inputs(workdir: pathlib.Path) -> ReportInputs:
+    run = _read_object(workdir / "run.json")
+    dataset = pathlib.Path(run.get("dataset") or workdir / "no-dataset")
+    problems: list[str] = []
+    return ReportInputs(
+        workdir=workdir,
+        run=run,
+        history=_without_replays(_read_lines(workdir / "history.jsonl")),
+        evaluation=_read_object(workdir / "evaluation.json"),
+        conversion=_read_object(dataset / CONVERSION_FILE_NAME),
+        rejected=tuple(
+            itertools.islice(_read_lines(dataset / manifest_lib.REJECTED_FILE_NAME), MAX_REJECTED_READ)
+        ),
+        manifest=_attempt(manifest_lib.load, [dataset], problems),
+        schema=_attempt(schema_lib.load, _places(schema_lib.FILE_NAME, dataset, workdir), problems),
+        statistics=_attempt(
+            statistics_lib.read, _places(manifest_lib.STATISTICS_FILE_NAME, dataset, workdir), problems
+        )
+        or {},
+        problems=tuple(problems),
+    )
+
+
+def _places(name: str, *directories: pathlib.Path) -> list[pathlib.Path]:
+    return [directory / name for directory in directories]
+
+
+def _attempt(read, places: list[pathlib.Path], problems: list[str]):
+    """What `read` makes of the first place it can read; None, with the first place's problem, if none."""
+    first: str | None = None
+    for place in places:
+        try:
+            return read(place)
+        except InputError as error:
+            first = first or str(error)
+    problems.append(first or "")
+    return None
+
+
+def _read_object(path: pathlib.Path) -> Mapping:
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _read_lines(path: pathlib.Path) -> Iterator[Mapping]:
+    """JSON objects, one a line. A line cut short by a kill is skipped."""
+    try:
+        lines = path.open(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    with lines:
+        for line in lines:
+            try:
+                document = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(document, dict):
+                yield document
+
+
+def _without_replays(lines: Iterator[Mapping]) -> tuple[Mapping, ...]:
+    """Drops what was logged after the checkpoint from which a restarted run continued."""
+    kept: list[Mapping] = []
+    for line in lines:
+        if "step" not in line:
+            continue
+        while kept and kept[-1]["step"] >= line["step"]:
+            kept.pop()
+        kept.append(line)
+    return tuple(kept)
+
+
+def curve(history: tuple[Mapping, ...], key: str, *, validation: bool = False) -> tuple[list, list]:
+    """Steps and values of one metric; NaN for what is not a number. Empty where it was never logged."""
+    steps, values = [], []
+    for line in history:
+        source = (line.get("validation") or {}) if validation else line
+        if key in source:
+            steps.append(float(line["step"]))
+            values.append(as_float(source[key]))
+    return steps, values
+
+
+def as_float(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan

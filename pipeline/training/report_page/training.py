@@ -1,0 +1,119 @@
+"""The report's account of the training: curves, throughput, how long the accelerator waited."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from pipeline.training.report_page import formats
+from pipeline.training.report_page.axes import finite_range
+from pipeline.training.report_page.charts import Series, figure, line_chart
+from pipeline.training.report_page.distributions import stacked
+from pipeline.training.report_page.inputs import ReportInputs, curve
+from pipeline.training.report_page.markup import Markup, definitions, join, tag
+
+# Metrics worth a curve: title, and how values are written. Those that were logged are drawn.
+CURVES = {
+    "loss": ("Loss", formats.number),
+    "accuracy": ("Accuracy", formats.fraction),
+    "auc": ("ROC AUC", formats.fraction),
+    "top_5_accuracy": ("Top-5 accuracy", formats.fraction),
+    "rmse": ("RMSE", formats.number),
+    "mae": ("MAE", formats.number),
+}
+
+
+def training_section(inputs: ReportInputs) -> Markup:
+    if not inputs.history:
+        waiting = tag("p", "Training has just begun: nothing was logged yet.", class_="note")
+        return tag("section", tag("h2", "Training"), waiting, id="training")
+    charts = [_metric_chart(inputs.history, key) for key in CURVES]
+    return tag(
+        "section",
+        tag("h2", "Training"),
+        _facts(inputs),
+        tag("div", *charts, *_speed_charts(inputs.history), _waiting(inputs.history), class_="figures"),
+        id="training",
+    )
+
+
+def _facts(inputs: ReportInputs) -> Markup:
+    run, last = inputs.run, inputs.history[-1]
+    total = f" of {formats.count(run['steps'])}" if "steps" in run else ""
+    rates = [line["examples_per_s"] for line in inputs.history if line.get("examples_per_s")]
+    precision = run.get("precision") or {}
+    parameters = run.get("parameters")
+    return definitions(
+        {
+            "steps": formats.count(last.get("step")) + total,
+            "examples seen": formats.count(last.get("examples")) if "examples" in last else None,
+            "time": formats.duration(run["seconds"]) if run.get("seconds") else None,
+            "parameters": formats.count(parameters) if parameters else None,
+            "examples a second": f"{formats.number(float(np.median(rates)))} (median)" if rates else None,
+            "strategy": _strategy(run),
+            "precision": join(precision["policy"], tag("small", precision.get("reason", "")))
+            if "policy" in precision
+            else None,
+            "XLA (jit_compile)": {True: "on", False: "off"}.get(run.get("jit_compile")),
+        }
+    )
+
+
+def _strategy(run: Mapping) -> str | None:
+    replicas = run.get("replicas")
+    if not run.get("strategy"):
+        return None
+    return run["strategy"] + (f", {replicas:,} replica{'s' * (replicas != 1)}" if replicas else "")
+
+
+def _metric_chart(history: tuple[Mapping, ...], key: str) -> Markup | None:
+    steps, values = curve(history, key)
+    held_out_steps, held_out = curve(history, key, validation=True)
+    series = [
+        Series(name="train", xs=steps, ys=values),
+        Series(name="validation", xs=held_out_steps, ys=held_out, style="second", dots=True),
+    ]
+    series = [one for one in series if one.xs]
+    title, written = CURVES[key]
+    return line_chart(title, series, y_format=written) if series else None
+
+
+def _speed_charts(history: tuple[Mapping, ...]) -> list[Markup]:
+    """Throughput and waiting, both from zero: what matters is how far they are from it."""
+    return [
+        chart
+        for chart in (
+            _from_zero("Examples a second", history, "examples_per_s", formats.number, "first"),
+            _from_zero("Share of time waiting for input", history, "input_wait", formats.percent, "second"),
+        )
+        if chart is not None
+    ]
+
+
+def _from_zero(
+    title: str, history: tuple[Mapping, ...], key: str, written: Callable, style: str
+) -> Markup | None:
+    steps, values = curve(history, key)
+    if not steps:
+        return None
+    top = 1.1 * finite_range(values)[1]
+    series = Series(name="last", xs=steps, ys=values, style=style)
+    return line_chart(title, [series], y_format=written, y_range=(0.0, max(top, 0.1)))
+
+
+def mean_input_wait(history: tuple[Mapping, ...]) -> float | None:
+    """Share of the whole training time spent waiting: the logged shares, weighted by their seconds."""
+    waits, seconds, before = [], [], 0
+    for line in history:
+        if line.get("input_wait") is not None:
+            waits.append(line["input_wait"])
+            seconds.append((line["step"] - before) * (line.get("step_ms") or 1.0))
+        before = line["step"]
+    return float(np.average(waits, weights=seconds)) if sum(seconds) else None
+
+
+def _waiting(history: tuple[Mapping, ...]) -> Markup | None:
+    waited = mean_input_wait(history)
+    if waited is None or not 0 <= waited <= 1:
+        return None
+    bar = stacked([("computing", 1 - waited, "right"), ("waiting for input", waited, "wrong")])
+    return figure("Where the accelerator's time went", bar)
