@@ -1,0 +1,55 @@
+"""Replays the golden batch of an exported model in this process: `python -m pipeline.release.replay DIR`.
+
+Its caller is the export, which runs it in a fresh process so that nothing of the training process (layers,
+tables, policies) can help the SavedModel along.
+"""
+
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data import parse
+from pipeline.data import schema as schema_lib
+from pipeline.data.errors import InputError, answers_bad_input
+
+GOLDEN_EXAMPLES = "golden.tfrecord"
+GOLDEN_PREDICTIONS = "golden.npz"
+
+
+def replay(directory: pathlib.Path) -> None:
+    """Raises InputError where a signature's output differs in a single bit from the golden predictions."""
+    model = tf.saved_model.load(str(directory))
+    examples = tf.constant([r.numpy() for r in tf.data.TFRecordDataset(str(directory / GOLDEN_EXAMPLES))])
+    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    features = tf.io.parse_example(examples, parse.parsing_spec(schema, with_label=False))
+    expected = dict(np.load(directory / GOLDEN_PREDICTIONS))
+    _compare("serving_default", model.signatures["serving_default"](examples=examples), expected)
+    _compare("raw", model.signatures["raw"](**features), expected)
+
+
+def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping[str, np.ndarray]) -> None:
+    for name, golden in expected.items():
+        output = outputs[name].numpy()
+        if output.dtype != golden.dtype or output.tobytes() != golden.tobytes():
+            worst = np.max(np.abs(output.astype(np.float64) - golden))
+            raise InputError(
+                f"signature '{signature}', output '{name}'",
+                received=f"{output.dtype} values that differ by up to {worst:.3g}",
+                expected="the golden predictions, bit for bit",
+                action="Do not use this export.",
+            )
+
+
+@answers_bad_input
+def main(argv: Sequence[str]) -> None:
+    replay(pathlib.Path(argv[1]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

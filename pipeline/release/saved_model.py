@@ -1,0 +1,162 @@
+"""A trained model → an exported directory, whole and verified or not there at all.
+
+The directory holds the SavedModel, the schema and statistics it was built from, a golden batch with its
+predictions, and `export.json`, which names every file with its SHA-256.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data import manifest as manifest_lib
+from pipeline.data import reader
+from pipeline.data import schema as schema_lib
+from pipeline.data.errors import InputError
+from pipeline.data.manifest import Dataset
+from pipeline.data.preprocess import Preprocess
+from pipeline.data.schema import Schema
+from pipeline.release import replay
+from pipeline.release import signatures as signatures_lib
+
+FORMAT = "penstock.export/1"
+FILE_NAME = "export.json"
+GOLDEN_SIZE = 64  # examples
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A model restored from a training run, with what it was built from."""
+
+    model: keras.Model
+    preprocess: Preprocess
+    schema: Schema
+    statistics_path: pathlib.Path
+    step: int
+
+
+def export_model(trained: Trained, dataset: Dataset, output: pathlib.Path) -> dict:
+    """Writes and verifies the export at `output`; returns what `export.json` says.
+
+    Args:
+      dataset: gives the golden batch.
+
+    Raises:
+      InputError: `output` exists, or a fresh process computes other predictions from the export.
+    """
+    if output.exists():
+        raise InputError(
+            f"export directory {output}",
+            received="a path that exists",
+            expected="a new directory: an export is never changed",
+            action="Choose another --output, or delete that one.",
+        )
+    staging = output.with_name(f".{output.name}.staging-{os.getpid()}")
+    _remove_leftovers(output)
+    try:
+        _write(trained, dataset, staging)
+        replay_in_fresh_process(staging)
+        document = _write_contents(trained, dataset, staging)
+        staging.rename(output)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return document
+
+
+def replay_in_fresh_process(directory: pathlib.Path) -> None:
+    """Raises InputError unless a new Python process gets the golden predictions, bit for bit."""
+    command = [sys.executable, "-m", replay.__name__, str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last_line = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise InputError(
+            "export",
+            received=last_line.removeprefix("error: "),
+            expected="the same predictions from a fresh process as from the graph in memory",
+            action="Do not use this model; nothing was written. Please report this with the schema.",
+        )
+
+
+def open_export(directory: pathlib.Path) -> dict:
+    """Reads `export.json` after checking every file against it; raises InputError on any difference."""
+    try:
+        document = json.loads((directory / FILE_NAME).read_bytes())
+    except (OSError, ValueError):
+        raise InputError(
+            f"model {directory}",
+            received=f"no readable {FILE_NAME} there",
+            expected="a directory written by pipeline.export",
+            action="Name the directory that `python -m pipeline.export --output=…` wrote.",
+        ) from None
+    for path, digest in document["files"].items():
+        found = _sha256(directory / path) if (directory / path).is_file() else "no such file"
+        if found != digest:
+            raise InputError(
+                f"model file {directory / path}",
+                received=found[:12],
+                expected=f"SHA-256 {digest[:12]}…, as exported",
+                action="Restore the file from a copy, or export the model again.",
+            )
+    return document
+
+
+def _write(trained: Trained, dataset: Dataset, directory: pathlib.Path) -> None:
+    functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
+    archive = keras.export.ExportArchive()
+    archive.track(trained.model)
+    archive.track(trained.preprocess)
+    for name, function in functions.items():
+        archive.add_endpoint(name, function)
+    archive.write_out(str(directory), verbose=False)
+    (directory / schema_lib.FILE_NAME).write_text(schema_lib.dumps(trained.schema))
+    shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
+    _write_golden_batch(functions[signatures_lib.SERVING_DEFAULT], dataset, directory)
+
+
+def _write_golden_batch(serve: signatures_lib.Signature, dataset: Dataset, directory: pathlib.Path) -> None:
+    split = list(dataset.manifest.splits)[-1]
+    stored = reader.stored_order(dataset, split)
+    examples = [record.numpy() for record in itertools.islice(stored, GOLDEN_SIZE)]
+    with tf.io.TFRecordWriter(str(directory / replay.GOLDEN_EXAMPLES)) as writer:
+        for example in examples:
+            writer.write(example)
+    predictions = {name: value.numpy() for name, value in serve(tf.constant(examples)).items()}
+    np.savez(directory / replay.GOLDEN_PREDICTIONS, **predictions)
+
+
+def _write_contents(trained: Trained, dataset: Dataset, directory: pathlib.Path) -> dict:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    document = {
+        "format": FORMAT,
+        "step": trained.step,
+        "task": trained.schema.label.task,
+        "classes": list(trained.schema.label.classes),
+        "parameters": trained.model.count_params(),
+        "dataset_digest": dataset.manifest.digest,
+        "signatures": [signatures_lib.SERVING_DEFAULT, signatures_lib.RAW],
+        "files": {str(path.relative_to(directory)): _sha256(path) for path in files},
+    }
+    document["digest"] = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    (directory / FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
+    return document
+
+
+def _remove_leftovers(output: pathlib.Path) -> None:
+    """Deletes what an export of the same name left that was killed."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for path in output.parent.glob(f".{output.name}.staging-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _sha256(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
