@@ -1,0 +1,179 @@
+r"""Converts raw data to a TFRecord dataset: split, shuffled, validated, measured, published all at once.
+
+CSV or TSV, with a header or with --column_names; rows are split by fractions, or an input is pinned:
+
+  python -m beam_jobs.convert --format=csv --schema=schema.json --output=data/census/1.0.0 \
+      --input=adult-train.csv --input=test=adult-test.csv --splits=train=0.9,validation=0.1 \
+      --column_names=age,workclass,…
+
+Folders of images, <input>/<class>/<file>:
+
+  python -m beam_jobs.convert --format=images --schema=schema.json --output=data/flowers/1.0.0 \
+      --input=train=flowers/train --input=test=flowers/test
+
+`python -m beam_jobs.infer_schema` proposes the schema. The same rows give the same bytes on any runner with
+any number of workers. If a row does not conform to the schema, nothing is published, unless
+--max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
+
+Flags that are not listed here go to Beam, for instance two worker processes:
+
+  --direct_num_workers=2 --direct_running_mode=multi_processing
+"""
+
+import datetime
+import logging
+import pathlib
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+
+import apache_beam as beam
+from absl import app, flags
+
+from beam_jobs import commit, outcome, plan, prepare, progress, rejected, runners, statistics, summary, write
+from beam_jobs.plan import Plan
+from beam_jobs.sources import FORMATS, open_source
+from beam_jobs.sources.files import parse_input
+from beam_jobs.sources.source import Source
+from pipeline.data import schema as schema_lib
+from pipeline.data.errors import InputError, answers_bad_input
+from pipeline.data.schema import Schema
+
+_INPUT = flags.DEFINE_multi_string(
+    "input", None, "[SPLIT=]FILE, DIRECTORY or GLOB. Repeats. SPLIT= pins all its rows to that split."
+)
+_FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Raw format of the inputs.")
+_SCHEMA = flags.DEFINE_string("schema", None, "Schema file; infer_schema proposes one.")
+_OUTPUT = flags.DEFINE_string("output", None, "Dataset directory to publish; must not exist, or be empty.")
+_SPLITS = flags.DEFINE_string(
+    "splits", plan.DEFAULT_SPLITS, "Fractions for rows of inputs that are not pinned to a split."
+)
+_COLUMN_NAMES = flags.DEFINE_list("column_names", [], "Column names of CSV files that have no header.")
+_DELIMITER = flags.DEFINE_string("delimiter", ",", "What separates CSV cells; \\t for a tab.")
+_MAX_REJECTED = flags.DEFINE_float(
+    "max_rejected_fraction", 0.0, "Largest part of the rows that may be left out.", 0.0, 1.0
+)
+_SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input bytes that go to one shard, in MiB.", 1)
+_RUNNER = flags.DEFINE_string("runner", "FnApiRunner", "Beam runner.")
+_JSON = flags.DEFINE_string("json", None, "File to write the summary to, as JSON.")
+
+
+def build(
+    pipeline: beam.Pipeline,
+    source: Source,
+    schema: Schema,
+    planned: Plan,
+    *,
+    directory: pathlib.Path,
+    watched: progress.Progress,
+) -> None:
+    """The job graph: sources → prepare → shuffle → write → statistics, and the outcome for `commit`."""
+    prepared = (
+        pipeline
+        | "Pieces" >> beam.Create(planned.pieces)
+        | "Spread" >> beam.Reshuffle()
+        | "Prepare"
+        >> beam.ParDo(prepare.Prepare(source, schema, planned, progress=watched)).with_outputs(
+            prepare.READ, prepare.REJECTED, main="rows"
+        )
+    )
+    written = (
+        (prepared.rows, pipeline | "Shards" >> beam.Create(planned.empty_shards()))
+        | beam.Flatten()
+        | "Shuffle" >> beam.GroupByKey()
+        | "Write"
+        >> beam.ParDo(
+            write.WriteShard(schema, planned, directory=str(directory), progress=watched)
+        ).with_outputs(write.ROWS, prepare.REJECTED, main="shards")
+    )
+    measured = written[write.ROWS] | "Statistics" >> beam.CombinePerKey(statistics.SplitStatisticsFn(schema))
+    left_out = (
+        (prepared[prepare.REJECTED], written[prepare.REJECTED])
+        | "AllRejected" >> beam.Flatten()
+        | "Rejected" >> beam.CombineGlobally(rejected.CollectRejected())
+    )
+    read = prepared[prepare.READ] | "RowsRead" >> beam.CombineGlobally(sum)
+    _ = (
+        pipeline
+        | "Outcome" >> beam.Create([str(directory / outcome.FILE_NAME)])
+        | "Save"
+        >> beam.Map(
+            outcome.save,
+            rows_read=beam.pvalue.AsSingleton(read),
+            rejected=beam.pvalue.AsSingleton(left_out),
+            shards=beam.pvalue.AsList(written.shards),
+            statistics=beam.pvalue.AsDict(measured),
+        )
+    )
+
+
+def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Path, run: summary.Run) -> dict:
+    """Runs the job, publishes the dataset and gives the summary; where it fails it leaves nothing behind."""
+    started = time.monotonic()
+    options = runners.pipeline_options(run.runner, run.beam_flags)
+    with commit.claimed(output) as directory:
+        watched = progress.Progress(path=str(directory / "progress"))
+        pipeline = beam.Pipeline(options=options)
+        build(pipeline, source, schema, planned, directory=directory, watched=watched)
+        with runners.bad_input_from_workers(), progress.shown(watched):
+            pipeline.run().wait_until_finish()
+        result = outcome.load(str(directory / outcome.FILE_NAME))
+        outcome.check_reconciled(result, planned.shards)
+        rejected.check_limit(result.rejected, rows_read=result.rows_read, limit=run.max_rejected_fraction)
+        manifest = commit.publish(
+            output,
+            directory,
+            outcome=result,
+            plan=planned,
+            schema=schema,
+            conversion=summary.conversion(run, planned, result, seconds=time.monotonic() - started),
+        )
+    return summary.to_json(
+        manifest, output, seconds=time.monotonic() - started, reasons=result.rejected.reasons
+    )
+
+
+def _required(flag: flags.FlagHolder) -> object:
+    if not flag.value:
+        raise InputError(
+            f"--{flag.name}", received="nothing", expected="a value", action="See --help for examples."
+        )
+    return flag.value
+
+
+@answers_bad_input
+def main(argv: Sequence[str]) -> None:
+    # A bad row or a lost worker is told once, in our words; Beam would print a traceback for each.
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+    inputs = [parse_input(text) for text in _required(_INPUT)]
+    plan.check_split_names(inputs)
+    source = open_source(
+        _required(_FORMAT),
+        column_names=_COLUMN_NAMES.value,
+        delimiter=_DELIMITER.value.replace("\\t", "\t"),
+    )
+    schema = schema_lib.load(_required(_SCHEMA))
+    output = pathlib.Path(_required(_OUTPUT)).absolute()
+    run = summary.Run(
+        command=shlex.join(["python", "-m", "beam_jobs.convert", *sys.argv[1:]]),
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        runner=_RUNNER.value,
+        beam_flags=tuple(argv[1:]),
+        max_rejected_fraction=_MAX_REJECTED.value,
+    )
+    planned = plan.make_plan(
+        inputs,
+        source,
+        schema,
+        fractions=plan.parse_fractions(_SPLITS.value),
+        shard_bytes=_SHARD_MIB.value << 20,
+    )
+    result = convert(source, schema, planned, output=output, run=run)
+    print(summary.text(result))
+    if _JSON.value:
+        summary.write_json(_JSON.value, result)
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=lambda argv: flags.FLAGS(argv, known_only=True))

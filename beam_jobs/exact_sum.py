@@ -1,0 +1,52 @@
+"""Exact sums of float64 values: the same bits in whatever order parts are added.
+
+Every finite float64 is a whole multiple of 2^-1074, so a sum of them is one (large) integer. The values of a
+batch are split into 53-bit integers and exponents, and those of one exponent are summed by numpy in parts
+too small to overflow.
+"""
+
+import numpy as np
+
+# frexp gives x = m · 2^e with 2^53·m whole and e ≥ -1073: x is a multiple of 2^-(1073 + 53).
+_SHIFT = 1073 + 53
+
+
+def scaled_sum(values: np.ndarray) -> int:
+    """2^1126 · Σ x over finite float64 `values`, exactly."""
+    whole, exponent, starts = _by_exponent(values)
+    sums = _group_sums(whole, starts)
+    return sum(s << (e - 53 + _SHIFT) for s, e in zip(sums, exponent, strict=True))
+
+
+def scaled_square_sum(values: np.ndarray) -> int:
+    """2^2252 · Σ x² over finite float64 `values`, exactly."""
+    whole, exponent, starts = _by_exponent(np.abs(values))
+    high, low = whole >> 26, whole & ((1 << 26) - 1)  # (h·2^26 + l)² = h²·2^52 + 2hl·2^26 + l²
+    parts = (_group_sums(product, starts) for product in (high * high, high * low, low * low))
+    squares = [(hh << 52) + (hl << 27) + ll for hh, hl, ll in zip(*parts, strict=True)]
+    return sum(s << 2 * (e - 53 + _SHIFT) for s, e in zip(squares, exponent, strict=True))
+
+
+def mean_and_std(*, count: int, scaled: int, scaled_squares: int) -> tuple[float, float]:
+    """Mean and population standard deviation, each rounded once from its exact value (std: twice)."""
+    mean = scaled / (count << _SHIFT)
+    variance = (count * scaled_squares - scaled * scaled) / (count * count << 2 * _SHIFT)
+    return mean, float(np.sqrt(variance))
+
+
+def _by_exponent(values: np.ndarray) -> tuple[np.ndarray, list[int], np.ndarray]:
+    """53-bit integers grouped by exponent; the exponent of each group; where each group starts."""
+    mantissa, exponent = np.frexp(values)
+    order = np.argsort(exponent, kind="stable")
+    exponent = exponent[order]
+    starts = np.flatnonzero(np.diff(exponent, prepend=exponent[:1] - 1))
+    return (mantissa[order] * (1 << 53)).astype(np.int64), exponent[starts].tolist(), starts
+
+
+def _group_sums(whole: np.ndarray, starts: np.ndarray) -> list[int]:
+    """Exact sum of each group of int64: halves of 32 bits cannot overflow below 2^31 values."""
+    if not len(whole):
+        return []
+    high = np.add.reduceat(whole >> 32, starts).tolist()
+    low = np.add.reduceat(whole & 0xFFFFFFFF, starts).tolist()
+    return [(h << 32) + part for h, part in zip(high, low, strict=True)]

@@ -1,0 +1,75 @@
+"""What the workers tell the launcher at the end of a run: one small file with everything but the records."""
+
+import dataclasses
+import pickle
+from collections.abc import Mapping, Sequence
+
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.rejected import Rejected
+from beam_jobs.write import WrittenShard
+from pipeline.data.errors import InputError
+from pipeline.data.statistics import SplitStatistics
+
+FILE_NAME = "outcome"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Counts come from the data that flowed, not from runner metrics, which may be estimates."""
+
+    rows_read: int
+    rejected: Rejected
+    shards: Sequence[WrittenShard]
+    statistics: Mapping[str, SplitStatistics]
+
+    @property
+    def rows_written(self) -> int:
+        return sum(shard.records for shard in self.shards)
+
+    def shards_of(self, split: str) -> list[WrittenShard]:
+        mine = (shard for shard in self.shards if shard.split == split)
+        return sorted(mine, key=lambda shard: shard.number)
+
+
+def save(
+    path: str,
+    *,
+    rows_read: int,
+    rejected: Rejected,
+    shards: Sequence[WrittenShard],
+    statistics: Mapping[str, SplitStatistics],
+) -> None:
+    outcome = Outcome(
+        rows_read=rows_read, rejected=rejected, shards=tuple(shards), statistics=dict(statistics)
+    )
+    with FileSystems.create(path, compression_type="uncompressed") as file:
+        file.write(pickle.dumps(outcome))
+
+
+def load(path: str) -> Outcome:
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        return pickle.loads(file.read())
+
+
+def check_reconciled(outcome: Outcome, shards: Mapping[str, int]) -> None:
+    """Raises InputError unless every row read was written or rejected, once, in the shards planned."""
+    if not outcome.rows_read:
+        raise InputError(
+            "the input as a whole",
+            received="0 rows",
+            expected="at least one row",
+            action="Check how these files were written.",
+        )
+    written, rejected = outcome.rows_written, outcome.rejected.rows
+    planned = sorted((split, number) for split, n in shards.items() for number in range(n))
+    complete = sorted((shard.split, shard.number) for shard in outcome.shards) == planned
+    described = sum(split.examples for split in outcome.statistics.values())
+    if outcome.rows_read != written + rejected or described != written or not complete:
+        raise InputError(
+            "the rows that came out of the run",
+            received=f"{written:,} written, {described:,} in the statistics, {rejected:,} rejected, "
+            f"{len(outcome.shards)} shards",
+            expected=f"{outcome.rows_read:,} rows in all, {len(planned)} shards",
+            action="The runner lost or repeated rows; nothing was published. Use --runner=FnApiRunner.",
+        )

@@ -1,0 +1,110 @@
+"""What is decided before any row is read: the pieces of work, the splits, and how many shards each gets."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from beam_jobs.sources.source import Input, Piece, Source
+from pipeline.data.errors import InputError
+from pipeline.data.schema import Schema
+
+DEFAULT_SPLITS = "train=0.8,validation=0.1,test=0.1"
+LAYOUT = "rows"
+# Splits are listed in the order of their use, whatever the order of the inputs.
+_USUAL_ORDER = ("train", "validation", "test")
+_SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """`fractions` apply to pieces without a split of their own; `shards` counts them for every split."""
+
+    pieces: tuple[Piece, ...]
+    fractions: Mapping[str, Fraction]
+    shards: Mapping[str, int]
+    schema_fingerprint: str
+
+    @property
+    def root(self) -> str:
+        """The common directory of all inputs."""
+        return self.pieces[0].root
+
+    @property
+    def bytes(self) -> int:
+        return sum(piece.bytes for piece in self.pieces)
+
+    def empty_shards(self) -> list[tuple[tuple[str, int], bytes]]:
+        """A mark for each shard, so that it is written even if no row falls into it."""
+        return [((split, number), b"") for split, n in self.shards.items() for number in range(n)]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over what decides where a row is written: no paths, no order of files."""
+        decided = {
+            "layout": LAYOUT,
+            "schema": self.schema_fingerprint,
+            "fractions": {split: str(fraction) for split, fraction in self.fractions.items()},
+            "shards": dict(self.shards),
+        }
+        return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()
+
+
+def make_plan(
+    inputs: Sequence[Input],
+    source: Source,
+    schema: Schema,
+    *,
+    fractions: Mapping[str, Fraction],
+    shard_bytes: int,
+) -> Plan:
+    """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each."""
+    pieces = source.pieces(inputs)
+    used = fractions if any(not piece.split for piece in pieces) else {}
+    sizes: dict[str, Fraction] = dict.fromkeys(used, Fraction(0))
+    for piece in pieces:
+        parts = {piece.split: Fraction(1)} if piece.split else used
+        for split, fraction in parts.items():
+            sizes[split] = sizes.get(split, Fraction(0)) + fraction * piece.bytes
+    return Plan(
+        pieces=tuple(pieces),
+        fractions=dict(used),
+        shards={split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in sorted(sizes, key=_rank)},
+        schema_fingerprint=schema.fingerprint,
+    )
+
+
+def parse_fractions(text: str) -> dict[str, Fraction]:
+    """`train=0.8,test=0.2` as exact fractions; raises InputError unless they are positive and sum to 1."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        fractions = {split.strip(): Fraction(value.strip()) for split, _, value in pairs}
+    except (ValueError, ZeroDivisionError):
+        fractions = {}
+    named = len(fractions) == len(pairs) and all(map(_SPLIT_NAME.fullmatch, fractions))
+    if not named or min(fractions.values()) <= 0 or sum(fractions.values()) != 1:
+        raise InputError(
+            "--splits",
+            received=text,
+            expected="different lower-case names with positive fractions that sum to 1",
+            action=f"Write it like {DEFAULT_SPLITS}.",
+        )
+    return fractions
+
+
+def check_split_names(inputs: Sequence[Input]) -> None:
+    for given in inputs:
+        if given.split and not _SPLIT_NAME.fullmatch(given.split):
+            raise InputError(
+                f"--input={given.split}={given.location}",
+                received=f"split '{given.split}'",
+                expected="lower-case letters, digits and '_', starting with a letter",
+                action="Rename the split; if '=' is part of the path, put ./ in front of it.",
+            )
+
+
+def _rank(split: str) -> tuple[int, str]:
+    return (_USUAL_ORDER.index(split) if split in _USUAL_ORDER else len(_USUAL_ORDER)), split

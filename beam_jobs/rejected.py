@@ -1,0 +1,104 @@
+"""Rows that could not be converted: where each came from, why, and how many there are of each reason."""
+
+import collections
+import dataclasses
+import heapq
+import json
+from collections.abc import Iterable
+
+import apache_beam as beam
+
+from pipeline.data.errors import InputError
+
+RAW_LIMIT = 256  # characters of the offending text that are kept
+LISTED_LIMIT = 100_000  # rows listed one by one; beyond it they are only counted, so that memory is bounded
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """One row left out. `row` is its 1-based data row, None where a file is one row."""
+
+    source: str
+    row: int | None
+    column: str | None
+    reason: str
+    raw: str
+
+    @property
+    def order(self) -> tuple:
+        return self.source, self.row or 0, self.column or "", self.reason, self.raw
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """All rejected rows of a run: exact counts by reason, and the first `LISTED_LIMIT` by place."""
+
+    reasons: dict[str, int]
+    listed: tuple[Rejection, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.reasons.values())
+
+
+def shown(raw: bytes | str) -> str:
+    """`raw` as it can be printed: undecodable bytes escaped, cut at `RAW_LIMIT` characters."""
+    text = raw if isinstance(raw, str) else raw[:RAW_LIMIT].decode("utf-8", "backslashreplace")
+    return text[:RAW_LIMIT]
+
+
+class CollectRejected(beam.CombineFn):
+    """Rejection* → Rejected; the result does not depend on the order of merging."""
+
+    def create_accumulator(self) -> tuple[collections.Counter, list[Rejection]]:
+        return collections.Counter(), []
+
+    def add_input(self, accumulator: tuple, rejection: Rejection) -> tuple:
+        reasons, listed = accumulator
+        reasons[rejection.reason] += 1
+        listed.append(rejection)
+        # Cutting at twice the limit makes the sorting cost per row constant.
+        return reasons, _first(listed) if len(listed) >= 2 * LISTED_LIMIT else listed
+
+    def merge_accumulators(self, accumulators: Iterable[tuple]) -> tuple:
+        reasons: collections.Counter = collections.Counter()
+        listed: list[Rejection] = []
+        for other_reasons, other_listed in accumulators:
+            reasons.update(other_reasons)
+            listed = _first([*listed, *other_listed])
+        return reasons, listed
+
+    def extract_output(self, accumulator: tuple) -> Rejected:
+        reasons, listed = accumulator
+        return Rejected(reasons=dict(sorted(reasons.items())), listed=tuple(_first(listed)))
+
+
+def dumps(rejected: Rejected) -> str:
+    """JSON Lines, one rejected row a line, in the order of their places."""
+    lines = (json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rejected.listed)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def check_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: int = 5) -> None:
+    """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected."""
+    if rejected.rows <= limit * rows_read:
+        return
+    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
+    first = "".join(f"\n  {_line(row)}" for row in rejected.listed[:examples])
+    raise InputError(
+        f"{rejected.rows:,} of {rows_read:,} rows cannot be converted",
+        received=f"{reasons}; the first:{first}\n",
+        expected=f"at most {limit:.4%} of the rows (--max_rejected_fraction={limit:g})",
+        action="Nothing was published. Correct the data or the schema, or raise --max_rejected_fraction "
+        "to leave such rows out.",
+    )
+
+
+def _line(row: Rejection) -> str:
+    place = row.source if row.row is None else f"{row.source} row {row.row:,}"
+    column = f", column '{row.column}'" if row.column else ""
+    return f"{place}{column}: {row.reason}: {row.raw[:60]!r}"
+
+
+def _first(listed: list[Rejection]) -> list[Rejection]:
+    return heapq.nsmallest(LISTED_LIMIT, listed, key=lambda rejection: rejection.order)

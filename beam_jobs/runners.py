@@ -1,0 +1,62 @@
+"""Which Beam runner runs the job, with which options; and what a worker's bad-input error was."""
+
+import argparse
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipeline.data.errors import InputError
+
+# How an InputError reads inside the text of a worker's traceback, which is all that crosses the runner.
+_IN_TRACEBACK = re.compile(
+    r"InputError: (?P<thing>.+?): received (?P<received>.+?); expected (?P<expected>.+?)\. "
+    r"(?P<action>.+?)(?: \[while running [^\]]+\])?$",
+    re.MULTILINE,
+)
+
+
+def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
+    """Options for `runner`; raises InputError for flags that Beam does not know, or that lose data."""
+    _refuse_unknown(flags)
+    # The runner is always named: Beam's default tries to download one and falls back silently.
+    options = PipelineOptions([f"--runner={runner}", *flags])
+    if options.get_all_options()["direct_running_mode"] == "multi_threading":
+        raise InputError(
+            "--direct_running_mode",
+            received="multi_threading",
+            expected="in_memory or multi_processing",
+            action="Beam 2.77 silently loses records in that mode (up to 1.4% in 5 of 5 runs); "
+            "use --direct_running_mode=multi_processing --direct_num_workers=N.",
+        )
+    return options
+
+
+@contextlib.contextmanager
+def bad_input_from_workers() -> Iterator[None]:
+    """Raises a worker's InputError as itself, whatever the runner wrapped it in."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        found = _IN_TRACEBACK.search(str(error))
+        if not found:
+            raise
+        parts = found.groupdict()
+        raise InputError(parts.pop("thing"), **parts) from None
+
+
+def _refuse_unknown(flags: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
+    for options in PipelineOptions.__subclasses__():
+        options._add_argparse_args(parser)  # Beam only warns of unknown flags, deep in its log
+    _, unknown = parser.parse_known_args(list(flags))
+    if unknown:
+        raise InputError(
+            "command line",
+            received=" ".join(unknown),
+            expected="flags of this command (--help lists them) or Beam pipeline options",
+            action="Correct or drop them.",
+        )

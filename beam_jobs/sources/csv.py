@@ -1,0 +1,118 @@
+"""CSV and TSV files, with or without a header, plain or compressed (by file name extension)."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.rejected import Rejection, shown
+from beam_jobs.sources import files
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.data.errors import InputError
+
+_HEADER_BYTES = 1 << 20  # 1 MiB
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CsvFiles:
+    """Delimited text; one piece a file. Blank lines are skipped, newlines inside quotes belong to the value.
+
+    Cells stay bytes, so that one row that is not UTF-8 is one rejected row, not an unreadable file.
+    """
+
+    column_names: tuple[str, ...] = ()  # empty: the first row names the columns
+    delimiter: str = ","
+    block_bytes: int = 8 << 20  # 8 MiB a batch
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        found = [file for given in inputs for file in files.list_files(given)]
+        files.check_not_empty(found)
+        root = files.common_root(file.path for file in found)
+        return [
+            Piece(paths=(file.path,), root=root, bytes=file.bytes, split=file.split)
+            for file in found
+            if file.bytes
+        ]
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        [path] = piece.paths
+        names = self.column_names or self._header(path)
+        wrong = _WrongRows(source=path.removeprefix(piece.root), header_rows=0 if self.column_names else 1)
+        with FileSystems.open(path) as stream:
+            good_before = 0
+            for batch in self._batches(path, stream, wrong):
+                numbers = wrong.number(good_before + np.arange(batch.num_rows))
+                good_before += batch.num_rows
+                yield RawRows(
+                    columns=batch.rename_columns(list(names)), sources=wrong.source, numbers=numbers
+                )
+            yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
+
+    def _batches(self, path: str, stream: io.IOBase, wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
+        try:
+            yield from pa.csv.open_csv(
+                pa.PythonFile(stream, mode="r"),
+                # Threads would lose the row numbers.
+                read_options=pa.csv.ReadOptions(
+                    column_names=self.column_names or None, block_size=self.block_bytes, use_threads=False
+                ),
+                parse_options=pa.csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=wrong
+                ),
+                convert_options=pa.csv.ConvertOptions(
+                    default_column_type=pa.binary(), strings_can_be_null=False
+                ),
+            )
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            raise InputError(
+                f"input {path}",
+                received=f"something that does not parse as CSV ({' '.join(str(error).split())})",
+                expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
+                action="Correct the file, or give the right --delimiter.",
+            ) from None
+
+    def _header(self, path: str) -> tuple[str, ...]:
+        with FileSystems.open(path) as stream:
+            start = stream.read(_HEADER_BYTES).decode("utf-8-sig", "backslashreplace")
+        rows = csv.reader(io.StringIO(start, newline=""), delimiter=self.delimiter)
+        names = tuple(name.strip() for name in next((row for row in rows if row), []))
+        if len(set(names)) < len(names) or "" in names:
+            raise InputError(
+                f"input {path}, header",
+                received=", ".join(names),
+                expected="different, non-empty column names",
+                action="If the file has no header, name its columns with --column_names=a,b,c.",
+            )
+        return names
+
+
+class _WrongRows:
+    """Collects rows with the wrong number of cells, and numbers the rows around them."""
+
+    def __init__(self, *, source: str, header_rows: int) -> None:
+        self.source = source
+        self.rejected: list[Rejection] = []
+        self._header_rows = header_rows
+
+    def __call__(self, row: pa.csv.InvalidRow) -> str:
+        reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
+        number = row.number - self._header_rows
+        self.rejected.append(
+            Rejection(source=self.source, row=number, column=None, reason=reason, raw=shown(row.text))
+        )
+        return "skip"
+
+    def number(self, good: np.ndarray) -> np.ndarray:
+        """1-based data row numbers of the rows that are the `good`-th (0-based) with the right cell count."""
+        wrong = np.array([rejection.row for rejection in self.rejected], np.int64)
+        good_before_wrong = wrong - 1 - np.arange(len(wrong))
+        return good + 1 + np.searchsorted(good_before_wrong, good, side="right")
+
+
+def _no_rows(names: tuple[str, ...]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([], pa.binary())] * len(names), names=list(names))

@@ -1,0 +1,90 @@
+"""Which files an input names, on any filesystem that Beam knows."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.sources.source import Input
+from pipeline.data.errors import InputError
+
+_PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """One file and the split that it is pinned to."""
+
+    path: str
+    bytes: int
+    split: str
+
+
+def parse_input(text: str) -> Input:
+    """`SPLIT=LOCATION` or `LOCATION`."""
+    pinned = _PINNED.fullmatch(text)
+    return Input(split=pinned[1], location=pinned[2]) if pinned else Input(location=text)
+
+
+def list_files(given: Input, *, within_directory: str = "*") -> list[InputFile]:
+    """The files that `given` names, in path order, hidden ones left out.
+
+    Of a directory these are the files that match `within_directory`. Raises InputError if there are none.
+    """
+    location = given.location.rstrip("/") if len(given.location) > 1 else given.location
+    # A name may hold characters of a glob; a file or directory of exactly this name comes first.
+    pattern = location
+    if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
+        pattern = FileSystems.join(location, within_directory)
+    found = [InputFile(path=path, bytes=size, split=given.split) for path, size in _match(pattern)]
+    files = [file for file in found if not _is_hidden(file.path[len(location) :])]
+    if not files:
+        raise InputError(
+            f"--input={given.location}",
+            received="no file there",
+            expected="a file, a directory with files, or a glob that matches some",
+            action="Correct the path.",
+        )
+    return files
+
+
+def common_root(locations: Iterable[str]) -> str:
+    """The longest directory, with its `/`, that all `locations` are in."""
+    found = list(locations)
+    prefix = os.path.commonprefix(found)  # noqa: RUF071 - commonpath would spoil "gs://"
+    return prefix[: prefix.rfind("/") + 1]
+
+
+def check_not_empty(files: Sequence[InputFile]) -> None:
+    """Raises InputError if all `files` together hold no byte."""
+    if not any(file.bytes for file in files):
+        raise InputError(
+            f"input {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else ""),
+            received="0 bytes",
+            expected="files with rows in them",
+            action="Check how these files were written.",
+        )
+
+
+def _match(pattern: str) -> list[tuple[str, int]]:
+    try:
+        matched = FileSystems.match([pattern])[0].metadata_list
+    except BeamIOError as error:
+        raise InputError(
+            f"input {pattern}",
+            received=str(error),
+            expected="a readable location",
+            action="Correct the path, or the permissions on it.",
+        ) from None
+    return sorted({(match.path, match.size_in_bytes) for match in matched})
+
+
+def _is_glob(location: str) -> bool:
+    return any(character in location for character in "*?[")
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))

@@ -1,0 +1,110 @@
+"""The result of a conversion: as lines to read, as JSON, and as the record kept beside the dataset."""
+
+import dataclasses
+import importlib.metadata
+import json
+import pathlib
+import platform
+from collections.abc import Mapping
+
+from beam_jobs.outcome import Outcome
+from beam_jobs.plan import Plan
+from pipeline.data.manifest import Manifest
+
+_PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """How the job was started."""
+
+    command: str
+    started: str  # ISO 8601, UTC
+    runner: str
+    beam_flags: tuple[str, ...]
+    max_rejected_fraction: float
+
+    @property
+    def workers(self) -> int:
+        """Local worker processes; 1 where Beam's own flags decide."""
+        given = [
+            flag.partition("=")[2] for flag in self.beam_flags if flag.startswith("--direct_num_workers=")
+        ]
+        return int(given[-1]) if given else 1
+
+
+def conversion(run: Run, plan: Plan, outcome: Outcome, *, seconds: float) -> dict[str, object]:
+    """What varies between runs and so is no part of the manifest; the training report shows it."""
+    return {
+        "command": run.command,
+        "started": run.started,
+        "runner": run.runner,
+        "workers": run.workers,
+        "seconds": round(seconds, 3),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "inputs": _inputs(plan),
+        "rows_read": outcome.rows_read,
+        "rows_rejected": outcome.rejected.rows,
+        "rejected_reasons": outcome.rejected.reasons,
+        "splits": {split: float(fraction) for split, fraction in plan.fractions.items()},
+    }
+
+
+def to_json(
+    manifest: Manifest, directory: pathlib.Path, *, seconds: float, reasons: Mapping[str, int]
+) -> dict:
+    return {
+        "directory": str(directory),
+        "digest": manifest.digest,
+        "rows_read": manifest.rows_read,
+        "rows_written": manifest.rows_written,
+        "rows_rejected": manifest.rows_rejected,
+        "rejected_reasons": dict(reasons),
+        "splits": {
+            split: {
+                "records": manifest.records(split),
+                "shards": len(shards),
+                "bytes": sum(shard.bytes for shard in shards),
+            }
+            for split, shards in manifest.splits.items()
+        },
+        "seconds": round(seconds, 3),
+    }
+
+
+def text(summary: Mapping) -> str:
+    """The summary as a small table."""
+    rows = [
+        f"{split:<12} {part['records']:>12,} {part['shards']:>7,} {part['bytes'] / 1e6:>10,.1f}"
+        for split, part in summary["splits"].items()
+    ]
+    seconds, read = summary["seconds"], summary["rows_read"]
+    rejected = "".join(f"\n  {count:,} × {reason}" for reason, count in summary["rejected_reasons"].items())
+    return "\n".join(
+        [
+            f"{'split':<12} {'rows':>12} {'shards':>7} {'MB':>10}",
+            *rows,
+            f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
+            + rejected,
+            f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
+            f"digest {summary['digest']}",
+            f"dataset {summary['directory']}",
+        ]
+    )
+
+
+def write_json(path: str, document: Mapping) -> None:
+    pathlib.Path(path).write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _inputs(plan: Plan) -> list[dict[str, object]]:
+    """The inputs by directory, because an image data set has one file a row."""
+    sizes: dict[tuple[str, str], int] = {}
+    for piece in plan.pieces:
+        where = (piece.input_root or piece.paths[0], piece.split)
+        sizes[where] = sizes.get(where, 0) + piece.bytes
+    return [{"path": path, "split": split, "bytes": size} for (path, split), size in sizes.items()]
+
+
+def _versions() -> dict[str, str]:
+    return {package: importlib.metadata.version(package) for package in _PACKAGES}
