@@ -6,7 +6,7 @@ SHELL := bash
 
 REQUIREMENTS := requirements.txt requirements-dev.txt
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
-UV := uv==0.9.9
+UV := uv==0.13.9
 # Worker processes of the tests.
 JOBS ?= 2
 
@@ -53,7 +53,7 @@ lint: install  ## Check the style of Python and, where npx exists, of the Bazel 
 format: install  ## Format Python and rewrite BUILD from the imports.
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
-	.venv/bin/python tests/build_test.py
+	.venv/bin/python -m tests.build_file
 
 .PHONY: acceptance
 acceptance: install  ## MNIST, Adult and Chicago taxi end to end, from PENSTOCK_DATA.

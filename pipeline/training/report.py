@@ -3,6 +3,7 @@
 import os
 import pathlib
 
+from pipeline.training import workdir as files
 from pipeline.training.report_page.dataset import dataset_section
 from pipeline.training.report_page.findings import findings_section
 from pipeline.training.report_page.inputs import ReportInputs, read_inputs
@@ -31,9 +32,7 @@ def write_report(workdir: str | os.PathLike) -> pathlib.Path:
     workdir = pathlib.Path(workdir)
     page = render(read_inputs(workdir))
     path = workdir / FILE_NAME
-    partial = path.with_name(f".{FILE_NAME}.partial")
-    partial.write_text(page, encoding="utf-8")
-    partial.replace(path)
+    files.write_bytes(path, page.encode())
     return path
 
 

@@ -118,14 +118,16 @@ def write_run(
 ) -> None:
     """A workdir as `train` leaves it; `evaluation` None and `points` 0: as it begins."""
     workdir.mkdir(parents=True, exist_ok=True)
-    (workdir / "run.json").write_text(json.dumps(run(dataset, steps=points * 50)))
+    (workdir / "run.json").write_text(
+        json.dumps(run(dataset, steps=points * 50, finished=evaluation is not None))
+    )
     lines = "".join(json.dumps(log_line(i, points)) + "\n" for i in range(1, points + 1))
     (workdir / "history.jsonl").write_text(lines)
     if evaluation is not None:
         (workdir / "evaluation.json").write_text(json.dumps(evaluation))
 
 
-def run(dataset: pathlib.Path, *, steps: int) -> dict:
+def run(dataset: pathlib.Path, *, steps: int, finished: bool) -> dict:
     return {
         "command": "python -m pipeline.train --config=pipeline/configs/adult_wide_deep.py",
         "started": "2026-01-31T04:05:06+00:00",
@@ -135,13 +137,15 @@ def run(dataset: pathlib.Path, *, steps: int) -> dict:
         "config": {"batch": 256, "optimizer": {"learning_rate": 0.001}},
         "strategy": "mirrored",
         "replicas": 2,
-        "devices": ["CPU", "CPU"],
+        "devices": ["/device:CPU:0", "/device:CPU:1"],
         "precision": {"policy": "mixed_bfloat16", "reason": "this CPU multiplies bfloat16 natively (AMX)"},
         "jit_compile": False,
         "parameters": 123_456,
         "versions": {"python": "3.11.7", "tensorflow": "2.21.0", "keras": "3.15.1"},
         "machine": {"processor": "Xeon", "cores": 2, "memory_gb": 23.5, "platform": "Linux"},
         "steps": steps,
+        "total_steps": steps,
+        "finished": finished,
         "seconds": 93.2,
     }
 

@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
@@ -14,6 +14,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.manifest import Manifest
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import Statistics
+from pipeline.training.workdir import Workdir
 
 CONVERSION_FILE_NAME = "conversion.json"
 MAX_REJECTED_READ = 2_000  # lines; the report shows a few examples of each reason
@@ -36,33 +37,30 @@ class ReportInputs:
 
 
 def read_inputs(workdir: pathlib.Path) -> ReportInputs:
-    run = _read_object(workdir / "run.json")
+    files = Workdir(workdir)
+    run = _read_object(files.run)
     dataset = pathlib.Path(run.get("dataset") or workdir / "no-dataset")
     problems: list[str] = []
     return ReportInputs(
         workdir=workdir,
         run=run,
-        history=_without_replays(_read_lines(workdir / "history.jsonl")),
-        evaluation=_read_object(workdir / "evaluation.json"),
+        history=tuple(line for line in _read_lines(files.history) if "step" in line),
+        evaluation=_read_object(files.evaluation),
         conversion=_read_object(dataset / CONVERSION_FILE_NAME),
         rejected=tuple(
             itertools.islice(_read_lines(dataset / manifest_lib.REJECTED_FILE_NAME), MAX_REJECTED_READ)
         ),
         manifest=_attempt(manifest_lib.load, [dataset], problems),
-        schema=_attempt(schema_lib.load, _places(schema_lib.FILE_NAME, dataset, workdir), problems),
+        schema=_attempt(schema_lib.load, [dataset / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
-            statistics_lib.read, _places(manifest_lib.STATISTICS_FILE_NAME, dataset, workdir), problems
+            statistics_lib.read, [dataset / manifest_lib.STATISTICS_FILE_NAME, files.statistics], problems
         )
         or {},
         problems=tuple(problems),
     )
 
 
-def _places(name: str, *directories: pathlib.Path) -> list[pathlib.Path]:
-    return [directory / name for directory in directories]
-
-
-def _attempt(read, places: list[pathlib.Path], problems: list[str]):
+def _attempt(read: Callable, places: list[pathlib.Path], problems: list[str]) -> object | None:
     """What `read` makes of the first place it can read; None, with the first place's problem, if none."""
     first: str | None = None
     for place in places:
@@ -96,18 +94,6 @@ def _read_lines(path: pathlib.Path) -> Iterator[Mapping]:
                 continue
             if isinstance(document, dict):
                 yield document
-
-
-def _without_replays(lines: Iterator[Mapping]) -> tuple[Mapping, ...]:
-    """Drops what was logged after the checkpoint from which a restarted run continued."""
-    kept: list[Mapping] = []
-    for line in lines:
-        if "step" not in line:
-            continue
-        while kept and kept[-1]["step"] >= line["step"]:
-            kept.pop()
-        kept.append(line)
-    return tuple(kept)
 
 
 def curve(history: tuple[Mapping, ...], key: str, *, validation: bool = False) -> tuple[list, list]:

@@ -19,30 +19,33 @@ def title(inputs: ReportInputs) -> str:
 
 
 def origin(inputs: ReportInputs) -> Markup:
-    """One sentence: trained when, on what, for how long."""
-    run, parts = inputs.run, []
-    if run.get("started"):
-        parts.append(f"started {str(run['started'])[:16].replace('T', ' ')}")
-    steps = inputs.history[-1].get("step") if inputs.history else None
-    if steps is not None:
-        total = run.get("steps")
-        parts.append(
-            f"{formats.count(steps)} steps"
-            if steps == total or not total
-            else (f"step {formats.count(steps)} of {formats.count(total)}, still training or stopped")
-        )
-    if run.get("seconds"):
-        parts.append(formats.duration(run["seconds"]))
-    if run.get("machine"):
-        parts.append(_machine_in_short(run))
-    if run.get("dataset_digest"):
-        parts.append(f"dataset {str(run['dataset_digest'])[:DIGEST_CHARACTERS]}")
-    return tag("p", " · ".join(parts), class_="origin")
+    """One line: trained when, how far, for how long, on what."""
+    run = inputs.run
+    parts = (
+        f"started {str(run['started'])[:16].replace('T', ' ')}" if run.get("started") else None,
+        _progress(inputs),
+        formats.duration(run["seconds"]) if run.get("seconds") else None,
+        _devices(run),
+        f"dataset {str(run['dataset_digest'])[:DIGEST_CHARACTERS]}" if run.get("dataset_digest") else None,
+    )
+    return tag("p", " · ".join(part for part in parts if part), class_="origin")
 
 
-def _machine_in_short(run: Mapping) -> str:
-    devices = run.get("devices") or ()
-    return f"{len(devices)} × {devices[0]}" if devices else str(run["machine"].get("processor", ""))
+def _progress(inputs: ReportInputs) -> str | None:
+    if not inputs.history:
+        return None
+    steps = formats.count(inputs.history[-1]["step"])
+    if inputs.run.get("finished"):
+        return f"{steps} steps"
+    return f"step {steps} of {formats.count(inputs.run.get('total_steps'))}, not finished"
+
+
+def _devices(run: Mapping) -> str | None:
+    """`2 × CPU, Intel(R) Xeon(R) Processor` from `/job:worker/replica:0/task:0/device:CPU:0`, …"""
+    kinds = [str(device).rpartition("device:")[2].partition(":")[0] for device in run.get("devices") or ()]
+    parts = [f"{kinds.count(kind):,} × {kind}" for kind in dict.fromkeys(kinds)]
+    processor = (run.get("machine") or {}).get("processor")
+    return ", ".join([*parts, *([processor] if processor else [])]) or None
 
 
 def provenance_section(inputs: ReportInputs) -> Markup:

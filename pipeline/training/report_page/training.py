@@ -38,7 +38,7 @@ def training_section(inputs: ReportInputs) -> Markup:
 
 def _facts(inputs: ReportInputs) -> Markup:
     run, last = inputs.run, inputs.history[-1]
-    total = f" of {formats.count(run['steps'])}" if "steps" in run else ""
+    total = f" of {formats.count(run['total_steps'])}" if "total_steps" in run else ""
     rates = [line["examples_per_s"] for line in inputs.history if line.get("examples_per_s")]
     precision = run.get("precision") or {}
     parameters = run.get("parameters")
