@@ -58,7 +58,9 @@ def _conversion_time(conversion: Mapping) -> str | None:
     if "seconds" not in conversion:
         return None
     workers = conversion.get("workers")
-    by = f" by {conversion.get('runner', 'Beam')}" + (f", {workers} workers" if workers else "")
+    by = f" by {conversion.get('runner', 'Beam')}" + (
+        f", {workers:,} worker{'s' * (workers != 1)}" if workers else ""
+    )
     return formats.duration(conversion["seconds"]) + by
 
 
@@ -122,7 +124,7 @@ def _features(inputs: ReportInputs) -> Markup | None:
         tag("h3", f"Features, in the {split} split"),
         table(header, rows[:MAX_OPEN_FEATURES], numbers=right),
         folded(f"{len(rest):,} more features", table(header, rest, numbers=right)) if rest else None,
-        tag("p", "Histograms span the middle 98 % of the values.", class_="note"),
+        tag("p", "Histograms leave out far outliers.", class_="note"),
     )
 
 

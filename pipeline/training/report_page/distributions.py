@@ -14,12 +14,13 @@ WIDTH, HEIGHT = 144, 30
 def bin_shares(quantiles: Sequence[float], bins: int = BINS) -> tuple[float, float, np.ndarray]:
     """Shares of the values in equally wide bins, from boundaries of equally filled ones.
 
-    Spans the middle 98 %, so that one outlier does not press everything into one bar, or everything where
-    the middle is a single value. Returns (low, high, float64[bins]).
+    Reaches half the inner spread beyond the outermost inner boundaries, like the whiskers of a box plot, so
+    that one outlier does not press all bars into one. Returns (low, high, float64[bins]).
     """
     bounds = np.asarray(quantiles, dtype=np.float64)
-    low, high = np.interp([0.01, 0.99], np.linspace(0, 1, len(bounds)), bounds)
-    if low == high:
+    reach = 0.5 * (bounds[-2] - bounds[1])
+    low, high = max(bounds[0], bounds[1] - reach), min(bounds[-1], bounds[-2] + reach)
+    if not low < high:
         low, high = bounds[0], bounds[-1]
     edges = np.linspace(low, high, bins + 1)
     starts, ends = bounds[:-1, None], bounds[1:, None]  # (quantile bins, 1)
@@ -46,7 +47,7 @@ def histogram(quantiles: Sequence[float]) -> Markup | None:
         for i, height in enumerate(heights)
         if height > 0
     )
-    hint = tag("title", f"{formats.number(low)} … {formats.number(high)}, the middle 98 %")
+    hint = tag("title", f"{formats.number(low)} … {formats.number(high)}")
     return tag(
         "svg", hint, tag("path", d=bars), viewBox=f"0 0 {WIDTH} {HEIGHT}", class_="histogram", role="img"
     )

@@ -44,7 +44,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_last_value():
 
 def test_bins_of_uniform_values_are_equally_full():
     _, _, shares = bin_shares(np.linspace(0, 100, 101), bins=4)
-    np.testing.assert_allclose(shares, 0.245)  # a quarter of the middle 98 %
+    np.testing.assert_allclose(shares, 0.25)
 
 
 def test_bins_hold_repeated_values_whole():
@@ -57,7 +57,7 @@ def test_bins_hold_repeated_values_whole():
 
 def test_one_outlier_does_not_flatten_the_histogram():
     quantiles = [*np.linspace(0, 1, 1_000), 1e9]
-    assert bin_shares(quantiles)[1] < 1.01
+    assert bin_shares(quantiles)[1] < 2
 
 
 @pytest.mark.parametrize("quantiles", [(), (1.0,), (2.0, 2.0, 2.0), (0.0, math.nan)])
