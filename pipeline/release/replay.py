@@ -25,12 +25,18 @@ GOLDEN_PREDICTIONS = "golden.npz"
 def replay(directory: pathlib.Path) -> None:
     """Raises InputError where a signature's output differs in a single bit from the golden predictions."""
     model = tf.saved_model.load(str(directory))
-    examples = tf.constant([r.numpy() for r in tf.data.TFRecordDataset(str(directory / GOLDEN_EXAMPLES))])
+    examples = golden_examples(directory)
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
     features = tf.io.parse_example(examples, parse.parsing_spec(schema, with_label=False))
     expected = dict(np.load(directory / GOLDEN_PREDICTIONS))
     _compare("serving_default", model.signatures["serving_default"](examples=examples), expected)
     _compare("raw", model.signatures["raw"](**features), expected)
+
+
+def golden_examples(directory: pathlib.Path) -> tf.Tensor:
+    """Serialized examples, string [batch]."""
+    records = tf.data.TFRecordDataset(str(directory / GOLDEN_EXAMPLES))
+    return tf.constant([record.numpy() for record in records])
 
 
 def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping[str, np.ndarray]) -> None:

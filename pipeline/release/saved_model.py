@@ -6,7 +6,6 @@ predictions, and `export.json`, which names every file with its SHA-256.
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import os
 import pathlib
@@ -16,13 +15,10 @@ import sys
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipeline.data import manifest as manifest_lib
-from pipeline.data import reader
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema
 from pipeline.release import replay
@@ -30,7 +26,6 @@ from pipeline.release import signatures as signatures_lib
 
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
-GOLDEN_SIZE = 64  # examples
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,14 +36,13 @@ class Trained:
     preprocess: Preprocess
     schema: Schema
     statistics_path: pathlib.Path
+    golden_path: pathlib.Path  # TFRecord of the examples whose predictions the export must repeat
+    dataset_digest: str
     step: int
 
 
-def export_model(trained: Trained, dataset: Dataset, output: pathlib.Path) -> dict:
+def export_model(trained: Trained, output: pathlib.Path) -> dict:
     """Writes and verifies the export at `output`; returns what `export.json` says.
-
-    Args:
-      dataset: gives the golden batch.
 
     Raises:
       InputError: `output` exists, or a fresh process computes other predictions from the export.
@@ -63,9 +57,9 @@ def export_model(trained: Trained, dataset: Dataset, output: pathlib.Path) -> di
     staging = output.with_name(f".{output.name}.staging-{os.getpid()}")
     _remove_leftovers(output)
     try:
-        _write(trained, dataset, staging)
+        _write(trained, staging)
         replay_in_fresh_process(staging)
-        document = _write_contents(trained, dataset, staging)
+        document = _write_contents(trained, staging)
         staging.rename(output)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -109,7 +103,7 @@ def open_export(directory: pathlib.Path) -> dict:
     return document
 
 
-def _write(trained: Trained, dataset: Dataset, directory: pathlib.Path) -> None:
+def _write(trained: Trained, directory: pathlib.Path) -> None:
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
     archive.track(trained.model)
@@ -119,21 +113,13 @@ def _write(trained: Trained, dataset: Dataset, directory: pathlib.Path) -> None:
     archive.write_out(str(directory), verbose=False)
     (directory / schema_lib.FILE_NAME).write_text(schema_lib.dumps(trained.schema))
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
-    _write_golden_batch(functions[signatures_lib.SERVING_DEFAULT], dataset, directory)
+    shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
+    serve = functions[signatures_lib.SERVING_DEFAULT]
+    golden = serve(replay.golden_examples(directory))
+    np.savez(directory / replay.GOLDEN_PREDICTIONS, **{name: value.numpy() for name, value in golden.items()})
 
 
-def _write_golden_batch(serve: signatures_lib.Signature, dataset: Dataset, directory: pathlib.Path) -> None:
-    split = list(dataset.manifest.splits)[-1]
-    stored = reader.stored_order(dataset, split)
-    examples = [record.numpy() for record in itertools.islice(stored, GOLDEN_SIZE)]
-    with tf.io.TFRecordWriter(str(directory / replay.GOLDEN_EXAMPLES)) as writer:
-        for example in examples:
-            writer.write(example)
-    predictions = {name: value.numpy() for name, value in serve(tf.constant(examples)).items()}
-    np.savez(directory / replay.GOLDEN_PREDICTIONS, **predictions)
-
-
-def _write_contents(trained: Trained, dataset: Dataset, directory: pathlib.Path) -> dict:
+def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     document = {
         "format": FORMAT,
@@ -141,7 +127,7 @@ def _write_contents(trained: Trained, dataset: Dataset, directory: pathlib.Path)
         "task": trained.schema.label.task,
         "classes": list(trained.schema.label.classes),
         "parameters": trained.model.count_params(),
-        "dataset_digest": dataset.manifest.digest,
+        "dataset_digest": trained.dataset_digest,
         "signatures": [signatures_lib.SERVING_DEFAULT, signatures_lib.RAW],
         "files": {str(path.relative_to(directory)): _sha256(path) for path in files},
     }

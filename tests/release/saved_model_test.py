@@ -70,14 +70,16 @@ def trained(dataset: Dataset) -> Trained:
         preprocess=preprocess,
         schema=SCHEMA,
         statistics_path=dataset.directory / "statistics.pb",
+        golden_path=pathlib.Path(dataset.shard_paths("train")[0]),
+        dataset_digest=dataset.manifest.digest,
         step=7,
     )
 
 
 @pytest.fixture(scope="module")
-def exported(trained: Trained, dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def exported(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     output = tmp_path_factory.mktemp("exports") / "1"
-    saved_model.export_model(trained, dataset, output)
+    saved_model.export_model(trained, output)
     return output
 
 
@@ -124,9 +126,9 @@ def test_scoring_the_export_equals_scoring_the_model(exported, trained, dataset)
     assert result["accuracy"] == pytest.approx(expected)
 
 
-def test_replay_notices_a_single_changed_bit(exported, trained, dataset, tmp_path):
+def test_replay_notices_a_single_changed_bit(trained, tmp_path):
     copy = tmp_path / "copy"
-    saved_model.export_model(trained, dataset, copy)
+    saved_model.export_model(trained, copy)
     golden = dict(np.load(copy / "golden.npz"))
     golden["probabilities"].view(np.uint32)[0, 0] ^= 1
     np.savez(copy / "golden.npz", **golden)
@@ -134,22 +136,20 @@ def test_replay_notices_a_single_changed_bit(exported, trained, dataset, tmp_pat
         replay.replay(copy)
 
 
-def test_a_model_that_answers_otherwise_in_a_fresh_process_is_not_published(trained, dataset, tmp_path):
+def test_a_model_that_answers_otherwise_in_a_fresh_process_is_not_published(trained, tmp_path):
     class Clock(keras.layers.Layer):
         def call(self, values: tf.Tensor) -> tf.Tensor:
             return values + tf.cast(tf.math.floormod(tf.timestamp(), 1.0), tf.float32)
 
     restless = keras.Model(trained.model.inputs, Clock()(trained.model.outputs[0]))
     with pytest.raises(InputError, match=r"differ by up to .*nothing was written"):
-        saved_model.export_model(
-            dataclasses.replace(trained, model=restless), dataset, tmp_path / "out" / "1"
-        )
+        saved_model.export_model(dataclasses.replace(trained, model=restless), tmp_path / "out" / "1")
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_an_existing_export_is_never_touched(exported, trained, dataset):
+def test_an_existing_export_is_never_touched(exported, trained):
     with pytest.raises(InputError, match="a path that exists"):
-        saved_model.export_model(trained, dataset, exported)
+        saved_model.export_model(trained, exported)
 
 
 def test_a_changed_file_is_named(exported, tmp_path):
