@@ -7,14 +7,12 @@ Classification gives loss, accuracy, a confusion matrix and, for two classes, th
 regression MAE, RMSE and R².
 """
 
-import os
 import pathlib
 from collections.abc import Sequence
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 from absl import app, flags
 
+from pipeline import quiet  # noqa: F401 - before TensorFlow
 from pipeline.data import manifest
 from pipeline.data.errors import answers_bad_input
 from pipeline.release import scoring

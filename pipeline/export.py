@@ -8,14 +8,12 @@ float32. Before the directory appears, a fresh process replays a golden batch th
 same bits as the graph in memory.
 """
 
-import os
 import pathlib
 from collections.abc import Sequence
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 from absl import app, flags
 
+from pipeline import quiet  # noqa: F401 - before TensorFlow
 from pipeline.data.errors import answers_bad_input
 from pipeline.release import saved_model
 from pipeline.training import restore, workdir

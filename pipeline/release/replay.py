@@ -4,12 +4,13 @@ Its caller is the export, which runs it in a fresh process so that nothing of th
 tables, policies) can help the SavedModel along.
 """
 
-import os
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from pipeline import quiet  # noqa: F401 - before TensorFlow
+
+# isort: split
 
 import numpy as np
 import tensorflow as tf
