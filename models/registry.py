@@ -1,0 +1,10 @@
+"""The models that a config can name."""
+
+from collections.abc import Callable, Mapping
+
+import keras
+
+from models.resnet import resnet
+from models.wide_deep import wide_deep
+
+MODELS: Mapping[str, Callable[..., keras.Model]] = {"resnet": resnet, "wide_deep": wide_deep}

@@ -1,0 +1,111 @@
+"""Wide & deep (Cheng et al. 2016, "Wide & Deep Learning for Recommender Systems") for tabular data and text.
+
+The wide part is linear in the category ids and numbers; the deep part is a multilayer perceptron over
+embeddings of them. Their logits are added.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+
+
+@keras.saving.register_keras_serializable("penstock")
+class OffsetEmbedding(keras.layers.Layer):
+    """Embeds several categorical columns through one table, so that one gather serves them all.
+
+    Column c's id i is row `sum(cardinalities[:c]) + i`: int32 [batch, columns] -> [batch, columns, size].
+    """
+
+    def __init__(self, cardinalities: Sequence[int], size: int, *, initializer: str = "uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.cardinalities = tuple(cardinalities)
+        self.size = size
+        self.initializer = initializer
+        self._offsets = np.cumsum([0, *self.cardinalities[:-1]], dtype=np.int32)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        shape = (sum(self.cardinalities), self.size)
+        self.table = self.add_weight(shape=shape, initializer=self.initializer, name="table")
+
+    def call(self, ids: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.ops.take(self.table, ids + self._offsets, axis=0)
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return (*input_shape, self.size)
+
+    def get_config(self) -> dict:
+        own = {"cardinalities": self.cardinalities, "size": self.size, "initializer": self.initializer}
+        return {**super().get_config(), **own}
+
+
+def wide_deep(
+    *,
+    numeric: int,
+    cardinalities: Sequence[int],
+    sequences: Mapping[str, tuple[int, int]],
+    outputs: int,
+    embedding: int = 16,
+    hidden: Sequence[int] = (256, 128),
+    dropout: float = 0.1,
+) -> keras.Model:
+    """Builds the network over whatever inputs there are.
+
+    Args:
+      numeric: standardised numbers of each example; 0: none.
+      cardinalities: number of different ids in each categorical column.
+      sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
+      outputs: numbers predicted for each example.
+      embedding: size of a category's or word's embedding.
+      hidden: units of each hidden layer of the deep part.
+      dropout: fraction of each hidden layer dropped in training.
+
+    Returns:
+      Model from {"numeric": float32 [batch, numeric], "categories": int32 [batch, columns],
+      name: int32 [batch, length]} to float32 logits [batch, outputs].
+
+    Raises:
+      ValueError: there is nothing to predict from.
+    """
+    inputs, deep, wide = [], [], []
+    if numeric:
+        numbers = keras.Input((numeric,), dtype="float32", name="numeric")
+        inputs.append(numbers)
+        deep.append(numbers)
+        wide.append(
+            keras.layers.Dense(outputs, dtype="float32", use_bias=False, name="wide_numeric")(numbers)
+        )
+    if cardinalities:
+        ids = keras.Input((len(cardinalities),), dtype="int32", name="categories")
+        inputs.append(ids)
+        deep.append(keras.layers.Flatten()(OffsetEmbedding(cardinalities, embedding, name="embeddings")(ids)))
+        wide.append(_linear(ids, cardinalities, outputs))
+    for name, (length, size) in sequences.items():
+        words = keras.Input((length,), dtype="int32", name=name)
+        inputs.append(words)
+        deep.append(_mean_embedding(words, size, embedding))
+    if not inputs:
+        raise ValueError("wide_deep needs numeric, categorical or sequence inputs and received none.")
+    logits = [*wide, _perceptron(deep, hidden, dropout, outputs)]
+    return keras.Model(inputs, keras.layers.Add(dtype="float32", name="logits")(logits), name="wide_deep")
+
+
+def _linear(ids: keras.KerasTensor, cardinalities: Sequence[int], outputs: int) -> keras.KerasTensor:
+    # float32: a sum over many columns in bfloat16 would keep 8 bits. Zeros: the wide part starts silent.
+    table = OffsetEmbedding(cardinalities, outputs, initializer="zeros", dtype="float32", name="wide")
+    return keras.ops.sum(table(ids), axis=1)  # (batch, outputs)
+
+
+def _mean_embedding(words: keras.KerasTensor, size: int, embedding: int) -> keras.KerasTensor:
+    embedded = keras.layers.Embedding(size, embedding, mask_zero=True, name=f"{words.name}_embedding")(words)
+    return keras.layers.GlobalAveragePooling1D()(embedded)  # (batch, embedding), padding left out
+
+
+def _perceptron(
+    features: Sequence[keras.KerasTensor], hidden: Sequence[int], dropout: float, outputs: int
+) -> keras.KerasTensor:
+    x = keras.layers.Concatenate()(features) if len(features) > 1 else features[0]
+    for units in hidden:
+        x = keras.layers.Dense(units, activation="relu")(x)
+        x = keras.layers.Dropout(dropout)(x)
+    return keras.layers.Dense(outputs, dtype="float32", name="deep")(x)

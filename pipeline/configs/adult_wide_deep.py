@@ -1,0 +1,21 @@
+r"""Adult (census income): is a person's income above 50,000 dollars a year?
+
+  python -m pipeline.train --config=pipeline/configs/adult_wide_deep.py --dataset=data/adult/1.0.0 \
+      --workdir=runs/adult
+
+Hardware: 2 CPU cores. Duration: TBD. Result: TBD.
+"""
+
+from ml_collections import ConfigDict
+
+from pipeline.configs import base
+
+
+def get_config() -> ConfigDict:
+    config = base.get_config()
+    config.global_batch = 256
+    config.model = ConfigDict({"name": "wide_deep", "embedding": 16, "hidden": (128, 64), "dropout": 0.3})
+    config.train.epochs = 12.0
+    config.optimizer.learning_rate = 2e-3
+    config.optimizer.weight_decay = 1e-2
+    return config

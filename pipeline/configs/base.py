@@ -1,0 +1,46 @@
+"""What every experiment can set, with defaults. Their types are the types that overrides must have."""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    config = ConfigDict()
+
+    config.seed = 0  # of weights, order and augmentation
+    config.global_batch = 128  # examples a step, over all replicas
+
+    # `name` is one of models/registry.py; the rest are that function's own keyword arguments.
+    config.model = ConfigDict({"name": ""})
+
+    # Input
+    config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
+    config.shuffle_buffer = 10_000  # records permuted together, and held in memory for it
+    config.augmentation = ConfigDict({"shift": 0.0, "rotate_degrees": 0.0, "zoom": 0.0, "flip": False})
+
+    config.train = ConfigDict()
+    config.train.epochs = 10.0
+    config.train.steps = 0  # 0: as many as the epochs take
+    config.train.steps_per_loop = 32  # steps the device runs by itself; 32 gave 1.3x on a small model
+    config.train.log_every_steps = 100
+    config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
+    config.train.checkpoints_kept = 3
+    config.train.jit_compile = False  # XLA; a TPU always does
+    config.train.deterministic = True  # same bits on every run, for some speed on a GPU
+
+    config.optimizer = ConfigDict()
+    config.optimizer.name = "adamw"  # adamw, adam or sgd
+    config.optimizer.learning_rate = 1e-3
+    config.optimizer.schedule = "cosine"  # cosine (to 0 at the last step) or constant
+    config.optimizer.warmup_steps = 100
+    config.optimizer.weight_decay = 1e-4  # adamw and sgd
+    config.optimizer.momentum = 0.9  # sgd
+
+    config.evaluation = ConfigDict()
+    config.evaluation.split = "validation"  # evaluated after epochs; skipped where there is none
+    config.evaluation.every_epochs = 1
+    config.evaluation.final_split = ""  # evaluated at the end; empty: test, else validation
+    config.evaluation.global_batch = 512
+
+    # Keras callbacks, e.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
+    config.callbacks = ()
+    return config

@@ -1,0 +1,85 @@
+r"""Trains a model on a dataset, evaluates it, and writes a report.
+
+  python -m pipeline.train --config=pipeline/configs/digits_resnet.py --dataset=data/digits/1.0.0 \
+      --workdir=runs/digits
+
+Any value of the config can be overridden: --config.train.epochs=3 --config.optimizer.name=sgd
+
+Two replicas on one CPU, as a rehearsal: --strategy=mirrored --logical_devices=2
+All GPUs of a machine: --strategy=mirrored. Several machines: --strategy=multi_worker with TF_CONFIG set.
+
+Interrupted? The same command goes on from the last checkpoint.
+To watch it: tensorboard --logdir=WORKDIR/summaries
+"""
+
+import os
+import pathlib
+import shlex
+import sys
+from collections.abc import Sequence
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from pipeline.data.errors import answers_bad_input
+from pipeline.training.config_flag import parse_flags
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "Experiment, one of pipeline/configs or your own; --config.a.b=value overrides."
+)
+_DATASET = flags.DEFINE_string("dataset", None, "Directory written by beam_jobs.convert.", required=True)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Directory for checkpoints, metrics and report; continued if it exists.", required=True
+)
+_STRATEGY = flags.DEFINE_enum(
+    "strategy",
+    "auto",
+    ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
+    "tf.distribute strategy; auto takes every device that there is.",
+)
+_LOGICAL_DEVICES = flags.DEFINE_integer(
+    "logical_devices", 1, "Pieces to split the CPU into, to try several replicas on one.", lower_bound=1
+)
+_PRECISION = flags.DEFINE_enum(
+    "precision",
+    "auto",
+    ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
+    "Number format to compute in; auto takes what the hardware does natively, and says why.",
+)
+_JSON = flags.DEFINE_string("json", None, "Also write the final metrics to this file.")
+
+flags.mark_flag_as_required("config")
+
+
+@answers_bad_input
+def main(argv: Sequence[str]) -> None:
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.training import run, workdir
+    from pipeline.training.progress import summary
+
+    del argv
+    logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
+    request = run.Request(
+        config=_CONFIG.value,
+        config_file=flags.FLAGS["config"].config_filename,
+        dataset=pathlib.Path(_DATASET.value),
+        workdir=pathlib.Path(_WORKDIR.value),
+        strategy=_STRATEGY.value,
+        logical_devices=_LOGICAL_DEVICES.value,
+        precision=_PRECISION.value,
+        command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
+    )
+    metrics = run.train(request)
+    if _JSON.value:
+        workdir.write_json(pathlib.Path(_JSON.value), metrics)
+    print(
+        f"{summary(metrics)}\n"
+        f"report: {request.workdir / 'report.html'}\n"
+        f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
+    )
+
+
+if __name__ == "__main__":
+    app.run(main, flags_parser=parse_flags)

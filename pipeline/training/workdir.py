@@ -1,0 +1,91 @@
+"""The working directory of a training run: the names of its files, and how they are written whole."""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+from pipeline.data import manifest as manifest_lib
+from pipeline.data import schema as schema_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class Workdir:
+    path: pathlib.Path
+
+    @property
+    def checkpoints(self) -> pathlib.Path:
+        return self.path / "checkpoints"
+
+    @property
+    def summaries(self) -> pathlib.Path:
+        return self.path / "summaries"
+
+    @property
+    def run(self) -> pathlib.Path:
+        """What was run on what: config, dataset, strategy, precision, versions."""
+        return self.path / "run.json"
+
+    @property
+    def history(self) -> pathlib.Path:
+        """One line of JSON a log point."""
+        return self.path / "history.jsonl"
+
+    @property
+    def evaluation(self) -> pathlib.Path:
+        """Final metrics."""
+        return self.path / "evaluation.json"
+
+    @property
+    def schema(self) -> pathlib.Path:
+        return self.path / schema_lib.FILE_NAME
+
+    @property
+    def statistics(self) -> pathlib.Path:
+        return self.path / manifest_lib.STATISTICS_FILE_NAME
+
+    @property
+    def golden(self) -> pathlib.Path:
+        """A few records whose predictions every checkpoint holds."""
+        return self.path / "golden.tfrecord"
+
+
+def write_bytes(path: pathlib.Path, data: bytes) -> None:
+    """Replaces `path` at once: a reader, or a run killed now, sees the old or the new content."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: pathlib.Path, document: dict) -> None:
+    # repr: a config may hold what JSON cannot, such as a LambdaCallback's function.
+    write_bytes(path, (json.dumps(document, indent=2, default=repr) + "\n").encode())
+
+
+def read_json(path: pathlib.Path) -> dict | None:
+    """The document, or None where there is no such file."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def append_line(path: pathlib.Path, document: dict) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(document) + "\n")
+
+
+def keep_lines_up_to(path: pathlib.Path, step: int) -> None:
+    """Drops what was logged after `step`, and a last line that a kill cut short."""
+    kept = [line for line in _whole_lines(path) if json.loads(line)["step"] <= step]
+    write_bytes(path, b"".join(kept))
+
+
+def _whole_lines(path: pathlib.Path) -> list[bytes]:
+    if not path.exists():
+        return []
+    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
