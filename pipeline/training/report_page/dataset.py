@@ -3,15 +3,11 @@
 import collections
 from collections.abc import Mapping, Sequence
 
-from pipeline.data.features import Feature
-from pipeline.data.schema import Schema
-from pipeline.data.statistics import FeatureStatistics, SplitStatistics
 from pipeline.training.report_page import formats
-from pipeline.training.report_page.distributions import histogram, meter, value_shares
+from pipeline.training.report_page.feature_table import feature_table
 from pipeline.training.report_page.inputs import ReportInputs
-from pipeline.training.report_page.markup import Markup, definitions, folded, join, table, tag
+from pipeline.training.report_page.markup import Markup, definitions, join, table, tag
 
-MAX_OPEN_FEATURES = 30
 MAX_REASONS = 8
 EXAMPLES_A_REASON = 3
 RAW_CHARACTERS = 120
@@ -115,65 +111,8 @@ def _features(inputs: ReportInputs) -> Markup | None:
     if not inputs.statistics:
         return None
     split = _in_order(inputs.statistics)[0]
-    statistics = inputs.statistics[split]
-    rows = [_feature_row(f, inputs.schema, statistics) for f in _label_first(statistics, inputs.schema)]
-    header = ["feature", "missing", "values", "smallest", "median", "largest", "mean ± std", "different"]
-    right = frozenset({3, 4, 5, 6, 7})
-    rest = rows[MAX_OPEN_FEATURES:]
-    return join(
-        tag("h3", f"Features, in the {split} split"),
-        table(header, rows[:MAX_OPEN_FEATURES], numbers=right),
-        folded(f"{len(rest):,} more features", table(header, rest, numbers=right)) if rest else None,
-        tag("p", "Histograms leave out far outliers.", class_="note"),
-    )
-
-
-def _label_first(statistics: SplitStatistics, schema: Schema | None) -> list[FeatureStatistics]:
-    """What the model predicts first, then the order of the schema, which the user wrote."""
-    order = [feature.name for feature in schema.features] if schema else []
-    label = [feature.name for feature in schema.features if feature.kind == "label"] if schema else []
-    rank = {name: i for i, name in enumerate([*label, *order][::-1])}
-    return sorted(statistics.features.values(), key=lambda f: -rank.get(f.name, -1))
-
-
-def _feature_row(
-    feature: FeatureStatistics, schema: Schema | None, statistics: SplitStatistics
-) -> list[object]:
-    numeric, values = feature.numeric, feature.values
-    declared = next((f for f in schema.features if f.name == feature.name), None) if schema else None
-    name = join(tag("b", formats.shortened(feature.name, 60)), tag("small", _kind(feature, declared)))
-    row: list[object] = [name, meter(feature.missing_fraction), _plot(feature, statistics.examples)]
-    if numeric is not None and feature.present:
-        median = numeric.quantiles[len(numeric.quantiles) // 2] if numeric.quantiles else None
-        spread = f"{formats.number(numeric.mean)} ± {formats.number(numeric.std)}"
-        row += [
-            formats.number(numeric.minimum),
-            formats.number(median),
-            formats.number(numeric.maximum),
-            spread,
-        ]
-    else:
-        row += [""] * 4
-    distinct = "" if values is None else f"{'' if values.complete else '> '}{formats.count(values.distinct)}"
-    return [*row, distinct]
-
-
-def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
-    if declared is None:
-        return feature.dtype
-    what = getattr(declared, "task", None) or getattr(declared, "encoding", None) or declared.dtype
-    shape = f" {list(declared.shape)}" if declared.shape else ""
-    return f"{declared.kind} · {what}{shape}"
-
-
-def _plot(feature: FeatureStatistics, examples: int) -> object:
-    if feature.numeric is not None:
-        return histogram(feature.numeric.quantiles) or "one value" if feature.present else "no value"
-    if feature.values is not None and feature.values.values:
-        return value_shares(feature.values.values, feature.present)
-    if feature.values is not None:
-        return "too many different values to count"
-    return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
+    features = feature_table(inputs.statistics[split], inputs.schema)
+    return join(tag("h3", f"Features, in the {split} split"), features)
 
 
 def _in_order(splits: Sequence[str] | Mapping) -> list[str]:

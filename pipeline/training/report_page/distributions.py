@@ -53,7 +53,7 @@ def histogram(quantiles: Sequence[float]) -> Markup | None:
     )
 
 
-def value_shares(values: Sequence[tuple[str, int]], total: int, *, limit: int = 5) -> Markup:
+def value_shares(values: Sequence[tuple[str, int]], total: int, *, limit: int) -> Markup:
     """The most frequent values as horizontal bars with their share of `total`, then the rest in one line."""
     shown = list(values[:limit])
     rows = [_bar(formats.shortened(value, 28) or "(empty)", n / max(1, total)) for value, n in shown]
