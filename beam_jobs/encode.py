@@ -71,7 +71,7 @@ def _int64_list_entries(key: bytes, numbers: np.ndarray) -> list[bytes]:
 def _matrix(values: pa.Array) -> np.ndarray:
     """[rows, n] numbers of a scalar column (n = 1) or a fixed-size list column."""
     if isinstance(values, pa.FixedSizeListArray):
-        return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
+        return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), values.type.list_size)
     return values.to_numpy(zero_copy_only=False).reshape(-1, 1)
 
 

@@ -5,6 +5,8 @@ batch are split into 53-bit integers and exponents, and those of one exponent ar
 too small to overflow.
 """
 
+import math
+
 import numpy as np
 
 # frexp gives x = m · 2^e with 2^53·m whole and e ≥ -1073: x is a multiple of 2^-(1073 + 53).
@@ -28,10 +30,11 @@ def scaled_square_sum(values: np.ndarray) -> int:
 
 
 def mean_and_std(*, count: int, scaled: int, scaled_squares: int) -> tuple[float, float]:
-    """Mean and population standard deviation, each rounded once from its exact value (std: twice)."""
+    """Mean and population standard deviation, each a float only at the end: nothing cancels or overflows."""
     mean = scaled / (count << _SHIFT)
-    variance = (count * scaled_squares - scaled * scaled) / (count * count << 2 * _SHIFT)
-    return mean, float(np.sqrt(variance))
+    # 64 more bits than the whole root has, so that cutting the rest off is far below float64's precision.
+    root = math.isqrt((count * scaled_squares - scaled * scaled) << 128)
+    return mean, root / (count << _SHIFT + 64)
 
 
 def _by_exponent(values: np.ndarray) -> tuple[np.ndarray, list[int], np.ndarray]:

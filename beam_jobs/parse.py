@@ -43,14 +43,20 @@ def arrow_type(feature: Feature) -> pa.DataType:
 
 def parse(feature: Feature, cells: pa.Array) -> Column:
     """Parses `cells` (binary or string, no nulls) into values of `arrow_type(feature)`."""
-    problems = _Problems()
-    text = _convert(cells, pa.string(), "not UTF-8", problems)
+    decoded = to_text(cells)
+    problems, text = _Problems(decoded.problems), decoded.values
     if not isinstance(feature, Image):
         text = clean(text, feature.clean)
     if feature.missing == "reject":
         problems.add(text.is_null(), "missing")
     values = _PARSERS[type(feature)](feature, text, problems)
     return Column(values=values, problems=problems)
+
+
+def to_text(cells: pa.Array) -> Column:
+    """Decodes UTF-8; what is none becomes null and a problem."""
+    problems = _Problems()
+    return Column(values=_convert(cells, pa.string(), "not UTF-8", problems), problems=problems)
 
 
 def _text(feature: Feature, text: pa.Array, problems: _Problems) -> pa.Array:

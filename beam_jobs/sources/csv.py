@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.rejected import Rejection, shown
 from beam_jobs.sources import files
@@ -43,7 +42,7 @@ class CsvFiles:
         [path] = piece.paths
         names = self.column_names or self._header(path)
         wrong = _WrongRows(source=path.removeprefix(piece.root), header_rows=0 if self.column_names else 1)
-        with FileSystems.open(path) as stream:
+        with files.open_stream(path) as stream:
             good_before = 0
             for batch in self._batches(path, stream, wrong):
                 numbers = wrong.number(good_before + np.arange(batch.num_rows))
@@ -53,10 +52,10 @@ class CsvFiles:
                 )
             yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
 
-    def _batches(self, path: str, stream: io.IOBase, wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
+    def _batches(self, path: str, stream: pa.NativeFile, wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
         try:
             yield from pa.csv.open_csv(
-                pa.PythonFile(stream, mode="r"),
+                stream,
                 # Threads would lose the row numbers.
                 read_options=pa.csv.ReadOptions(
                     column_names=self.column_names or None, block_size=self.block_bytes, use_threads=False
@@ -77,7 +76,7 @@ class CsvFiles:
             ) from None
 
     def _header(self, path: str) -> tuple[str, ...]:
-        with FileSystems.open(path) as stream:
+        with files.open_stream(path) as stream:
             start = stream.read(_HEADER_BYTES).decode("utf-8-sig", "backslashreplace")
         rows = csv.reader(io.StringIO(start, newline=""), delimiter=self.delimiter)
         names = tuple(name.strip() for name in next((row for row in rows if row), []))

@@ -5,12 +5,15 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from apache_beam.io.filesystem import BeamIOError
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.sources.source import Input
 from pipeline.data.errors import InputError
 
+_COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_FIXED_PART = re.compile(r"([^*?\[]*/)?")  # of a glob: the directories that it names outright
 _PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
 
 
@@ -40,7 +43,8 @@ def list_files(given: Input, *, within_directory: str = "*") -> list[InputFile]:
     if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
         pattern = FileSystems.join(location, within_directory)
     found = [InputFile(path=path, bytes=size, split=given.split) for path, size in _match(pattern)]
-    files = [file for file in found if not _is_hidden(file.path[len(location) :])]
+    named = len(_FIXED_PART.match(pattern)[0])
+    files = [file for file in found if not _is_hidden(file.path[named:])]
     if not files:
         raise InputError(
             f"--input={given.location}",
@@ -51,10 +55,16 @@ def list_files(given: Input, *, within_directory: str = "*") -> list[InputFile]:
     return files
 
 
+def open_stream(path: str) -> pa.NativeFile:
+    """The bytes of a file, decompressed if its name says so."""
+    stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    compression = _COMPRESSION.get(os.path.splitext(path)[1])  # noqa: PTH122 - it may be "gs://"
+    return pa.input_stream(pa.PythonFile(stream, mode="r"), compression=compression)
+
+
 def common_root(locations: Iterable[str]) -> str:
     """The longest directory, with its `/`, that all `locations` are in."""
-    found = list(locations)
-    prefix = os.path.commonprefix(found)  # noqa: RUF071 - commonpath would spoil "gs://"
+    prefix = os.path.commonprefix(list(locations))  # noqa: RUF071 - commonpath would spoil "gs://"
     return prefix[: prefix.rfind("/") + 1]
 
 

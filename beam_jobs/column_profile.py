@@ -1,0 +1,132 @@
+"""What a raw column holds: its distinct values with their counts, and what follows from those."""
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.parse import to_text
+from beam_jobs.sources.source import Piece, RawRows, Source
+
+# Spellings of "no value". A word of `IN_NUMBERS` may be a category of its own, so that it counts as
+# missing only among numbers.
+NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
+IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnProfile:
+    """`counts` is over text stripped of blanks; `undecodable` values are not among them."""
+
+    name: str
+    counts: Mapping[str, int]
+    undecodable: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts.values()) + self.undecodable
+
+    @functools.cached_property
+    def markers(self) -> tuple[str, ...]:
+        """The values that mean "missing"."""
+        plain = NULL_MARKERS & self.counts.keys()
+        others = self.counts.keys() - plain
+        odd = {value for value in others if not _is_number(value)}
+        # One word that is all that keeps a column from being numbers stands for "no number".
+        numbers_but_for_it = len(odd) < len(others) and (odd <= IN_NUMBERS or len(odd) == 1)
+        return tuple(sorted(plain | odd if numbers_but_for_it else plain))
+
+    @functools.cached_property
+    def values(self) -> Mapping[str, int]:
+        """The counts of what is not missing."""
+        return {value: count for value, count in self.counts.items() if value not in self.markers}
+
+    @property
+    def missing(self) -> int:
+        return sum(self.counts[marker] for marker in self.markers)
+
+    @property
+    def missing_fraction(self) -> float:
+        return self.missing / max(1, self.rows)
+
+    @functools.cached_property
+    def numbers(self) -> Sequence[float] | None:
+        """The distinct values as numbers; None if one of them is none, or a code such as `007`."""
+        if not self.values or not all(map(_is_number, self.values)):
+            return None
+        return sorted(map(float, self.values))
+
+    @functools.cached_property
+    def are_whole_numbers(self) -> bool:
+        return self.numbers is not None and all(map(_is_whole_number, self.values))
+
+    @property
+    def words(self) -> float:
+        """Words a value, on average."""
+        words = sum(len(value.split()) * count for value, count in self.values.items())
+        return words / max(1, sum(self.values.values()))
+
+    def evidence(self) -> dict[str, object]:
+        """What the schema file says was seen."""
+        most_frequent = sorted(self.values, key=lambda value: (-self.values[value], value))
+        seen: dict[str, object] = {
+            "rows": self.rows,
+            "missing_fraction": round(self.missing_fraction, 6),
+            "distinct": len(self.values),
+            "examples": [value[:40] for value in most_frequent[:5]],
+        }
+        if self.numbers:
+            seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
+        return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
+
+
+def read_profiles(
+    source: Source, pieces: Sequence[Piece], *, max_rows: int
+) -> tuple[list[ColumnProfile], list[str]]:
+    """Profiles of the columns over the first `max_rows` rows, spread over the pieces; and what went wrong."""
+    counts: dict[str, collections.Counter] = {}
+    undecodable: collections.Counter = collections.Counter()
+    wrong = 0
+    for piece in pieces:
+        for raw in _first_rows(source.read(piece), -(-max_rows // len(pieces))):
+            wrong += len(raw.rejected)
+            for name in raw.columns.schema.names:
+                text = to_text(raw.columns.column(name)).values
+                undecodable[name] += text.null_count
+                counts.setdefault(name, collections.Counter()).update(_count(text))
+    remarks = [f"{wrong:,} rows have the wrong number of cells; convert will reject them."] if wrong else []
+    profiles = [
+        ColumnProfile(name=name, counts=counted, undecodable=undecodable[name])
+        for name, counted in counts.items()
+    ]
+    return profiles, remarks
+
+
+def _first_rows(batches: Iterable[RawRows], limit: int) -> Iterable[RawRows]:
+    for raw in batches:
+        yield dataclasses.replace(raw, columns=raw.columns[:limit])
+        limit -= raw.columns.num_rows
+        if limit <= 0:
+            return
+
+
+def _count(text: pa.StringArray) -> dict[str, int]:
+    counted = pc.utf8_trim_whitespace(text.drop_null()).value_counts()
+    values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+    return dict(zip(values, counts, strict=True))
+
+
+def _is_number(value: str) -> bool:
+    try:
+        number = float(value)
+    except ValueError:
+        return False
+    is_code = value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
+    return abs(number) != float("inf") and number == number and not is_code and "_" not in value
+
+
+def _is_whole_number(value: str) -> bool:
+    return value.removeprefix("-").isdecimal() and value.isascii()

@@ -1,0 +1,129 @@
+"""CSV files: every row knows its number, whatever stands around it."""
+
+import gzip
+import pathlib
+
+import pytest
+
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.source import Input
+from pipeline.data.errors import InputError
+
+
+def read(path: pathlib.Path, **options: object) -> tuple[dict[int, list[bytes]], dict[int, str]]:
+    """Cells of good rows and reasons of rejected ones, by row number."""
+    source = CsvFiles(**options)
+    rows: dict[int, list[bytes]] = {}
+    rejected: dict[int, str] = {}
+    [piece] = source.pieces([Input(location=str(path))])
+    for raw in source.read(piece):
+        for position, cells in enumerate(raw.columns.to_pylist()):
+            rows[raw.place(position)[1]] = list(cells.values())
+        rejected |= {rejection.row: rejection.reason for rejection in raw.rejected}
+    return rows, rejected
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "data.csv"
+
+
+def test_rows_are_numbered_without_the_header(path: pathlib.Path):
+    path.write_bytes(b"a,b\n1,2\n3,4\n")
+    assert read(path) == ({1: [b"1", b"2"], 2: [b"3", b"4"]}, {})
+
+
+def test_without_a_header_the_first_row_is_data(path: pathlib.Path):
+    path.write_bytes(b"1,2\n3\n5,6\n")
+    assert read(path, column_names=("a", "b")) == (
+        {1: [b"1", b"2"], 3: [b"5", b"6"]},
+        {2: "1 cells in place of 2"},
+    )
+
+
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+@pytest.mark.parametrize("header", [True, False])
+def test_numbers_hold_across_wrong_rows_blank_lines_quoted_newlines_and_blocks(
+    path: pathlib.Path, block_bytes: int, header: bool
+):
+    lines = []
+    expected: dict[int, list[bytes]] = {}
+    wrong = set()
+    for number in range(1, 301):
+        if number % 7 == 0:
+            lines.append(b"too,many,cells")
+            wrong.add(number)
+        else:
+            text = b"two\nlines" if number % 5 == 0 else b"one"
+            lines.append(b'"%s",%d' % (text, number))
+            expected[number] = [text, b"%d" % number]
+        if number % 11 == 0:
+            lines.append(b"")
+    path.write_bytes((b"text,number\n" if header else b"") + b"\n".join(lines))
+    names = () if header else ("text", "number")
+    rows, rejected = read(path, block_bytes=block_bytes, column_names=names)
+    assert rows == expected
+    assert set(rejected) == wrong
+
+
+def test_bytes_that_are_not_utf8_are_left_to_the_row(path: pathlib.Path):
+    path.write_bytes(b"a,b\n\xff,2\n3\n")
+    assert read(path) == ({1: [b"\xff", b"2"]}, {2: "1 cells in place of 2"})
+
+
+def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
+    path = tmp_path / "data.tsv.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbfa\t b \n1\t2\n"))
+    source = CsvFiles(delimiter="\t")
+    [piece] = source.pieces([Input(location=str(path))])
+    assert next(source.read(piece)).columns.to_pylist() == [{"a": b"1", "b": b"2"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,a\n1,2\n", "different, non-empty column names"),
+        (b"a,\n1,2\n", "different, non-empty column names"),
+        (b'a,b\n1,"never closed\n' + b"x,y\n" * 1000, "quotes that are closed"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_refused_by_name(path: pathlib.Path, content: bytes, message: str):
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as raised:
+        read(path, block_bytes=256)
+    assert str(path) in str(raised.value)
+
+
+def test_an_input_that_matches_nothing_is_refused(path: pathlib.Path):
+    with pytest.raises(InputError, match="no file there"):
+        CsvFiles().pieces([Input(location=str(path))])
+
+
+def test_empty_files_are_refused_together_but_not_one_among_others(path: pathlib.Path):
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="0 bytes"):
+        CsvFiles().pieces([Input(location=str(path))])
+    path.with_name("other.csv").write_bytes(b"a\n1\n")
+    assert len(CsvFiles().pieces([Input(location=str(path.parent))])) == 1
+
+
+def test_places_are_told_from_the_directory_that_all_inputs_share(tmp_path: pathlib.Path):
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "data.csv").write_bytes(b"a\n1\n")
+    source = CsvFiles()
+    pieces = source.pieces([Input(location=str(tmp_path / "*" / "data.csv"))])
+    sources = {next(source.read(piece)).place(0) for piece in pieces}
+    assert sources == {("train/data.csv", 1), ("test/data.csv", 1)}
+
+
+def test_hidden_files_are_left_out_unless_named(tmp_path: pathlib.Path):
+    for name in (".hidden.csv", "data.csv"):
+        (tmp_path / name).write_bytes(b"a\n1\n")
+    source = CsvFiles()
+    found = [source.pieces([Input(location=str(tmp_path / name))]) for name in ("", "*.csv", ".hidden.csv")]
+    assert [[pathlib.Path(piece.paths[0]).name for piece in pieces] for pieces in found] == [
+        ["data.csv"],
+        ["data.csv"],
+        [".hidden.csv"],
+    ]

@@ -1,0 +1,53 @@
+"""Folders of images: paths, classes and ids, not pixels."""
+
+import pathlib
+
+import pytest
+
+from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.source import Input
+from pipeline.data.errors import InputError
+
+
+def make(root: pathlib.Path, *names: str) -> pathlib.Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"not read here")
+    return root
+
+
+def test_a_row_is_a_path_and_its_folder(tmp_path: pathlib.Path):
+    root = make(tmp_path / "images", "pear/2.png", "apple/1.png", "apple/.DS_Store")
+    source = ImageFolders()
+    [piece] = source.pieces([Input(location=str(root), split="train")])
+    [raw] = source.read(piece)
+    assert piece.split == "train"
+    assert raw.columns.to_pylist() == [
+        {"image": f"{root}/apple/1.png", "label": "apple"},
+        {"image": f"{root}/pear/2.png", "label": "pear"},
+    ]
+    assert raw.ids.to_pylist() == ["apple/1.png", "pear/2.png"]
+    assert raw.place(0) == ("apple/1.png", None)
+
+
+def test_files_outside_a_class_folder_are_rejected(tmp_path: pathlib.Path):
+    root = make(tmp_path / "images", "apple/1.png", "readme.txt", "apple/deep/2.png")
+    source = ImageFolders()
+    [raw] = source.read(*source.pieces([Input(location=f"{root}/")]))
+    assert [rejection.source for rejection in raw.rejected] == [
+        "apple/deep/2.png",
+        "readme.txt",
+    ]
+    assert {rejection.reason for rejection in raw.rejected} == {"not at <input>/<class>/<file>"}
+
+
+def test_many_files_are_read_in_pieces(tmp_path: pathlib.Path):
+    root = make(tmp_path, *(f"a/{number}.png" for number in range(2001)))
+    pieces = ImageFolders().pieces([Input(location=str(root))])
+    assert [len(piece.paths) for piece in pieces] == [1000, 1000, 1]
+
+
+def test_an_empty_folder_is_refused(tmp_path: pathlib.Path):
+    with pytest.raises(InputError, match="no file there"):
+        ImageFolders().pieces([Input(location=str(tmp_path))])
