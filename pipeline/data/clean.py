@@ -26,10 +26,10 @@ def _clean(values: tf.Tensor, feature: Feature) -> tf.Tensor:
     if clean.strip:
         characters = re.sub(r"([\\\]^-])", r"\\\1", clean.strip)
         values = tf.strings.regex_replace(values, f"^[{characters}]+|[{characters}]+$", "")
-    for marker in clean.null_markers:
-        # A request cannot be rejected row by row, so without a fill value the empty string goes on.
-        values = tf.where(values == marker, str(feature.fill or ""), values)
-    original = values
+    cleaned, missing = values, tf.zeros_like(values, tf.bool)
     for spelling, value in clean.aliases.items():
-        values = tf.where(original == spelling, value, values)
-    return values
+        cleaned = tf.where(values == spelling, value, cleaned)
+    for marker in clean.null_markers:
+        missing |= values == marker
+    # A request cannot be rejected row by row, so without a fill value the empty string goes on.
+    return tf.where(missing, str(feature.fill or ""), cleaned)
