@@ -13,7 +13,8 @@ run() {
 }
 
 run python demo/write_digits.py --output="$demo/png"
-run python -m beam_jobs.infer_schema --input="$demo/png" --format=images --output="$demo/schema.json"
+run python -m beam_jobs.infer_schema --input="$demo/png" --format=images --name=digits \
+  --output="$demo/schema.json"
 run python -m beam_jobs.convert --input="$demo/png" --format=images --schema="$demo/schema.json" \
   --output="$demo/digits/1.0.0" --splits=train=0.7,validation=0.1,test=0.2
 run python -m pipeline.train --config=pipeline/configs/digits_resnet.py --dataset="$demo/digits/1.0.0" \
