@@ -112,8 +112,14 @@ def labels(path: str) -> tuple[str, ...]:
     """The deps of the target of `path`."""
     found = {_label(path, one.module) for one in imports(path)} - {None, f":{name_of(path)}"}
     if rule_of(path) == "py_test":
-        found.add("@pypi_dev//pytest")  # runs the file, whether it imports pytest or not
+        found |= {"@pypi_dev//pytest", *_conftests(path)}  # these run the file, imported or not
     return tuple(sorted(found, key=lambda label: (label.startswith("@"), label)))
+
+
+def _conftests(path: str) -> Iterator[str]:
+    folders = map(str, pathlib.PurePath(path).parents)
+    modules = (f"{folder.replace('/', '.')}.conftest" for folder in folders)
+    return (f":{name_of(sources()[module])}" for module in modules if module in sources())
 
 
 def _label(path: str, module: str) -> str | None:
