@@ -37,8 +37,8 @@ def _of_training(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
     waited = mean_input_wait(inputs.history)
     if waited is not None and waited > INPUT_WAIT_LIMIT:
         yield (
-            f"The accelerator waited for data {formats.percent(waited)} of the time.",
-            "More host cores, a larger batch or smaller images would use it better.",
+            f"Training waited for data {formats.percent(waited)} of the time.",
+            "More host cores, or a larger batch, would keep the device busier.",
         )
 
 

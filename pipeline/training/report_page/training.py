@@ -1,4 +1,4 @@
-"""The report's account of the training: curves, throughput, how long the accelerator waited."""
+"""The report's account of the training: curves, throughput, how long it waited for data."""
 
 from collections.abc import Callable, Mapping
 
@@ -116,4 +116,4 @@ def _waiting(history: tuple[Mapping, ...]) -> Markup | None:
     if waited is None or not 0 <= waited <= 1:
         return None
     bar = stacked([("computing", 1 - waited, "right"), ("waiting for input", waited, "wrong")])
-    return figure("Where the accelerator's time went", bar)
+    return figure("Where the time went", bar)
