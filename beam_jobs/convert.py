@@ -31,13 +31,25 @@ from collections.abc import Sequence
 import apache_beam as beam
 from absl import app, flags
 
-from beam_jobs import commit, outcome, plan, prepare, progress, rejected, runners, statistics, summary, write
+from beam_jobs import (
+    command_line,
+    commit,
+    outcome,
+    plan,
+    prepare,
+    progress,
+    rejected,
+    runners,
+    statistics,
+    summary,
+    write,
+)
 from beam_jobs.plan import Plan
 from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.source import Source
 from pipeline.data import schema as schema_lib
-from pipeline.data.errors import InputError, answers_bad_input
+from pipeline.data.errors import answers_bad_input
 from pipeline.data.schema import Schema
 
 _INPUT = flags.DEFINE_multi_string(
@@ -114,7 +126,8 @@ def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Pa
     options = runners.pipeline_options(run.runner, run.beam_flags)
     with commit.claimed(output) as directory:
         watched = progress.Progress(path=str(directory / "progress"))
-        pipeline = beam.Pipeline(options=options)
+        runner = runners.make_runner(run.runner, options, worker_log=directory / "workers.log")
+        pipeline = beam.Pipeline(runner=runner, options=options)
         build(pipeline, source, schema, planned, directory=directory, watched=watched)
         with runners.bad_input_from_workers(), progress.shown(watched):
             pipeline.run().wait_until_finish()
@@ -134,27 +147,17 @@ def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Pa
     )
 
 
-def _required(flag: flags.FlagHolder) -> object:
-    if not flag.value:
-        raise InputError(
-            f"--{flag.name}", received="nothing", expected="a value", action="See --help for examples."
-        )
-    return flag.value
-
-
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     # A bad row or a lost worker is told once, in our words; Beam would print a traceback for each.
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    inputs = [parse_input(text) for text in _required(_INPUT)]
+    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _FORMAT, _SCHEMA, _OUTPUT)})
+    inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
-    source = open_source(
-        _required(_FORMAT),
-        column_names=_COLUMN_NAMES.value,
-        delimiter=_DELIMITER.value.replace("\\t", "\t"),
-    )
-    schema = schema_lib.load(_required(_SCHEMA))
-    output = pathlib.Path(_required(_OUTPUT)).absolute()
+    separator = command_line.separator(_DELIMITER.value)
+    source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
+    schema = schema_lib.load(_SCHEMA.value)
+    output = pathlib.Path(_OUTPUT.value).absolute()
     run = summary.Run(
         command=shlex.join(["python", "-m", "beam_jobs.convert", *sys.argv[1:]]),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -176,4 +179,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=lambda argv: flags.FLAGS(argv, known_only=True))
+    app.run(main, flags_parser=command_line.parse_known_flags)

@@ -15,11 +15,11 @@ What needs your judgement is printed last; then `python -m beam_jobs.convert --s
 import json
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from absl import app, flags
 
-from beam_jobs import column_profile, plan
+from beam_jobs import column_profile, command_line, plan
 from beam_jobs.propose import Proposal, propose
 from beam_jobs.propose_images import propose_images
 from beam_jobs.sources import FORMATS, open_source
@@ -70,9 +70,8 @@ def _description(feature: Feature) -> str:
 def _propose(inputs: Sequence[str]) -> Proposal:
     given = [parse_input(text) for text in inputs]
     plan.check_split_names(given)
-    source = open_source(
-        _FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=_DELIMITER.value.replace("\\t", "\t")
-    )
+    separator = command_line.separator(_DELIMITER.value)
+    source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
     pieces = source.pieces(given)
     name = _NAME.value or _name_from(given[0].location)
     if _FORMAT.value == "images":
@@ -104,17 +103,9 @@ def _check_output(output: pathlib.Path) -> None:
         )
 
 
-def _check_required(values: Mapping[str, object]) -> None:
-    missing = [name for name, value in values.items() if not value]
-    if missing:
-        raise InputError(
-            f"--{missing[0]}", received="nothing", expected="a value", action="See --help for examples."
-        )
-
-
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    _check_required({"input": _INPUT.value, "format": _FORMAT.value, "output": _OUTPUT.value})
+    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _FORMAT, _OUTPUT)})
     output = pathlib.Path(_OUTPUT.value)
     _check_output(output)
     proposal = _propose(_INPUT.value)
@@ -128,4 +119,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    app.run(main, flags_parser=command_line.parse_flags)

@@ -86,11 +86,11 @@ def check_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: i
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
     first = "".join(f"\n  {_line(row)}" for row in rejected.listed[:examples])
     raise InputError(
-        f"{rejected.rows:,} of {rows_read:,} rows cannot be converted",
-        received=f"{reasons}; the first:{first}\n",
-        expected=f"at most {limit:.4%} of the rows (--max_rejected_fraction={limit:g})",
-        action="Nothing was published. Correct the data or the schema, or raise --max_rejected_fraction "
-        "to leave such rows out.",
+        "rows that cannot be converted",
+        received=f"{rejected.rows:,} of {rows_read:,} rows ({reasons})",
+        expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
+        action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
+        f"out with --max_rejected_fraction. The first of them:{first}",
     )
 
 

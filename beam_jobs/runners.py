@@ -2,10 +2,16 @@
 
 import argparse
 import contextlib
+import pathlib
 import re
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipeline.data.errors import InputError
 
@@ -31,6 +37,29 @@ def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
             "use --direct_running_mode=multi_processing --direct_num_workers=N.",
         )
     return options
+
+
+def make_runner(name: str, options: PipelineOptions, *, worker_log: pathlib.Path) -> PipelineRunner:
+    """The runner of that name; raises InputError if there is none."""
+    direct = options.view_as(DirectOptions)
+    if name == "FnApiRunner" and direct.direct_running_mode == "multi_processing":
+        # What Beam itself starts in this mode prints every log line of every worker to our terminal.
+        direct.direct_running_mode = "in_memory"
+        worker = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+        return FnApiRunner(
+            default_environment=SubprocessSDKEnvironment.from_command_string(
+                f"exec {worker} 2>> {shlex.quote(str(worker_log))}"
+            )
+        )
+    try:
+        return create_runner(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise InputError(
+            "--runner",
+            received=f"{name} ({error})",
+            expected="the name of a Beam runner whose packages are installed",
+            action="Use --runner=FnApiRunner, or install what it needs.",
+        ) from None
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ from beam_jobs.sources.source import Input
 from pipeline.data.errors import InputError
 
 _COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_FIXED_PART = re.compile(r"([^*?\[]*/)?")  # of a glob: the directories that it names outright
+# What a location names outright: all of it or, of a glob, the directories before its first wildcard.
+_FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
 _PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
 
 

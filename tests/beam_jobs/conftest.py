@@ -67,9 +67,9 @@ def people_csv(rows: int = 40) -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def png(pixels: np.ndarray) -> bytes:
+def encoded(pixels: np.ndarray, image_format: str = "PNG") -> bytes:
     file = io.BytesIO()
-    PIL.Image.fromarray(pixels).save(file, format="PNG")
+    PIL.Image.fromarray(pixels).save(file, format=image_format)
     return file.getvalue()
 
 
@@ -91,7 +91,7 @@ def fruit(tmp_path: pathlib.Path) -> pathlib.Path:
     for number in range(12):
         folder = tmp_path / "images" / ("apple", "pear")[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.png").write_bytes(png(fruit_pixels(number)))
+        (folder / f"{number}.png").write_bytes(encoded(fruit_pixels(number)))
     schema_lib.save(FRUIT, tmp_path / "schema.json")
     return tmp_path
 
