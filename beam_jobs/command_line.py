@@ -1,5 +1,6 @@
 """How the binaries of this folder read their command line: wrong flags are bad input like any other."""
 
+import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -25,6 +26,30 @@ def check_given(values: Mapping[str, object]) -> None:
         raise InputError(
             f"--{missing[0]}", received="nothing", expected="a value", action="See --help for examples."
         )
+
+
+def check_local_files(values: Mapping[str, str | None]) -> None:
+    """Raises InputError for a flag whose value is not a local file in a directory that exists."""
+    for name, value in values.items():
+        if value and not pathlib.Path(value).absolute().parent.is_dir():
+            raise InputError(
+                f"--{name}={value}",
+                received="a directory that does not exist",
+                expected="a local file in a directory that does",
+                action="Create the directory, or choose another.",
+            )
+
+
+def local_directory(name: str, value: str) -> pathlib.Path:
+    """`value` as an absolute path; raises InputError for a URL."""
+    if "://" in value:
+        raise InputError(
+            f"--{name}",
+            received=value,
+            expected="a local directory",
+            action="Publish locally and copy the directory; writing to object stores is not built yet.",
+        )
+    return pathlib.Path(value).absolute()
 
 
 def separator(text: str) -> str:

@@ -21,7 +21,6 @@ Flags that are not listed here go to Beam, for instance two worker processes:
 """
 
 import datetime
-import logging
 import pathlib
 import shlex
 import sys
@@ -149,15 +148,14 @@ def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Pa
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    # A bad row or a lost worker is told once, in our words; Beam would print a traceback for each.
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     command_line.check_given({flag.name: flag.value for flag in (_INPUT, _FORMAT, _SCHEMA, _OUTPUT)})
+    command_line.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
     separator = command_line.separator(_DELIMITER.value)
     source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
     schema = schema_lib.load(_SCHEMA.value)
-    output = pathlib.Path(_OUTPUT.value).absolute()
+    output = command_line.local_directory("output", _OUTPUT.value)
     run = summary.Run(
         command=shlex.join(["python", "-m", "beam_jobs.convert", *sys.argv[1:]]),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -47,12 +47,16 @@ def table(schema: Schema) -> str:
     rows = [("feature", "proposed", "missing", "distinct", "examples")]
     for feature in schema.features:
         seen = feature.evidence
-        missing = f"{seen['missing_fraction']:.1%}" if "missing_fraction" in seen else ""
+        missing = _percent(seen["missing_fraction"]) if "missing_fraction" in seen else ""
         examples = ", ".join(map(str, seen.get("examples", seen.get("sizes", ()))))
         rows.append((feature.name, _description(feature), missing, str(seen.get("distinct", "")), examples))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip()[:160] for line in lines)
+
+
+def _percent(fraction: float) -> str:
+    return "<0.1%" if 0 < fraction < 0.001 else f"{fraction:.1%}"
 
 
 def _description(feature: Feature) -> str:
@@ -86,7 +90,7 @@ def _name_from(location: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "_", stem).strip("_0123456789") or "dataset"
 
 
-def _check_output(output: pathlib.Path) -> None:
+def _check_new(output: pathlib.Path) -> None:
     if output.exists() and not _OVERWRITE.value:
         raise InputError(
             f"--output={output}",
@@ -94,24 +98,18 @@ def _check_output(output: pathlib.Path) -> None:
             expected="a new file, so that no edits are lost",
             action="Choose another name, or add --overwrite.",
         )
-    if not output.parent.is_dir():
-        raise InputError(
-            f"--output={output}",
-            received=f"no directory {output.parent}",
-            expected="a directory that exists",
-            action="Create it.",
-        )
 
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     command_line.check_given({flag.name: flag.value for flag in (_INPUT, _FORMAT, _OUTPUT)})
     output = pathlib.Path(_OUTPUT.value)
-    _check_output(output)
+    _check_new(output)
+    command_line.check_local_files({"output": _OUTPUT.value, "json": _JSON.value})
     proposal = _propose(_INPUT.value)
     schema_lib.save(proposal.schema, output)
     print(table(proposal.schema))
-    print("\nTo review:", *proposal.review, sep="\n- ")
+    print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
     print(f"\nschema {output}")
     if _JSON.value:
         document = {"schema": schema_lib.to_json(proposal.schema), "review": proposal.review}

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import logging
 import pathlib
 import re
 import shlex
@@ -41,6 +42,9 @@ def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
 
 def make_runner(name: str, options: PipelineOptions, *, worker_log: pathlib.Path) -> PipelineRunner:
     """The runner of that name; raises InputError if there is none."""
+    if name == "FnApiRunner":
+        # What fails is told once, in our words; Beam would log a traceback for each attempt.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     direct = options.view_as(DirectOptions)
     if name == "FnApiRunner" and direct.direct_running_mode == "multi_processing":
         # What Beam itself starts in this mode prints every log line of every worker to our terminal.

@@ -100,6 +100,9 @@ class _Numbers(_Gathered):
         self.scaled_squares += exact_sum.scaled_square_sum(values)
         self.minimum = min(self.minimum, float(values.min()))
         self.maximum = max(self.maximum, float(values.max()))
+        if len(self.sample) == SAMPLE_ROWS:
+            candidates = order <= self.sample["order"].max()
+            order, values = order[candidates], values[candidates]
         sample = np.empty(len(values), self.sample.dtype)
         sample["order"], sample["value"] = order, values
         self.sample = _smallest(np.concatenate([self.sample, sample]))

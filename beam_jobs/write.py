@@ -23,7 +23,9 @@ from pipeline.data.features import Image
 from pipeline.data.schema import Schema
 
 ROWS = "rows"
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 1 << 14
+_RECORDS_AT_ONCE = 1 << 10
+_IMAGES_AT_ONCE = 1 << 10  # at 100 KB an image, 100 MB
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,8 @@ class WriteShard(beam.DoFn):
         (split, number), batches = element
         records: list[bytes] = []
         order: list[np.ndarray] = [np.zeros(0, np.uint64)]
-        for rows in _regrouped(batches, arrow_schema(self._schema)):
+        rows_at_once = _IMAGES_AT_ONCE if self._schema.of_kind(Image) else _ROWS_AT_ONCE
+        for rows in _regrouped(batches, arrow_schema(self._schema), rows_at_once):
             rows, rejected = self._with_images(rows)
             for rejection in rejected:
                 yield TaggedOutput(REJECTED, rejection)
@@ -96,21 +99,34 @@ class WriteShard(beam.DoFn):
         return rows, rejected
 
     def _write(self, split: str, number: int, records: list[bytes]) -> WrittenShard:
+        if not FileSystems.exists(self._directory):
+            # The launcher is gone, and creating the file would bring back what the next run cleared away.
+            raise RuntimeError(f"{self._directory} is gone: its run has ended")
         file_name = shard_file_name(self._schema.name, split, number, self._shards[split])
         # A runner may write a shard twice at once; each attempt has its own file, one is published.
         path = FileSystems.join(self._directory, f"{file_name}.{uuid.uuid4().hex}")
-        content = b"".join(tfrecord.frame(records))
-        with FileSystems.create(path, compression_type="uncompressed") as file:
-            file.write(content)
+        size, digest = _write_records(path, records)
         return WrittenShard(
             split=split,
             number=number,
             path=path,
             file_name=file_name,
             records=len(records),
-            bytes=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
+            bytes=size,
+            sha256=digest,
         )
+
+
+def _write_records(path: str, records: list[bytes]) -> tuple[int, str]:
+    """Size and SHA-256 of the TFRecord file that it writes."""
+    size, digest = 0, hashlib.sha256()
+    with FileSystems.create(path, compression_type="uncompressed") as file:
+        for start in range(0, len(records), _RECORDS_AT_ONCE):
+            part = b"".join(tfrecord.frame(records[start : start + _RECORDS_AT_ONCE]))
+            file.write(part)
+            digest.update(part)
+            size += len(part)
+    return size, digest.hexdigest()
 
 
 def _read_all(paths: list[str], feature: Image) -> tuple[list[bytes | None], dict[str, str]]:
@@ -126,10 +142,10 @@ def _read_all(paths: list[str], feature: Image) -> tuple[list[bytes | None], dic
     return images, problems
 
 
-def _regrouped(batches: Iterable[bytes], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches` (empty ones mark that the shard exists), in batches of one handy size."""
+def _regrouped(batches: Iterable[bytes], schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:
+    """The rows of `batches` (an empty one marks that the shard exists), in batches of one handy size."""
     read = [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches if batch]
-    yield from pa.Table.from_batches(read, schema).combine_chunks().to_batches(max_chunksize=_ROWS_AT_ONCE)
+    yield from pa.Table.from_batches(read, schema).combine_chunks().to_batches(max_chunksize=rows_at_once)
 
 
 def _in_hash_order(records: list[bytes], order: np.ndarray) -> list[bytes]:

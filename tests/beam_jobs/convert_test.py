@@ -13,6 +13,8 @@ import tensorflow_datasets as tfds
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
+from pipeline.data.features import Categorical, Label, Tensor, Text, Tokens
+from pipeline.data.schema import Schema
 from tests.beam_jobs.conftest import FRUIT, PEOPLE, ROOT, Ended, encoded, fruit_pixels, people_csv, run_binary
 
 Convert = Callable[..., Ended]
@@ -55,6 +57,41 @@ def test_tfds_reads_images_as_they_were(convert_fruit: Convert, fruit: pathlib.P
     received = {(row["image"].tobytes(), int(row["label"])) for row in read}
     assert len(read) == 12
     assert received == {(fruit_pixels(number).tobytes(), number % 2) for number in range(12)}
+
+
+def test_every_other_kind_of_feature_reaches_tfds(tmp_path: pathlib.Path):
+    features = (
+        Tensor(name="matrix", dimensions=(2, 2)),
+        Tokens(name="tokens", length=3, vocabulary_size=100),
+        Text(name="text", missing="mark"),
+        Categorical(name="hashed", encoding="hashed", buckets=8, missing="default", default="none"),
+        Categorical(name="integer", encoding="integer", size=4, missing="default", default=3),
+        Label(name="value", task="regression"),
+    )
+    schema_lib.save(
+        Schema(name="kinds", features=features, ignore={"id": "an id"}, row_id=("id",)),
+        tmp_path / "schema.json",
+    )
+    (tmp_path / "kinds.csv").write_text(
+        "id,matrix,tokens,text,hashed,integer,value\n"
+        'a,"1 2;3 .5",7 8 9,"two\nlines, é",x,2,0.5\n'
+        "b,0 0 0 0,0 0 99,,,,-1e3\n"
+    )
+    ended = run_binary(
+        "beam_jobs.convert",
+        *("--format=csv", "--splits=train=1", f"--input={tmp_path / 'kinds.csv'}"),
+        *(f"--schema={tmp_path / 'schema.json'}", f"--output={tmp_path / 'out'}"),
+    )
+    assert ended.code == 0, ended.err
+    rows = sorted(read_with_tfds(tmp_path / "out")["train"], key=lambda row: row["value"])
+    received = [{name: np.asarray(value).tolist() for name, value in row.items()} for row in rows]
+    zeros = [[0, 0], [0, 0]]
+    empty = {"text": b"", "hashed": b"none", "integer": 3}
+    full = {"text": "two\nlines, é".encode(), "hashed": b"x", "integer": 2}
+    assert received == [
+        {"matrix": zeros, "tokens": [0, 0, 99], "value": -1000, **empty},
+        {"matrix": [[1, 2], [3, 0.5]], "tokens": [7, 8, 9], "value": 0.5, **full},
+    ]
 
 
 def test_the_dataset_opens_with_its_statistics(convert_people: Convert, people: pathlib.Path):
@@ -218,10 +255,21 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
         ("--format=xml", "value should be one of <csv|images>"),
         ("--runner=Imaginary", "--runner: received Imaginary"),
         ("--delimiter=;;", "--delimiter: received"),
+        ("--output=gs://bucket/out", "expected a local directory"),
+        (
+            "--json=nowhere/summary.json",
+            "--json=nowhere/summary.json: received a directory that does not exist",
+        ),
     ],
 )
 def test_wrong_flags_are_refused(convert_people: Convert, people: pathlib.Path, flag: str, message: str):
     assert_refused(convert_people(flag), people, message)
+
+
+def test_workers_import_no_tensorflow():
+    code = "import sys, beam_jobs.convert; print({'tensorflow', 'tensorflow_datasets'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def run_and_kill(
