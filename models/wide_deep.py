@@ -4,6 +4,7 @@ The wide part is linear in the category ids and numbers; the deep part is a mult
 embeddings of them. Their logits are added.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -39,6 +40,37 @@ class OffsetEmbedding(keras.layers.Layer):
         return {**super().get_config(), **own}
 
 
+@keras.saving.register_keras_serializable("penstock")
+class PeriodicFeatures(keras.layers.Layer):
+    """Sines and cosines of each number at `frequencies` learned frequencies, beside the number itself.
+
+    Gorishniy et al. 2022, "On Embeddings for Numerical Features in Tabular Deep Learning": a perceptron alone
+    is too smooth for the thresholds in such data. float32 [batch, n] -> [batch, n * (1 + 2 * frequencies)].
+    """
+
+    def __init__(self, frequencies: int, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.frequencies = frequencies
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        # Standard deviation 1: inputs are standardised, so this starts at about one period each.
+        initializer = keras.initializers.RandomNormal(stddev=1.0)
+        shape = (input_shape[-1], self.frequencies)
+        self.frequency = self.add_weight(shape=shape, initializer=initializer, name="frequency")
+
+    def call(self, numbers: keras.KerasTensor) -> keras.KerasTensor:
+        column = keras.ops.expand_dims(numbers, -1)  # (batch, n, 1)
+        angle = 2.0 * math.pi * column * self.frequency  # (batch, n, frequencies)
+        waves = keras.ops.concatenate([column, keras.ops.sin(angle), keras.ops.cos(angle)], axis=-1)
+        return keras.ops.reshape(waves, self.compute_output_shape((-1, numbers.shape[-1])))
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return (*input_shape[:-1], input_shape[-1] * (1 + 2 * self.frequencies))
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "frequencies": self.frequencies}
+
+
 def wide_deep(
     *,
     numeric: int,
@@ -46,6 +78,7 @@ def wide_deep(
     sequences: Mapping[str, tuple[int, int]],
     outputs: int,
     embedding: int = 16,
+    frequencies: int = 8,
     hidden: Sequence[int] = (256, 128),
     dropout: float = 0.1,
 ) -> keras.Model:
@@ -57,6 +90,7 @@ def wide_deep(
       sequences: (length, number of ids) of each sequence of ids, by input name; id 0 is padding.
       outputs: numbers predicted for each example.
       embedding: size of a category's or word's embedding.
+      frequencies: periodic features of each number in the deep part.
       hidden: units of each hidden layer of the deep part.
       dropout: fraction of each hidden layer dropped in training.
 
@@ -71,7 +105,8 @@ def wide_deep(
     if numeric:
         numbers = keras.Input((numeric,), dtype="float32", name="numeric")
         inputs.append(numbers)
-        deep.append(numbers)
+        # float32: an angle of several turns in bfloat16 is off by degrees.
+        deep.append(PeriodicFeatures(frequencies, dtype="float32", name="periodic")(numbers))
         wide.append(
             keras.layers.Dense(outputs, dtype="float32", use_bias=False, name="wide_numeric")(numbers)
         )

@@ -12,13 +12,10 @@ Interrupted? The same command goes on from the last checkpoint.
 To watch it: tensorboard --logdir=WORKDIR/summaries
 """
 
-import os
 import pathlib
 import shlex
 import sys
 from collections.abc import Sequence
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from absl import app, flags, logging
 from ml_collections import config_flags
@@ -56,6 +53,7 @@ flags.mark_flag_as_required("config")
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline import quiet  # noqa: F401 - before TensorFlow
     from pipeline.training import run, workdir
     from pipeline.training.progress import summary
 

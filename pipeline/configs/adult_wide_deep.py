@@ -14,8 +14,10 @@ from pipeline.configs import base
 def get_config() -> ConfigDict:
     config = base.get_config()
     config.global_batch = 256
-    config.model = ConfigDict({"name": "wide_deep", "embedding": 16, "hidden": (128, 64), "dropout": 0.3})
-    config.train.epochs = 12.0
-    config.optimizer.learning_rate = 2e-3
+    config.model = ConfigDict(
+        {"name": "wide_deep", "embedding": 16, "frequencies": 8, "hidden": (256, 128), "dropout": 0.5}
+    )
+    config.train.epochs = 8.0
+    config.optimizer.learning_rate = 1e-3
     config.optimizer.weight_decay = 1e-2
     return config

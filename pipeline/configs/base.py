@@ -25,7 +25,6 @@ def get_config() -> ConfigDict:
     config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
     config.train.checkpoints_kept = 3
     config.train.jit_compile = False  # XLA; a TPU always does
-    config.train.deterministic = True  # same bits on every run, for some speed on a GPU
 
     config.optimizer = ConfigDict()
     config.optimizer.name = "adamw"  # adamw, adam or sgd

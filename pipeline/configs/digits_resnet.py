@@ -19,5 +19,6 @@ def get_config() -> ConfigDict:
     config.augmentation.rotate_degrees = 10.0
     config.train.epochs = 25.0
     config.train.log_every_steps = 20
+    config.evaluation.every_epochs = 5
     config.optimizer.learning_rate = 4e-3
     return config

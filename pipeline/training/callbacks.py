@@ -31,19 +31,19 @@ def build(specs: Sequence[Spec], *, workdir: pathlib.Path) -> list[keras.callbac
     return [_build(spec, workdir) for spec in specs]
 
 
-def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict[str, Number]]:
+def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict]:
     """The numbers that callbacks keep: best value, patience used up, … Not the weights some keep."""
-    return [_numbers(callback) for callback in callbacks]
+    return [{"class_name": type(callback).__name__, "numbers": _numbers(callback)} for callback in callbacks]
 
 
-def restore(callbacks: Sequence[keras.callbacks.Callback], saved: Sequence[Mapping[str, Number]]) -> None:
+def restore(callbacks: Sequence[keras.callbacks.Callback], saved: Sequence[Mapping]) -> None:
     """Puts `state` back, unless the list of callbacks has changed.
 
     Call it after `on_train_begin`, which resets some of them.
     """
-    for callback, numbers in zip(callbacks, saved, strict=False):
-        if set(numbers) == set(_numbers(callback)):
-            vars(callback).update(numbers)
+    for callback, entry in zip(callbacks, saved, strict=False):
+        if type(callback).__name__ == entry["class_name"]:
+            vars(callback).update(entry["numbers"])
 
 
 def _numbers(callback: keras.callbacks.Callback) -> dict[str, Number]:

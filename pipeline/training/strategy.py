@@ -68,7 +68,11 @@ def _one_device() -> tf.distribute.Strategy:
 
 
 def _mirrored() -> tf.distribute.Strategy:
-    return tf.distribute.MirroredStrategy(_devices("GPU") or _devices("CPU"))
+    if _devices("GPU"):
+        return tf.distribute.MirroredStrategy(_devices("GPU"))
+    # Collectives between CPUs number their instances from 1 in every strategy, so a second strategy in one
+    # process fails ("Shape mismatch in the collective instance"). A plain sum on one device does not.
+    return tf.distribute.MirroredStrategy(_devices("CPU"), tf.distribute.ReductionToOneDevice())
 
 
 def _multi_worker() -> tf.distribute.Strategy:
@@ -152,6 +156,6 @@ def _split_cpu(pieces: int) -> None:
         )
     cpu = tf.config.list_physical_devices("CPU")[0]
     configured = len(tf.config.get_logical_device_configuration(cpu) or [cpu])
-    if configured != pieces:
-        # Devices can be split once in a process, before first use; TensorFlow raises otherwise.
+    if pieces > 1 and configured != pieces:
+        # Once in a process, before first use: TensorFlow raises otherwise.
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * pieces)

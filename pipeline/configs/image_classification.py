@@ -1,0 +1,31 @@
+r"""Any folder of images, a folder a class; sized by the data.
+
+  python -m pipeline.train --config=pipeline/configs/image_classification.py --dataset=DATASET \
+      --workdir=WORKDIR
+
+Where the images differ in size, say what to resize them to: --config.image_size=224,224
+
+Hardware: a GPU or TPU for photographs; 2 CPU cores do about 2,000 images/s of 28x28 pixels.
+"""
+
+from ml_collections import ConfigDict
+
+from pipeline.configs import base
+
+
+def get_config() -> ConfigDict:
+    config = base.get_config()
+    config.model = ConfigDict(
+        {
+            "name": "resnet",
+            "widths": (32, 64, 128, 256),
+            "blocks_per_stage": 2,
+            "stem_stride": 0,
+            "dropout": 0.0,
+        }
+    )
+    config.augmentation.shift = 0.1
+    config.train.epochs = 30.0
+    config.optimizer.learning_rate = 3e-3
+    config.optimizer.weight_decay = 1e-2
+    return config

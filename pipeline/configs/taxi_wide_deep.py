@@ -1,0 +1,22 @@
+r"""Chicago taxi trips: is the tip more than a fifth of the fare?
+
+  python -m pipeline.train --config=pipeline/configs/taxi_wide_deep.py --dataset=data/taxi/1.0.0 \
+      --workdir=runs/taxi
+
+Hardware: 2 CPU cores. Duration: TBD. Result: TBD.
+"""
+
+from ml_collections import ConfigDict
+
+from pipeline.configs import base
+
+
+def get_config() -> ConfigDict:
+    config = base.get_config()
+    config.global_batch = 256
+    config.model = ConfigDict(
+        {"name": "wide_deep", "embedding": 8, "frequencies": 8, "hidden": (128, 64), "dropout": 0.5}
+    )
+    config.train.epochs = 8.0
+    config.optimizer.weight_decay = 1e-2
+    return config

@@ -1,0 +1,64 @@
+"""The network's shapes, and that it computes the same in training and serving."""
+
+import keras
+import numpy as np
+import pytest
+
+from models.resnet import resnet
+
+IMAGES = {"image": np.random.default_rng(0).integers(0, 256, (2, 8, 8, 1)).astype("uint8")}
+
+
+def small(**options) -> keras.Model:
+    return resnet(image_shape=(8, 8, 1), outputs=3, widths=(4, 6), blocks_per_stage=1, **options)
+
+
+def test_images_to_float32_logits():
+    logits = small()(IMAGES)
+    assert logits.shape == (2, 3)
+    assert logits.dtype == "float32"
+
+
+def test_logits_are_float32_under_a_mixed_policy():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        assert small()(IMAGES).dtype == "float32"
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
+def test_serving_computes_what_training_does():
+    model = small()
+    np.testing.assert_array_equal(model(IMAGES, training=True), model(IMAGES, training=False))
+
+
+def test_an_example_does_not_depend_on_its_batch():
+    model = small()
+    alone = model({"image": IMAGES["image"][:1]})
+    np.testing.assert_allclose(model(IMAGES)[:1], alone, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("side", "stem_stride", "last"), [(32, 0, 16), (96, 0, 12), (32, 1, 16), (32, 2, 8), (32, 4, 4)]
+)
+def test_stem_shrinks_large_images(side, stem_stride, last):
+    model = resnet(
+        image_shape=(side, side, 3), outputs=2, widths=(4, 4), blocks_per_stage=1, stem_stride=stem_stride
+    )
+    assert model.layers[-3].input.shape == (None, last, last, 4)
+
+
+def test_other_strides_are_refused():
+    with pytest.raises(ValueError, match="must be 0, 1, 2 or 4, and received 3"):
+        small(stem_stride=3)
+
+
+def test_inputs_that_are_not_its_own_are_left_alone():
+    assert small()(IMAGES | {"numeric": np.zeros((2, 5), "float32")}).shape == (2, 3)
+
+
+def test_saves_and_loads(tmp_path):
+    model = small()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(model(IMAGES), loaded(IMAGES))
