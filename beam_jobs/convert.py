@@ -131,8 +131,9 @@ def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Pa
         with runners.bad_input_from_workers(), progress.shown(watched):
             pipeline.run().wait_until_finish()
         result = outcome.load(str(directory / outcome.FILE_NAME))
-        outcome.check_reconciled(result, planned.shards)
+        outcome.check_reconciled(result, planned)
         rejected.check_limit(result.rejected, rows_read=result.rows_read, limit=run.max_rejected_fraction)
+        outcome.check_not_empty(result, planned)
         manifest = commit.publish(
             output,
             directory,

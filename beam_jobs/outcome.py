@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
+from beam_jobs.plan import Plan
 from beam_jobs.rejected import Rejected
 from beam_jobs.write import WrittenShard
 from pipeline.data.errors import InputError
@@ -52,17 +53,10 @@ def load(path: str) -> Outcome:
         return pickle.loads(file.read())
 
 
-def check_reconciled(outcome: Outcome, shards: Mapping[str, int]) -> None:
+def check_reconciled(outcome: Outcome, plan: Plan) -> None:
     """Raises InputError unless every row read was written or rejected, once, in the shards planned."""
-    if not outcome.rows_read:
-        raise InputError(
-            "the input as a whole",
-            received="0 rows",
-            expected="at least one row",
-            action="Check how these files were written.",
-        )
     written, rejected = outcome.rows_written, outcome.rejected.rows
-    planned = sorted((split, number) for split, n in shards.items() for number in range(n))
+    planned = sorted((split, number) for split, n in plan.shards.items() for number in range(n))
     complete = sorted((shard.split, shard.number) for shard in outcome.shards) == planned
     described = sum(split.examples for split in outcome.statistics.values())
     if outcome.rows_read != written + rejected or described != written or not complete:
@@ -72,4 +66,16 @@ def check_reconciled(outcome: Outcome, shards: Mapping[str, int]) -> None:
             f"{len(outcome.shards)} shards",
             expected=f"{outcome.rows_read:,} rows in all, {len(planned)} shards",
             action="The runner lost or repeated rows; nothing was published. Use --runner=FnApiRunner.",
+        )
+
+
+def check_not_empty(outcome: Outcome, plan: Plan) -> None:
+    """Raises InputError if there was no row at all, or none for a split that files were given for."""
+    empty = [split for split in plan.pinned if not sum(s.records for s in outcome.shards_of(split))]
+    if empty or not outcome.rows_read:
+        raise InputError(
+            f"the input of split '{empty[0]}'" if empty else "the input as a whole",
+            received="0 rows",
+            expected="at least one row that can be converted",
+            action="Check how these files were written.",
         )

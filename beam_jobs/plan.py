@@ -29,6 +29,11 @@ class Plan:
     schema_fingerprint: str
 
     @property
+    def pinned(self) -> tuple[str, ...]:
+        """The splits that get no rows by fraction."""
+        return tuple(split for split in self.shards if split not in self.fractions)
+
+    @property
     def root(self) -> str:
         """The common directory of all inputs."""
         return self.pieces[0].root
@@ -63,6 +68,7 @@ def make_plan(
 ) -> Plan:
     """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each."""
     pieces = source.pieces(inputs)
+    _check_disjoint(pieces)
     used = fractions if any(not piece.split for piece in pieces) else {}
     sizes: dict[str, Fraction] = dict.fromkeys(used, Fraction(0))
     for piece in pieces:
@@ -104,6 +110,20 @@ def check_split_names(inputs: Sequence[Input]) -> None:
                 expected="lower-case letters, digits and '_', starting with a letter",
                 action="Rename the split; if '=' is part of the path, put ./ in front of it.",
             )
+
+
+def _check_disjoint(pieces: Sequence[Piece]) -> None:
+    """Raises InputError if two inputs name the same file: its rows would be there twice, or in two splits."""
+    seen: set[str] = set()
+    for path in (path for piece in pieces for path in piece.paths):
+        if path in seen:
+            raise InputError(
+                f"input {path}",
+                received="a file that two --input flags name",
+                expected="each file once",
+                action="Narrow the globs: its rows would be in the dataset twice.",
+            )
+        seen.add(path)
 
 
 def _rank(split: str) -> tuple[int, str]:

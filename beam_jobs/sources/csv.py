@@ -21,7 +21,8 @@ _HEADER_BYTES = 1 << 20  # 1 MiB
 class CsvFiles:
     """Delimited text; one piece a file. Blank lines are skipped, newlines inside quotes belong to the value.
 
-    Cells stay bytes, so that one row that is not UTF-8 is one rejected row, not an unreadable file.
+    Cells stay bytes, so that one row that is not UTF-8 is one rejected row, not an unreadable file. (Unless
+    it has the wrong number of cells, too: then Arrow gives up the file, which is an InputError.)
     """
 
     column_names: tuple[str, ...] = ()  # empty: the first row names the columns
@@ -29,8 +30,10 @@ class CsvFiles:
     block_bytes: int = 8 << 20  # 8 MiB a batch
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        found = [file for given in inputs for file in files.list_files(given)]
-        files.check_not_empty(found)
+        listed = [files.list_files(given) for given in inputs]
+        for group in listed:
+            files.check_not_empty(group)
+        found = [file for group in listed for file in group]
         root = files.common_root(file.path for file in found)
         return [
             Piece(paths=(file.path,), root=root, bytes=file.bytes, split=file.split)

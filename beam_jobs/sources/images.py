@@ -29,7 +29,8 @@ class ImageFolders:
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
         inputs = list(inputs)
         listed = [(given, files.list_files(given, within_directory="**")) for given in inputs]
-        files.check_not_empty([file for _, found in listed for file in found])
+        for _, found in listed:
+            files.check_not_empty(found)
         root = files.common_root(f"{_directory(given)}" for given in inputs)
         return [piece for given, found in listed for piece in _pieces(given, found, root)]
 

@@ -131,10 +131,11 @@ def test_same_bytes_again_from_two_processes_and_from_a_file_in_another_order(pe
 
 
 def test_pinned_inputs_keep_their_split(people: pathlib.Path):
+    (people / "test.csv").write_bytes(people_csv())
     ended = run_binary(
         "beam_jobs.convert",
         *("--format=csv", f"--schema={people / 'schema.json'}", "--splits=train=0.5,validation=0.5"),
-        *(f"--input={people / 'people.csv'}", f"--input=test={people / 'people.csv'}"),
+        *(f"--input={people / 'people.csv'}", f"--input=test={people / 'test.csv'}"),
         *(f"--output={people / 'people' / '2.1.0'}", f"--json={people / 'summary.json'}"),
     )
     assert ended.code == 0
@@ -221,6 +222,17 @@ def test_a_missing_input_is_refused(convert_people: Convert, people: pathlib.Pat
 def test_an_empty_input_is_refused(convert_people: Convert, people: pathlib.Path, content: bytes):
     (people / "people.csv").write_bytes(content)
     assert_refused(convert_people(), people, "received 0 ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "extra.csv: received 0 bytes"), (b"age,height,city,rich\n", "split 'extra': received 0 rows")],
+)
+def test_an_empty_input_among_others_is_refused(
+    convert_people: Convert, people: pathlib.Path, content: bytes, message: str
+):
+    (people / "extra.csv").write_bytes(content)
+    assert_refused(convert_people(f"--input=extra={people / 'extra.csv'}"), people, message)
 
 
 @pytest.mark.parametrize("flags", [(), TWO_PROCESSES])

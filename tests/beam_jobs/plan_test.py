@@ -62,6 +62,11 @@ def test_the_fingerprint_does_not_depend_on_paths_or_their_order(files: pathlib.
     assert planned(both).fingerprint != planned(both, splits="train=0.9,test=0.1").fingerprint
 
 
+def test_no_file_is_in_two_inputs(files: pathlib.Path):
+    with pytest.raises(InputError, match=r"b\.csv: received a file that two --input flags name"):
+        planned(Input(location=f"{files}/*.csv"), Input(location=f"{files}/b.csv", split="test"))
+
+
 def test_a_split_needs_a_plain_name():
     with pytest.raises(InputError, match="split 'Ärger'"):
         plan.check_split_names([Input(location="x", split="Ärger")])

@@ -84,9 +84,11 @@ def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
     [
         (b"a,a\n1,2\n", "different, non-empty column names"),
         (b"a,\n1,2\n", "different, non-empty column names"),
+        (b"a,b\n\xff\n", "Expected 2 columns, got 1"),
         (b'a,b\n1,"never closed\n' + b"x,y\n" * 1000, "quotes that are closed"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Arrow cannot show \xff
 def test_a_file_that_is_no_csv_is_refused_by_name(path: pathlib.Path, content: bytes, message: str):
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as raised:
@@ -99,7 +101,7 @@ def test_an_input_that_matches_nothing_is_refused(path: pathlib.Path):
         CsvFiles().pieces([Input(location=str(path))])
 
 
-def test_empty_files_are_refused_together_but_not_one_among_others(path: pathlib.Path):
+def test_an_input_of_empty_files_is_refused_but_not_one_among_others(path: pathlib.Path):
     path.write_bytes(b"")
     with pytest.raises(InputError, match="0 bytes"):
         CsvFiles().pieces([Input(location=str(path))])
