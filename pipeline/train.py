@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from absl import app, flags, logging
 from ml_collections import config_flags
 
+from pipeline.data import manifest
 from pipeline.data.errors import answers_bad_input
 from pipeline.training.config_flag import parse_flags
 
@@ -52,17 +53,18 @@ flags.mark_flag_as_required("config")
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
+    del argv
+    dataset = manifest.open_dataset(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline import quiet  # noqa: F401 - before TensorFlow
     from pipeline.training import run, workdir
     from pipeline.training.progress import summary
 
-    del argv
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
         config=_CONFIG.value,
         config_file=flags.FLAGS["config"].config_filename,
-        dataset=pathlib.Path(_DATASET.value),
+        dataset=dataset,
         workdir=pathlib.Path(_WORKDIR.value),
         strategy=_STRATEGY.value,
         logical_devices=_LOGICAL_DEVICES.value,

@@ -35,7 +35,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
         overrides = [argument for argument in argv if argument.startswith("--config.")]
         raise InputError(
             f"config overrides {' '.join(overrides)}",
-            received=f"the key {str(error).strip(chr(34))}, which the config does not have",
+            received=f"a key that the config does not have: {_innermost(error)}",
             expected="keys of the config file, which pipeline/configs/base.py lists",
             action="Correct the key; its type must be that of its default.",
         ) from None
@@ -49,6 +49,12 @@ def _parse(argv: Sequence[str]) -> list[str]:
             action="Write --flag=value; --help lists the flags.",
         )
     return remaining
+
+
+def _innermost(error: BaseException) -> str:
+    """The message of the error that others were wrapped around, on one line."""
+    first = error.args[0] if error.args else ""
+    return _innermost(first) if isinstance(first, BaseException) else " ".join(str(first).split())
 
 
 def _no_config_file(error: OSError) -> InputError:

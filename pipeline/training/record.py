@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from pipeline.data.errors import InputError
 from pipeline.data.manifest import Dataset
 from pipeline.training.precision import Precision
+from pipeline.training.strategy import name_of
 
 PACKAGES = ("tensorflow", "keras", "apache-beam", "numpy")
 
@@ -27,7 +28,7 @@ class Request:
     """What the user asked for."""
 
     config: ConfigDict
-    dataset: pathlib.Path
+    dataset: Dataset
     workdir: pathlib.Path
     config_file: str = ""
     strategy: str = "auto"
@@ -36,17 +37,15 @@ class Request:
     command: str = ""
 
 
-def describe(
-    request: Request, dataset: Dataset, strategy: tf.distribute.Strategy, precision: Precision
-) -> dict:
+def describe(request: Request, strategy: tf.distribute.Strategy, precision: Precision) -> dict:
     """The part of run.json that is known before training starts."""
     return {
         "command": request.command,
-        "dataset": str(dataset.directory),
-        "dataset_digest": dataset.manifest.digest,
+        "dataset": str(request.dataset.directory),
+        "dataset_digest": request.dataset.manifest.digest,
         "config_file": request.config_file,
         "config": plain(request.config),
-        "strategy": request.strategy,
+        "strategy": name_of(strategy),
         "replicas": strategy.num_replicas_in_sync,
         "devices": list(strategy.extended.worker_devices),
         "precision": {"policy": precision.policy, "reason": precision.reason},

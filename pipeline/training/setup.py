@@ -5,7 +5,6 @@ import dataclasses
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data import manifest as manifest_lib
 from pipeline.data.errors import InputError
 from pipeline.data.manifest import Dataset
 from pipeline.training import precision as precision_lib
@@ -41,14 +40,14 @@ def decide(request: Request) -> Setup:
 
     Call it before anything else touches TensorFlow's devices.
     """
-    config, dataset = request.config, manifest_lib.open_dataset(request.dataset)
+    config, dataset = request.config, request.dataset
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     for key in ("global_batch", "evaluation.global_batch"):
         strategy_lib.require_divisible(key, record_lib.field(config, key), strategy)
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
     cadence = _cadence(config, dataset.records(TRAIN_SPLIT))
-    record = record_lib.describe(request, dataset, strategy, precision)
+    record = record_lib.describe(request, strategy, precision)
     return Setup(
         config=config,
         dataset=dataset,
@@ -62,7 +61,7 @@ def decide(request: Request) -> Setup:
         record=record | {"jit_compile": jit_compile, "total_steps": cadence.total_steps},
         announcement=(
             f"dataset    {dataset.directory}: {_sizes(dataset)}",
-            f"strategy   {type(strategy).__name__}, replicas: {strategy.num_replicas_in_sync}, "
+            f"strategy   {strategy_lib.name_of(strategy)}, replicas: {strategy.num_replicas_in_sync}, "
             f"global batch {config.global_batch:,}",
             f"precision  {precision.policy}: {precision.reason}",
             *([f"warning    {precision.warning}"] if precision.warning else []),

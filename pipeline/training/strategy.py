@@ -34,6 +34,17 @@ def create(name: str = AUTO, *, logical_devices: int = 1) -> tf.distribute.Strat
     return STRATEGIES[name]()
 
 
+def name_of(strategy: tf.distribute.Strategy) -> str:
+    """The name by which `create` makes such a strategy."""
+    kinds = {
+        "one_device": tf.distribute.OneDeviceStrategy,
+        "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
+        "mirrored": tf.distribute.MirroredStrategy,
+        "tpu": tf.distribute.TPUStrategy,
+    }
+    return next(name for name, kind in kinds.items() if isinstance(strategy, kind))
+
+
 def require_divisible(key: str, global_batch: int, strategy: tf.distribute.Strategy) -> None:
     """Raises InputError unless every replica gets the same number of examples."""
     replicas = strategy.num_replicas_in_sync
@@ -49,13 +60,12 @@ def require_divisible(key: str, global_batch: int, strategy: tf.distribute.Strat
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes the files that all workers share."""
-    resolver = strategy.cluster_resolver
-    return not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or not resolver.task_id
+    return name_of(strategy) != "multi_worker" or not strategy.cluster_resolver.task_id
 
 
 def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool, str]:
     """Whether XLA compiles the step, and why."""
-    if isinstance(strategy, tf.distribute.TPUStrategy):
+    if name_of(strategy) == "tpu":
         return True, "a TPU runs nothing else"
     if requested and strategy.num_replicas_in_sync > 1:
         # Fails with "resource located in device CPU:1 from device CPU:0" (TensorFlow 2.21, measured).

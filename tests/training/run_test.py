@@ -13,7 +13,7 @@ from pipeline.training import restore, run
 from pipeline.training import workdir as files
 from pipeline.training.metrics import EvaluationMetrics, head_predictions
 from pipeline.training.record import Request
-from tests.training.conftest import small_config
+from tests.training.small_run import small_config
 
 TIMES = {"examples_per_s", "step_ms", "input_wait"}
 
@@ -50,7 +50,7 @@ def undisturbed(dataset, tmp_path_factory) -> Request:
     """A finished run that nothing happened to."""
     request = Request(
         config=small_config(),
-        dataset=dataset.directory,
+        dataset=dataset,
         workdir=tmp_path_factory.mktemp("undisturbed"),
         strategy="one_device",
         precision="mixed_bfloat16",
