@@ -19,6 +19,7 @@ from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 
 QUANTILE_BINS = 32
+DISTRIBUTION_BINS = 256
 # Error of a quantile from a sample of k rows: about 1/(2·sqrt(k)) = 0.4 percentage points; exact below k.
 SAMPLE_ROWS = 1 << 14
 MAXIMUM_DISTINCT = 100_000  # beyond it, values are not counted one by one
@@ -126,15 +127,19 @@ class _Numbers(_Gathered):
         mean, std = exact_sum.mean_and_std(
             count=self.count, scaled=self.scaled, scaled_squares=self.scaled_squares
         )
-        inner = np.quantile(self.sample["value"], np.arange(1, QUANTILE_BINS) / QUANTILE_BINS)
         return NumericSummary(
             minimum=self.minimum,
             maximum=self.maximum,
             mean=mean,
             std=std,
             zeros=self.zeros,
-            quantiles=(self.minimum, *inner.tolist(), self.maximum),
+            quantiles=self._boundaries(QUANTILE_BINS),
+            distribution=self._boundaries(DISTRIBUTION_BINS),
         )
+
+    def _boundaries(self, bins: int) -> tuple[float, ...]:
+        inner = np.quantile(self.sample["value"], np.arange(1, bins) / bins)
+        return (self.minimum, *inner.tolist(), self.maximum)
 
 
 class _Lengths(_Gathered):

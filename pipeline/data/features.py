@@ -36,7 +36,8 @@ class Feature:
     """What every feature declares.
 
     `missing` says what a missing value does: `reject` the row, write the `default`, or `mark` it in the
-    record (NaN for float32, the empty string for strings) so that preprocessing can tell the model.
+    record (NaN for float32, the empty string for strings) so that preprocessing can tell the model. Where
+    more than `max_missing_fraction` of a split lacks a value, validation refuses the whole dataset.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Feature:
     description: str = ""
     missing: Missing = "reject"
     default: float | int | str | None = None
+    max_missing_fraction: float | None = None
     clean: Clean = Clean()
     evidence: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -84,6 +86,9 @@ class Feature:
         if self.missing == "mark":
             expected = "'reject' or 'default': an int64 has no value left over to mark with"
             _require(self.dtype in MARKER, self, "missing", "mark", expected)
+        limit = self.max_missing_fraction
+        in_range = limit is None or 0 <= limit <= 1
+        _require(in_range, self, "max_missing_fraction", limit, "a fraction, 0 … 1")
         self._check()
 
     def _check(self) -> None:

@@ -22,6 +22,9 @@ FILE_NAME = "schema.json"
 # TFDS puts the name into file names and splits those at '-'.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
 
+# Fields of a feature that change no byte of the records.
+COMMENTS = ("description", "evidence", "max_missing_fraction")
+
 F = TypeVar("F", bound=Feature)
 
 
@@ -80,7 +83,7 @@ class Schema:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over what changes the data: descriptions and evidence do not count."""
+        """SHA-256 over what changes the data: `COMMENTS` do not count."""
         return hashlib.sha256(_canonical(to_json(self, comments=False))).hexdigest()
 
 
@@ -166,7 +169,7 @@ def _feature_to_json(feature: Feature, comments: bool) -> dict:
     document: dict = {"kind": feature.kind}
     for field in dataclasses.fields(feature):
         value = getattr(feature, field.name)
-        if field.name in ("description", "evidence") and not comments:
+        if field.name in COMMENTS and not comments:
             continue
         if field.name == "clean":
             value = _non_defaults(value)
@@ -196,7 +199,7 @@ def _typed(thing: str, field: dataclasses.Field, value: object) -> object:
         return _clean_from_json(thing, value)
     if field.name == "default":
         wanted: tuple[type, ...] = (int, float, str, type(None))
-    elif field.name in ("minimum", "maximum"):
+    elif field.name in ("minimum", "maximum", "max_missing_fraction"):
         wanted = (int, float, type(None))
     else:
         default = _default(field)

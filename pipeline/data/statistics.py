@@ -5,6 +5,7 @@ can open too. Preprocessing takes its means, bins and vocabularies from here; th
 """
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Mapping
 
@@ -32,6 +33,7 @@ class NumericSummary:
     std: float
     zeros: int
     quantiles: tuple[float, ...]  # q+1 boundaries of q equally filled bins, from minimum to maximum
+    distribution: tuple[float, ...] = ()  # the same, of many more bins: what drift is measured on
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,10 +142,11 @@ def _numeric_to_proto(numeric: NumericSummary, present: int, entry: statistics_p
     if not numeric.quantiles:
         return
     entry.median = numeric.quantiles[len(numeric.quantiles) // 2]
-    histogram = entry.histograms.add(type=statistics_pb2.Histogram.QUANTILES)
-    bins = len(numeric.quantiles) - 1
-    for low, high in zip(numeric.quantiles, numeric.quantiles[1:], strict=False):
-        histogram.buckets.add(low_value=low, high_value=high, sample_count=present / bins)
+    for boundaries in filter(None, (numeric.quantiles, numeric.distribution)):
+        histogram = entry.histograms.add(type=statistics_pb2.Histogram.QUANTILES)
+        bins = len(boundaries) - 1
+        for low, high in itertools.pairwise(boundaries):
+            histogram.buckets.add(low_value=low, high_value=high, sample_count=present / bins)
 
 
 def _values_to_proto(values: ValueCounts, entry: statistics_pb2.StringStatistics) -> None:
@@ -169,16 +172,21 @@ def _feature_from_proto(entry: statistics_pb2.FeatureNameStatistics) -> FeatureS
 
 
 def _numeric_from_proto(entry: statistics_pb2.NumericStatistics) -> NumericSummary:
-    buckets = entry.histograms[0].buckets if entry.histograms else ()
-    quantiles = [buckets[0].low_value, *(bucket.high_value for bucket in buckets)] if buckets else []
+    boundaries = [_boundaries(histogram) for histogram in entry.histograms]
+    quantiles, distribution, *_ = (*boundaries, (), ())
     return NumericSummary(
         minimum=entry.min,
         maximum=entry.max,
         mean=entry.mean,
         std=entry.std_dev,
         zeros=entry.num_zeros,
-        quantiles=tuple(quantiles),
+        quantiles=quantiles,
+        distribution=distribution,
     )
+
+
+def _boundaries(histogram: statistics_pb2.Histogram) -> tuple[float, ...]:
+    return (histogram.buckets[0].low_value, *(bucket.high_value for bucket in histogram.buckets))
 
 
 def _values_from_proto(entry: statistics_pb2.StringStatistics) -> ValueCounts | None:

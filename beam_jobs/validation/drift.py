@@ -1,0 +1,88 @@
+"""How far two distributions lie apart, and how far chance alone would put them.
+
+Small splits differ by chance; `chance` is what two samples of the same data stay below in all but about
+one of a thousand comparisons. A distance tells something only where it is above that.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipeline.data.statistics import FeatureStatistics, NumericSummary
+
+BINS = 16
+# The published distribution comes from a sample of that many rows (`beam_jobs.statistics.SAMPLE_ROWS`).
+_SAMPLE_ROWS = 1 << 14
+_LOG_ODDS = math.log(1000)  # one false alarm in a thousand
+_DEVIATIONS = (
+    4.0  # of a normal distribution; more than `_LOG_ODDS` asks, because the largest of many is taken
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Distance:
+    measure: str  # "L-infinity" (a share, 0 … 1) or "Jensen-Shannon" (bits, 0 … 1)
+    value: float
+    chance: float
+    where: str = ""  # the value whose share changed most
+
+
+def distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance | None:
+    """Between one feature's present values in two datasets; None where the statistics do not tell."""
+    if not now.present or not before.present:
+        return None
+    if now.values and before.values and now.values.complete and before.values.complete:
+        return l_infinity(dict(now.values.values), dict(before.values.values))
+    if now.numeric and before.numeric:
+        return jensen_shannon(now.numeric, now.present, before.numeric, before.present)
+    return None
+
+
+def l_infinity(now: Mapping[str, int], before: Mapping[str, int]) -> Distance:
+    """The largest change of any value's share."""
+    n, m = sum(now.values()), sum(before.values())
+    changes = {value: abs(now.get(value, 0) / n - before.get(value, 0) / m) for value in {**now, **before}}
+    where = max(changes, key=lambda value: (changes[value], value))
+    pooled = (now.get(where, 0) + before.get(where, 0)) / (n + m)
+    deviation = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+    return Distance(measure="L-infinity", value=changes[where], chance=_DEVIATIONS * deviation, where=where)
+
+
+def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) -> Distance:
+    """Jensen–Shannon divergence in bits over bins that hold equal parts of `before`.
+
+    To second order JS is χ² / (8·ln 2) of the two samples' bin counts, with one degree of freedom less than
+    there are bins; the tail of χ² is bounded by Laurent and Massart (2000), lemma 1.
+    """
+    table = np.array(before.distribution or before.quantiles)
+    inner = np.unique(np.interp(np.arange(1, BINS) / BINS, np.linspace(0, 1, len(table)), table))
+    p = _shares(now, inner)
+    q = _shares(before, inner)
+    freedom = max(1, np.count_nonzero(p + q) - 1)
+    bound = freedom + 2 * math.sqrt(freedom * _LOG_ODDS) + 2 * _LOG_ODDS
+    per_row = 1 / min(n, _SAMPLE_ROWS) + 1 / min(m, _SAMPLE_ROWS)
+    return Distance(
+        measure="Jensen-Shannon", value=_divergence(p, q), chance=bound * per_row / (8 * math.log(2))
+    )
+
+
+def _shares(numeric: NumericSummary, inner: np.ndarray) -> np.ndarray:
+    """Part of the values in each bin; bin i ends with `inner[i]`, the last one is open."""
+    table = np.array(numeric.distribution or numeric.quantiles)
+    # Of a value that repeats in the table, all of it lies at or below the value.
+    values, last = np.unique(table[::-1], return_index=True)
+    below = (len(table) - 1 - last) / (len(table) - 1)
+    cumulative = np.interp(inner, values, below, left=0.0, right=1.0)
+    return np.diff(cumulative, prepend=0.0, append=1.0)
+
+
+def _divergence(p: np.ndarray, q: np.ndarray) -> float:
+    middle = (p + q) / 2
+
+    def relative_entropy(part: np.ndarray) -> float:
+        some = part > 0
+        return float(np.sum(part[some] * np.log2(part[some] / middle[some])))
+
+    return max(0.0, (relative_entropy(p) + relative_entropy(q)) / 2)
