@@ -20,6 +20,8 @@ from beam_jobs import metadata
 from beam_jobs import rejected as rejected_lib
 from beam_jobs.outcome import Outcome
 from beam_jobs.plan import LAYOUT, Plan
+from beam_jobs.validation import anomalies
+from beam_jobs.validation.judge import Verdict
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
@@ -33,7 +35,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 # Every name that a run gives to something in the output directory.
 _OURS = re.compile(
     r"_tmp|rejected|[a-z0-9_]+-[a-z0-9_]+\.tfrecord-\d{5}-of-\d{5}|.+\.labels\.txt|dataset_info\.json"
-    r"|features\.json|schema\.json|schema\.pbtxt|statistics\.pb|conversion\.json"
+    r"|features\.json|schema\.json|schema\.pbtxt|statistics\.pb|conversion\.json|anomalies\.json"
 )
 
 
@@ -70,12 +72,14 @@ def publish(
     outcome: Outcome,
     plan: Plan,
     schema: Schema,
+    verdict: Verdict,
     conversion: Mapping[str, object],
 ) -> Manifest:
     """Moves the shards into place, describes them, and writes the manifest last."""
     splits = {split: _move_shards(output, outcome, split) for split in plan.shards}
     version = output.name if _VERSION.fullmatch(output.name) else "1.0.0"
     _write_descriptions(output, splits, outcome=outcome, schema=schema, version=version)
+    (output / anomalies.FILE_NAME).write_text(verdict.dumps())
     shards = {shard.path for split in splits.values() for shard in split}
     files = [path for path in _files(output) if path not in shards]
     (output / CONVERSION_FILE_NAME).write_text(json.dumps(conversion, indent=2) + "\n")

@@ -15,6 +15,10 @@ Folders of images, <input>/<class>/<file>:
 any number of workers. If a row does not conform to the schema, nothing is published, unless
 --max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
 
+What is odd about the data as a whole (a column that is mostly missing or constant, values outside the
+vocabulary; against --baseline=DIR also new values, drift, …) is listed in <output>/anomalies.json; with
+--severity=drift=error, nothing is published then.
+
 Flags that are not listed here go to Beam, for instance two worker processes:
 
   --direct_num_workers=2 --direct_running_mode=multi_processing
@@ -47,6 +51,8 @@ from beam_jobs.plan import Plan
 from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.source import Source
+from beam_jobs.validation import judge
+from beam_jobs.validation.anomalies import HELP
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import answers_bad_input
 from pipeline.data.schema import Schema
@@ -66,6 +72,13 @@ _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest part of the rows that may be left out.", 0.0, 1.0
 )
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input bytes that go to one shard, in MiB.", 1)
+_BASELINE = flags.DEFINE_string("baseline", None, "Earlier dataset to compare the statistics with.")
+_SEVERITY = flags.DEFINE_multi_string(
+    "severity", [], f"KIND=SEVERITY of an anomaly: error (publishes nothing), warning or ignore. {HELP}"
+)
+_LIMIT = flags.DEFINE_multi_string(
+    "limit", [], "KIND=NUMBER: what an anomaly of this kind may measure at most."
+)
 _RUNNER = flags.DEFINE_string("runner", "FnApiRunner", "Beam runner.")
 _JSON = flags.DEFINE_string("json", None, "File to write the summary to, as JSON.")
 
@@ -119,7 +132,15 @@ def build(
     )
 
 
-def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Path, run: summary.Run) -> dict:
+def convert(
+    source: Source,
+    schema: Schema,
+    planned: Plan,
+    *,
+    output: pathlib.Path,
+    run: summary.Run,
+    rules: judge.Rules,
+) -> dict:
     """Runs the job, publishes the dataset and gives the summary; where it fails it leaves nothing behind."""
     started = time.monotonic()
     options = runners.pipeline_options(run.runner, run.beam_flags)
@@ -134,16 +155,22 @@ def convert(source: Source, schema: Schema, planned: Plan, *, output: pathlib.Pa
         outcome.check_reconciled(result, planned)
         rejected.check_limit(result.rejected, rows_read=result.rows_read, limit=run.max_rejected_fraction)
         outcome.check_not_empty(result, planned)
+        verdict = judge.judge(result.statistics_of(planned), schema, rules)
         manifest = commit.publish(
             output,
             directory,
             outcome=result,
             plan=planned,
             schema=schema,
+            verdict=verdict,
             conversion=summary.conversion(run, planned, result, seconds=time.monotonic() - started),
         )
     return summary.to_json(
-        manifest, output, seconds=time.monotonic() - started, reasons=result.rejected.reasons
+        manifest,
+        output,
+        seconds=time.monotonic() - started,
+        reasons=result.rejected.reasons,
+        anomalies=verdict.anomalies,
     )
 
 
@@ -156,6 +183,7 @@ def main(argv: Sequence[str]) -> None:
     separator = command_line.separator(_DELIMITER.value)
     source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
     schema = schema_lib.load(_SCHEMA.value)
+    rules = judge.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     output = command_line.local_directory("output", _OUTPUT.value)
     run = summary.Run(
         command=shlex.join(["python", "-m", "beam_jobs.convert", *sys.argv[1:]]),
@@ -171,7 +199,7 @@ def main(argv: Sequence[str]) -> None:
         fractions=plan.parse_fractions(_SPLITS.value),
         shard_bytes=_SHARD_MIB.value << 20,
     )
-    result = convert(source, schema, planned, output=output, run=run)
+    result = convert(source, schema, planned, output=output, run=run, rules=rules)
     print(summary.text(result))
     if _JSON.value:
         summary.write_json(_JSON.value, result)

@@ -28,6 +28,10 @@ class Outcome:
     def rows_written(self) -> int:
         return sum(shard.records for shard in self.shards)
 
+    def statistics_of(self, plan: Plan) -> dict[str, SplitStatistics]:
+        """In the plan's order of splits, those without a row left out."""
+        return {split: self.statistics[split] for split in plan.shards if split in self.statistics}
+
     def shards_of(self, split: str) -> list[WrittenShard]:
         mine = (shard for shard in self.shards if shard.split == split)
         return sorted(mine, key=lambda shard: shard.number)

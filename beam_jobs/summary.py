@@ -5,10 +5,11 @@ import importlib.metadata
 import json
 import pathlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from beam_jobs.outcome import Outcome
 from beam_jobs.plan import Plan
+from beam_jobs.validation.anomalies import Anomaly, line
 from pipeline.data.manifest import Manifest
 
 _PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")
@@ -51,7 +52,12 @@ def conversion(run: Run, plan: Plan, outcome: Outcome, *, seconds: float) -> dic
 
 
 def to_json(
-    manifest: Manifest, directory: pathlib.Path, *, seconds: float, reasons: Mapping[str, int]
+    manifest: Manifest,
+    directory: pathlib.Path,
+    *,
+    seconds: float,
+    reasons: Mapping[str, int],
+    anomalies: Sequence[Anomaly] = (),
 ) -> dict:
     return {
         "directory": str(directory),
@@ -68,6 +74,7 @@ def to_json(
             }
             for split, shards in manifest.splits.items()
         },
+        "anomalies": [dataclasses.asdict(anomaly) for anomaly in anomalies],
         "seconds": round(seconds, 3),
     }
 
@@ -86,6 +93,7 @@ def text(summary: Mapping) -> str:
             *rows,
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
+            *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
             f"digest {summary['digest']}",
             f"dataset {summary['directory']}",

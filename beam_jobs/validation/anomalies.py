@@ -37,6 +37,12 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+HELP = "Kinds: " + "; ".join(
+    f"{name}: {kind.meaning} ({kind.severity}{'' if kind.limit is None else f', limit {kind.limit:g}'})"
+    for name, kind in KINDS.items()
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Anomaly:
     """One thing found; `value` is what was measured, `threshold` what it may be at most."""
