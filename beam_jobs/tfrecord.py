@@ -13,16 +13,16 @@ import google_crc32c
 def frame(records: Iterable[bytes]) -> Iterator[bytes]:
     """Each record as it stands in a TFRecord file."""
     for record in records:
-        yield b"".join((_header(len(record)), record, _masked_crc(record)))
+        yield b"".join((_header(len(record)), record, masked_crc(record)))
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _header(length: int) -> bytes:
     packed = struct.pack("<Q", length)
-    return packed + _masked_crc(packed)
+    return packed + masked_crc(packed)
 
 
-def _masked_crc(data: bytes) -> bytes:
+def masked_crc(data: bytes) -> bytes:
     crc = google_crc32c.value(data)
     rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
     return struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
