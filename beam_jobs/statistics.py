@@ -133,12 +133,13 @@ class _Numbers(_Gathered):
             mean=mean,
             std=std,
             zeros=self.zeros,
-            quantiles=self._boundaries(QUANTILE_BINS),
-            distribution=self._boundaries(DISTRIBUTION_BINS),
+            quantiles=self._boundaries(QUANTILE_BINS, "linear"),
+            # Values that occur, so that those of few distinct values keep their shares.
+            distribution=self._boundaries(DISTRIBUTION_BINS, "inverted_cdf"),
         )
 
-    def _boundaries(self, bins: int) -> tuple[float, ...]:
-        inner = np.quantile(self.sample["value"], np.arange(1, bins) / bins)
+    def _boundaries(self, bins: int, method: str) -> tuple[float, ...]:
+        inner = np.quantile(self.sample["value"], np.arange(1, bins) / bins, method=method)
         return (self.minimum, *inner.tolist(), self.maximum)
 
 

@@ -56,10 +56,8 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
     To second order JS is χ² / (8·ln 2) of the two samples' bin counts, with one degree of freedom less than
     there are bins; the tail of χ² is bounded by Laurent and Massart (2000), lemma 1.
     """
-    table = np.array(before.distribution or before.quantiles)
-    inner = np.unique(np.interp(np.arange(1, BINS) / BINS, np.linspace(0, 1, len(table)), table))
-    p = _shares(now, inner)
-    q = _shares(before, inner)
+    ends = _bin_ends(before)
+    p, q = _shares(now, ends), _shares(before, ends)
     freedom = max(1, np.count_nonzero(p + q) - 1)
     bound = freedom + 2 * math.sqrt(freedom * _LOG_ODDS) + 2 * _LOG_ODDS
     per_row = 1 / min(n, _SAMPLE_ROWS) + 1 / min(m, _SAMPLE_ROWS)
@@ -68,13 +66,20 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
     )
 
 
-def _shares(numeric: NumericSummary, inner: np.ndarray) -> np.ndarray:
-    """Part of the values in each bin; bin i ends with `inner[i]`, the last one is open."""
+def _bin_ends(numeric: NumericSummary) -> np.ndarray:
+    """Bins of equal parts, and one on each side for what lies outside; each holds its end, the last is open."""
+    table = np.array(numeric.distribution or numeric.quantiles)
+    every = table[np.linspace(0, len(table) - 1, BINS + 1).round().astype(int)]
+    return np.unique([np.nextafter(every[0], -np.inf), *every[1:]])
+
+
+def _shares(numeric: NumericSummary, ends: np.ndarray) -> np.ndarray:
+    """Part of the values in each bin."""
     table = np.array(numeric.distribution or numeric.quantiles)
     # Of a value that repeats in the table, all of it lies at or below the value.
     values, last = np.unique(table[::-1], return_index=True)
     below = (len(table) - 1 - last) / (len(table) - 1)
-    cumulative = np.interp(inner, values, below, left=0.0, right=1.0)
+    cumulative = np.interp(ends, values, below, left=0.0, right=1.0)
     return np.diff(cumulative, prepend=0.0, append=1.0)
 
 
