@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_jobs.cells import text as cell_text
+
 # What a hash is for: different purposes must not correlate (`person` of BLAKE2 keeps them apart).
 SPLIT = b"penstock split"
 ORDER = b"penstock order"
@@ -21,10 +23,12 @@ _CELL_END = b"\x1f"  # a row whose cells hold this byte may share an id with ano
 
 
 def row_ids(columns: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
-    """The cells of columns `names` (all of them if none are named), joined: binary [rows]."""
+    """The cells of columns `names` (all of them if none are named) as bytes, joined: binary [rows]."""
     # In name order, so that a file with its columns in another order holds the same rows.
-    cells = [columns.column(name).cast(pa.binary()) for name in sorted(names or columns.schema.names)]
-    return pc.binary_join_element_wise(*cells, pa.scalar(_CELL_END, pa.binary()))
+    cells = [cell_text.to_bytes(columns.column(name)) for name in sorted(names or columns.schema.names)]
+    return pc.binary_join_element_wise(
+        *cells, pa.scalar(_CELL_END, pa.binary()), null_handling="replace", null_replacement=b""
+    )
 
 
 def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:

@@ -19,8 +19,17 @@ class BadImageError(ValueError):
 
 def read_image(path: str, feature: Image) -> bytes:
     """The file's own bytes; raises BadImageError unless they decode to an image as `feature` declares."""
-    with FileSystems.open(path, compression_type="uncompressed") as stream:
-        data = stream.read()
+    try:
+        with FileSystems.open(path, compression_type="uncompressed") as stream:
+            data = stream.read()
+    except FileNotFoundError:
+        raise BadImageError("no such file") from None
+    check_image(data, feature)
+    return data
+
+
+def check_image(data: bytes, feature: Image) -> None:
+    """Raises BadImageError unless `data` decodes to an image as `feature` declares."""
     if not data:
         raise BadImageError("zero bytes")
     kind, size = _decoded(data)
@@ -30,7 +39,6 @@ def read_image(path: str, feature: Image) -> bytes:
         raise BadImageError(
             f"{size[0]}x{size[1]} pixels in place of {feature.width}x{feature.height} (width x height)"
         )
-    return data
 
 
 def _decoded(data: bytes) -> tuple[str, tuple[int, int]]:

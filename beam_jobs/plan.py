@@ -114,16 +114,16 @@ def check_split_names(inputs: Sequence[Input]) -> None:
 
 def _check_disjoint(pieces: Sequence[Piece]) -> None:
     """Raises InputError if two inputs name the same file: its rows would be there twice, or in two splits."""
-    seen: set[str] = set()
-    for path in (path for piece in pieces for path in piece.paths):
-        if path in seen:
+    seen: set[tuple[str, int]] = set()
+    for path, start in ((path, piece.start) for piece in pieces for path in piece.paths):
+        if (path, start) in seen:
             raise InputError(
                 f"input {path}",
                 received="a file that two --input flags name",
                 expected="each file once",
                 action="Narrow the globs: its rows would be in the dataset twice.",
             )
-        seen.add(path)
+        seen.add((path, start))
 
 
 def _rank(split: str) -> tuple[int, str]:

@@ -43,7 +43,12 @@ class Prepared:
 
 def prepare(raw: RawRows, schema: Schema, ids: pa.Array) -> Prepared:
     """Cleans, parses and validates one batch; raises InputError if its columns are not the schema's."""
-    columns = {f.name: parse.parse(f, raw.columns.column(f.source_column)) for f in schema.features}
+    columns = {
+        feature.name: parse.parse(
+            feature, raw.column(feature.source_column), directory=raw.directory, undecoded=raw.undecoded
+        )
+        for feature in schema.features
+    }
     problems = _first_problems(schema, columns)
     kept = np.delete(np.arange(raw.columns.num_rows), list(problems))
     order = pa.array(assign.hash_ids(ids, purpose=assign.ORDER))
@@ -56,9 +61,12 @@ def prepare(raw: RawRows, schema: Schema, ids: pa.Array) -> Prepared:
     )
 
 
-def check_columns(names: list[str], schema: Schema, source: str) -> None:
-    """Raises InputError if a column is undeclared, or one that the schema reads is absent."""
-    undeclared = [name for name in names if name not in {*schema.columns, *schema.ignore}]
+def check_columns(names: list[str], schema: Schema, source: str, *, sparse: bool = False) -> None:
+    """Raises InputError if a column is undeclared or, unless `sparse`, one that is read is absent."""
+    # Ignoring `address` ignores `address.zip`.
+    ignored = tuple(f"{name}." for name in schema.ignore)
+    known = {*schema.columns, *schema.ignore}
+    undeclared = [name for name in names if name not in known and not name.startswith(ignored)]
     if undeclared:
         raise InputError(
             f"input {source}",
@@ -67,7 +75,7 @@ def check_columns(names: list[str], schema: Schema, source: str) -> None:
             action="Add a feature for it to the schema, or name it with the reason under 'ignore'.",
         )
     absent = [name for name in (*schema.columns, *schema.row_id) if name not in names]
-    if absent:
+    if absent and not sparse:
         raise InputError(
             f"input {source}",
             received=f"columns {', '.join(names)}",
@@ -94,12 +102,13 @@ class Prepare(beam.DoFn):
         | TaggedOutput[Literal["rejected"], Rejection]
     ]:
         for raw in self._source.read(piece):
-            check_columns(raw.columns.schema.names, self._schema, piece.paths[0])
-            ids = raw.ids if raw.ids is not None else assign.row_ids(raw.columns, self._schema.row_id)
+            check_columns(raw.columns.schema.names, self._schema, piece.paths[0], sparse=raw.sparse)
+            ids = _row_ids(raw, self._schema)
             prepared = prepare(raw, self._schema, ids)
             for rejection in (*raw.rejected, *prepared.rejected):
                 yield TaggedOutput(REJECTED, rejection)
-            yield from self._by_shard(prepared.rows, ids.take(pa.array(prepared.kept)), piece.split)
+            groups = ids if raw.groups is None else raw.groups
+            yield from self._by_shard(prepared.rows, groups.take(pa.array(prepared.kept)), piece.split)
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
 
@@ -118,6 +127,13 @@ class Prepare(beam.DoFn):
                 yield (name, number), chosen.serialize().to_pybytes()
 
 
+def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
+    if raw.ids is not None and not schema.row_id:
+        return raw.ids
+    named = {name: raw.column(name) for name in schema.row_id}
+    return assign.row_ids(pa.record_batch(named) if named else raw.columns, schema.row_id)
+
+
 def _first_problems(schema: Schema, columns: Mapping[str, parse.Column]) -> dict[int, tuple[str, str]]:
     """Raw column and reason for each bad row: a row is rejected once, whatever else is wrong with it."""
     problems: dict[int, tuple[str, str]] = {}
@@ -129,5 +145,5 @@ def _first_problems(schema: Schema, columns: Mapping[str, parse.Column]) -> dict
 
 def _rejection(raw: RawRows, row: int, column: str, reason: str) -> Rejection:
     source, number = raw.place(row)
-    cell = raw.columns.column(column)[row].as_py()
+    cell = raw.column(column)[row].as_py()
     return Rejection(source=source, row=number, column=column, reason=reason, raw=shown(cell))

@@ -41,10 +41,11 @@ class Rejected:
         return sum(self.reasons.values())
 
 
-def shown(raw: bytes | str) -> str:
+def shown(raw: object) -> str:
     """`raw` as it can be printed: undecodable bytes escaped, cut at `RAW_LIMIT` characters."""
-    text = raw if isinstance(raw, str) else raw[:RAW_LIMIT].decode("utf-8", "backslashreplace")
-    return text[:RAW_LIMIT]
+    if isinstance(raw, bytes):
+        raw = raw[:RAW_LIMIT].decode("utf-8", "backslashreplace")
+    return "" if raw is None else str(raw)[:RAW_LIMIT]
 
 
 class CollectRejected(beam.CombineFn):

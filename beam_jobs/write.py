@@ -92,7 +92,7 @@ class WriteShard(beam.DoFn):
                     reason=reason,
                     raw="",
                 )
-                for path, reason in problems.items()
+                for path, reason in problems
             ]
             rows = rows.set_column(column, feature.name, pa.array(images, pa.large_binary()))
             rows = rows.filter(pa.array(np.invert(np.array(bad, bool))))
@@ -129,17 +129,17 @@ def _write_records(path: str, records: list[bytes]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _read_all(paths: list[str], feature: Image) -> tuple[list[bytes | None], dict[str, str]]:
-    """Each file's bytes, None where it is no good image; and by path what is wrong with those."""
-    images: list[bytes | None] = []
-    problems: dict[str, str] = {}
-    for path in paths:
+def _read_all(images: list[dict], feature: Image) -> tuple[list[bytes | None], list[tuple[str, str]]]:
+    """Each image's bytes, None where its file is no good image; and those files, with what is wrong."""
+    read: list[bytes | None] = []
+    problems: list[tuple[str, str]] = []
+    for path, data in ((image["path"], image["data"]) for image in images):
         try:
-            images.append(read_image(path, feature))
+            read.append(read_image(path, feature) if data is None else data)
         except BadImageError as error:
-            images.append(None)
-            problems[path] = str(error)
-    return images, problems
+            read.append(None)
+            problems.append((path, str(error)))
+    return read, problems
 
 
 def _regrouped(batches: Iterable[bytes], schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:

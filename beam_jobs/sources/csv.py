@@ -51,7 +51,11 @@ class CsvFiles:
                 numbers = wrong.number(good_before + np.arange(batch.num_rows))
                 good_before += batch.num_rows
                 yield RawRows(
-                    columns=batch.rename_columns(list(names)), sources=wrong.source, numbers=numbers
+                    columns=batch.rename_columns(list(names)),
+                    sources=wrong.source,
+                    numbers=numbers,
+                    undecoded=True,
+                    directory=path.rpartition("/")[0],
                 )
             yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
 

@@ -1,0 +1,59 @@
+"""Lists of a fixed number of numbers: tensors and tokens, from lists of any depth or from text."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import text
+from beam_jobs.cells.numbers import number
+from beam_jobs.cells.problems import Problems, decode
+from beam_jobs.clean import clean
+from pipeline.data.features import Tensor, Tokens
+
+_SEPARATORS = r"[\s,;]+"  # between the numbers of a tensor in text
+
+
+def fixed_list(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.FixedSizeListArray:
+    """[rows, product of the shape], zeros where a row has a problem."""
+    size = int(np.prod(feature.shape))
+    items = _items(feature, cells, problems)
+    lengths = pc.list_value_length(items)
+    problems.add(items.is_null(), "missing")
+    problems.add(pc.not_equal(lengths, size), f"not {size} numbers")
+    # Rows of another length stand as zeros until they are left out, so that the list is of fixed size.
+    right = pc.equal(lengths, size).fill_null(False)
+    zero = "0" if pa.types.is_string(items.type.value_type) else 0
+    zeros = pa.array([[zero] * size], pa.list_(pa.int64() if zero == 0 else pa.string())).cast(items.type)
+    items = pa.concat_arrays([items, zeros]).take(
+        pc.if_else(right, pa.array(np.arange(len(cells))), pa.scalar(len(cells)))
+    )
+    item_problems = Problems()
+    numbers = number(feature, text.plain(items.flatten()), item_problems)
+    item_problems.add(numbers.is_null(), "a number is missing")
+    if isinstance(feature, Tokens):
+        outside = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, feature.vocabulary_size))
+        item_problems.add(outside, f"not in 0 … {feature.vocabulary_size - 1}")
+    for item, reason in item_problems.items():
+        problems.add([item // size], reason)
+    return pa.FixedSizeListArray.from_arrays(numbers, size)
+
+
+def _items(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.ListArray:
+    """One flat list a row, in C order, of numbers or of their text."""
+    while text.is_list(cells.type) and text.is_list(cells.type.value_type):
+        cells = _without_one_level(cells)
+    if text.is_list(cells.type) and text.is_number(cells.type.value_type):
+        return cells.cast(pa.list_(cells.type.value_type))
+    flat = clean(decode(cells, problems), feature.clean)
+    return pc.split_pattern_regex(flat, _SEPARATORS)
+
+
+def _without_one_level(cells: pa.Array) -> pa.Array:
+    """[rows, a, b] as [rows, a·b]."""
+    outer = cells.cast(pa.list_(cells.type.value_type))
+    inner = outer.flatten()
+    inner = inner.cast(pa.list_(inner.type.value_type))
+    ends = np.cumsum([0, *pc.list_value_length(inner).fill_null(0).to_pylist()])
+    rows = np.cumsum([0, *pc.list_value_length(outer).fill_null(0).to_pylist()])
+    flat = pa.ListArray.from_arrays(pa.array(ends[rows], pa.int32()), inner.flatten())
+    return pc.if_else(cells.is_valid(), flat, pa.scalar(None, flat.type))

@@ -1,0 +1,48 @@
+"""Which rows of a column do not convert, and why; found without looking at single rows that do."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import text
+
+
+class Problems(dict[int, str]):
+    """The first problem found with each row."""
+
+    def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
+        if isinstance(rows, pa.BooleanArray):
+            rows = np.flatnonzero(rows.fill_null(False).to_numpy(zero_copy_only=False)).tolist()
+        for row in rows:
+            self.setdefault(row, reason)
+
+
+def decode(cells: pa.Array, problems: Problems) -> pa.StringArray:
+    """Text of `cells`; what is not UTF-8 becomes null and a problem."""
+    return convert(text.to_bytes(cells), pa.string(), "not UTF-8", problems)
+
+
+def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) -> pa.Array:
+    """Casts `values`; what does not convert becomes null and a problem."""
+    wrong = _unconvertible(values, to, first=0)
+    if wrong:
+        problems.add(wrong, reason)
+        keep = np.ones(len(values), bool)
+        keep[wrong] = False
+        values = pc.if_else(pa.array(keep), values, pa.scalar(None, values.type))
+    return values.cast(to)
+
+
+def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int]:
+    """Positions that Arrow cannot cast, found by halving: k bad ones of n cost k·log(n) casts."""
+    try:
+        values.cast(to)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return [first]
+        half = len(values) // 2
+        left = _unconvertible(values[:half], to, first=first)
+        return left + _unconvertible(values[half:], to, first=first + half)
+    return []
