@@ -3,7 +3,9 @@ r"""Adult (census income): is a person's income above 50,000 dollars a year?
   python -m pipeline.train --config=pipeline/configs/adult_wide_deep.py --dataset=data/adult/1.0.0 \
       --workdir=runs/adult
 
-Hardware: 2 CPU cores. Duration: TBD. Result: TBD.
+Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
+Duration: 21 s of CPU time with TensorFlow's start; 25 s on the clock.
+Result: ROC AUC 0.9146 and accuracy 0.862 on the 16,281 rows of adult.test.
 """
 
 from ml_collections import ConfigDict

@@ -3,7 +3,9 @@ r"""Handwritten digits, 8x8 pixels, 1,797 of them: the demo.
   python -m pipeline.train --config=pipeline/configs/digits_resnet.py --dataset=data/digits/1.0.0 \
       --workdir=runs/digits
 
-Hardware: 2 CPU cores. Duration: TBD. Result: TBD.
+Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
+Duration: 34 s of CPU time with TensorFlow's start; 57 to 73 s on a machine shared with other jobs.
+Result: test accuracy 0.9896 on 192 images; the same to the last bit on every run.
 """
 
 from ml_collections import ConfigDict
