@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -140,7 +141,7 @@ def _label(path: str, module: str) -> str | None:
 @functools.cache
 def _declared(requirements: str) -> frozenset[str]:
     lines = (ROOT / requirements).read_text().splitlines()
-    return frozenset(line.partition("==")[0].strip() for line in lines if line[:1].isalpha())
+    return frozenset(re.split(r"==|\[", line)[0].strip() for line in lines if line[:1].isalpha())
 
 
 def derived() -> dict[str, Target]:

@@ -30,16 +30,7 @@ class CsvFiles:
     block_bytes: int = 8 << 20  # 8 MiB a batch
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        listed = [files.list_files(given) for given in inputs]
-        for group in listed:
-            files.check_not_empty(group)
-        found = [file for group in listed for file in group]
-        root = files.common_root(file.path for file in found)
-        return [
-            Piece(paths=(file.path,), root=root, bytes=file.bytes, split=file.split)
-            for file in found
-            if file.bytes
-        ]
+        return files.one_piece_a_file(inputs)
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         [path] = piece.paths

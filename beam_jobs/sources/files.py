@@ -9,10 +9,12 @@ import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs.sources.source import Input
+from beam_jobs.sources.source import Input, Piece
 from pipeline.data.errors import InputError
 
+PIECE_BYTES = 64 << 20  # 64 MiB
 _COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_GZIP = b"\x1f\x8b"
 # What a location names outright: all of it or, of a glob, the directories before its first wildcard.
 _FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
 _PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
@@ -56,11 +58,38 @@ def list_files(given: Input, *, within_directory: str = "*") -> list[InputFile]:
     return files
 
 
-def open_stream(path: str) -> pa.NativeFile:
-    """The bytes of a file, decompressed if its name says so."""
-    stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
+    """A piece for each file that is not empty; raises InputError where an input has none."""
+    listed = [list_files(given) for given in inputs]
+    for group in listed:
+        check_not_empty(group)
+    found = [file for group in listed for file in group if file.bytes]
+    root = common_root(file.path for file in found)
+    return [Piece(paths=(file.path,), root=root, bytes=file.bytes, split=file.split) for file in found]
+
+
+def ranges(size: int, piece_bytes: int) -> list[tuple[int, int]]:
+    """[start, end) of parts of at most about `piece_bytes`, of nearly equal size."""
+    parts = max(1, -(-size // piece_bytes))
+    return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
+
+
+def is_compressed(path: str) -> bool:
+    return os.path.splitext(path)[1] in _COMPRESSION  # noqa: PTH122 - it may be "gs://"
+
+
+def open_seekable(path: str) -> pa.NativeFile:
+    """The bytes of a file as they are."""
+    return pa.PythonFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED), mode="r")
+
+
+def open_stream(path: str, *, sniff: bool = False) -> pa.NativeFile:
+    """The bytes of a file, decompressed if its name or, where `sniff`, its first bytes say so."""
     compression = _COMPRESSION.get(os.path.splitext(path)[1])  # noqa: PTH122 - it may be "gs://"
-    return pa.input_stream(pa.PythonFile(stream, mode="r"), compression=compression)
+    if sniff:
+        with open_seekable(path) as stream:
+            compression = "gzip" if stream.read(2) == _GZIP else None
+    return pa.input_stream(open_seekable(path), compression=compression)
 
 
 def common_root(locations: Iterable[str]) -> str:
@@ -83,7 +112,7 @@ def check_not_empty(files: Sequence[InputFile]) -> None:
 def _match(pattern: str) -> list[tuple[str, int]]:
     try:
         matched = FileSystems.match([pattern])[0].metadata_list
-    except BeamIOError as error:
+    except (BeamIOError, ValueError) as error:  # ValueError: no filesystem for this scheme
         raise InputError(
             f"input {pattern}",
             received=str(error),

@@ -1,0 +1,40 @@
+"""Avro object container files, with any codec that fastavro knows here; one piece a file."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator
+
+import fastavro
+
+from beam_jobs.sources import files
+from beam_jobs.sources.columns import NumberedRow, raw_rows
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.data.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AvroFiles:
+    """Columns of records by path; a null, or a branch of a union that lacks a field, is a missing value."""
+
+    batch_rows: int = 1 << 12
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return files.one_piece_a_file(inputs)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        [path] = piece.paths
+        try:
+            with files.open_seekable(path) as stream:
+                numbered = itertools.starmap(NumberedRow, enumerate(fastavro.reader(stream), 1))
+                while batch := list(itertools.islice(numbered, self.batch_rows)):
+                    yield raw_rows(piece, batch)
+        # fastavro raises whatever the broken bytes lead it to.
+        except Exception as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"input {path}",
+                received=f"something that does not read as Avro ({type(error).__name__}: {error})",
+                expected="a complete Avro object container file with records",
+                action="Check how this file was written, and that the library for its codec is installed.",
+            ) from None

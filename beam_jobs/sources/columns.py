@@ -1,0 +1,135 @@
+"""Rows or nested columns → flat columns, each named by its path: `address.zip`."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.cells import text
+from beam_jobs.rejected import Rejection
+from beam_jobs.sources.source import Piece, RawRows
+from pipeline.data.errors import InputError
+
+
+def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+    """Every struct replaced by its fields; raises InputError if two columns then have one name."""
+    columns = list(zip(batch.schema.names, batch.columns, strict=True))
+    while any(pa.types.is_struct(column.type) for _, column in columns):
+        columns = [flat for name, column in columns for flat in _fields(name, column)]
+    names = [name for name, _ in columns]
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"input {path}",
+            received=f"several columns of one name among {', '.join(names)}",
+            expected="different names",
+            action="Rename columns where the file is written.",
+        )
+    return pa.record_batch([column for _, column in columns], names=names)
+
+
+def leaves(row: Mapping[str, object]) -> dict[str, object]:
+    """The values of a nested row that are there, by path: each a scalar or a flat list of scalars.
+
+    Raises ValueError if two of them have one path.
+    """
+    found: dict[str, object] = {}
+    for name, value in row.items():
+        nested = leaves(value) if isinstance(value, Mapping) else None
+        inside = {f"{name}.{path}": leaf for path, leaf in nested.items()} if nested else {}
+        for path, leaf in (inside if nested is not None else {name: _flat(value)}).items():
+            if leaf is None:
+                continue
+            if path in found:
+                raise ValueError(f"two values at '{path}'")
+            found[path] = leaf
+    return found
+
+
+def from_rows(rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
+    """Columns of the `leaves` of rows; null where a row lacks one."""
+    names = sorted({name for row in rows for name in row})
+    columns = [_column([row.get(name) for row in rows]) for name in names]
+    if not names:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+    return pa.record_batch(columns, names=names)
+
+
+def ids_of_rows(rows: Sequence[Mapping[str, object]]) -> pa.Array:
+    """What identifies each of rows, whatever the order of its fields and the rows around it."""
+    return pa.array([json.dumps(row, sort_keys=True, default=_plain) for row in rows], pa.string())
+
+
+class NumberedRow(NamedTuple):
+    number: int  # 1-based
+    row: Mapping[str, object]
+
+
+def raw_rows(
+    piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()
+) -> RawRows:
+    """Rows that name their own columns; one with two values of one path is rejected."""
+    rejected, rows, numbers = list(rejected), [], []
+    for number, row in numbered:
+        try:
+            rows.append(leaves(row))
+            numbers.append(number)
+        except ValueError as error:
+            rejected.append(
+                Rejection(source=piece.place, row=number, column=None, reason=str(error), raw="")
+            )
+    return RawRows(
+        columns=from_rows(rows),
+        sources=piece.place,
+        numbers=np.array(numbers, np.int64),
+        ids=ids_of_rows(rows),
+        rejected=tuple(rejected),
+        sparse=True,
+        directory=piece.paths[0].rpartition("/")[0],
+    )
+
+
+def _fields(name: str, column: pa.Array) -> list[tuple[str, pa.Array]]:
+    if not pa.types.is_struct(column.type):
+        return [(name, column)]
+    inside = [field.name for field in column.type]
+    return [(f"{name}.{field}", flat) for field, flat in zip(inside, column.flatten(), strict=True)]
+
+
+def _flat(value: object) -> object:
+    """Lists of lists as one flat list, objects inside lists as their JSON text."""
+    if not isinstance(value, list | tuple):
+        return value
+    flat: list[object] = []
+    for item in map(_flat, value):
+        if isinstance(item, list):
+            flat += item
+        else:
+            flat.append(json.dumps(item, sort_keys=True, default=_plain) if isinstance(item, dict) else item)
+    return flat
+
+
+def _column(values: list[object]) -> pa.Array:
+    """One type for all values: what Arrow finds or, of mixed kinds, text. One list makes all of them lists."""
+    if any(isinstance(value, list) for value in values):
+        lists = [value if isinstance(value, list) or value is None else [value] for value in values]
+        try:
+            return pa.array(lists)
+        except (pa.ArrowException, OverflowError):
+            return pa.array([value and list(map(_text, value)) for value in lists], pa.list_(pa.binary()))
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return pa.array(list(map(_text, values)), pa.binary())
+
+
+def _text(value: object) -> bytes | None:
+    """As `cells.text` writes it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value).encode()  # of any size
+    return text.to_bytes(pa.array([value]))[0].as_py()
+
+
+def _plain(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

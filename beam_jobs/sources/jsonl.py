@@ -1,0 +1,53 @@
+"""JSON Lines: an object a line, plain or compressed (by file name extension), in byte ranges."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+
+from beam_jobs.rejected import Rejection, shown
+from beam_jobs.sources import files, lines
+from beam_jobs.sources.columns import NumberedRow, raw_rows
+from beam_jobs.sources.source import Input, Piece, RawRows
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonLines:
+    """Columns by path, `address.zip`; null or absent is missing. A line that is no object is a rejected row."""
+
+    piece_bytes: int = files.PIECE_BYTES
+    batch_rows: int = 1 << 12
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return lines.pieces(inputs, piece_bytes=self.piece_bytes)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        numbered = ((number, line) for number, line in enumerate(lines.read(piece), 1) if line.strip())
+        while batch := list(itertools.islice(numbered, self.batch_rows)):
+            rows: list[NumberedRow] = []
+            rejected: list[Rejection] = []
+            for number, line in batch:
+                try:
+                    rows.append(NumberedRow(number, _object(line)))
+                except (ValueError, RecursionError) as error:
+                    reason = f"not a JSON object ({_short(error)})"
+                    rejected.append(
+                        Rejection(
+                            source=piece.place, row=number, column=None, reason=reason, raw=shown(line.strip())
+                        )
+                    )
+            yield raw_rows(piece, rows, rejected=rejected)
+
+
+def _object(line: bytes) -> dict:
+    value = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    if not isinstance(value, dict):
+        raise ValueError(f"a {type(value).__name__}")  # noqa: TRY004 - bad input like any other
+    return value
+
+
+def _short(error: Exception) -> str:
+    """Without positions, so that equal mistakes are counted together."""
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    return "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

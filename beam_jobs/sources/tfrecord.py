@@ -1,0 +1,111 @@
+"""TFRecord files of `tf.train.Example` that others wrote, plain or gzip whatever their name."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.message import Message
+
+from beam_jobs.cells import text
+from beam_jobs.rejected import Rejection
+from beam_jobs.sources import files
+from beam_jobs.sources.example_proto import NoExampleError, features_of
+from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.tfrecord_frames import Frame, read_frames
+from pipeline.data.errors import InputError
+
+_TYPES = {"bytes_list": pa.binary(), "float_list": pa.float32(), "int64_list": pa.int64()}
+
+Features = dict[str, Message]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleFiles:
+    """A column a key, each a list a row; one piece a file. A key without values is a missing value.
+
+    A record with a wrong checksum is one rejected row. A first record that is no Example refuses the file:
+    then, so are all; later ones are rejected rows.
+    """
+
+    batch_rows: int = 1 << 12
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return files.one_piece_a_file(inputs)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        [path] = piece.paths
+        try:
+            with files.open_stream(path, sniff=True) as stream:
+                numbered = enumerate(read_frames(stream, path), 1)
+                while batch := list(itertools.islice(numbered, self.batch_rows)):
+                    yield _raw_rows(piece, batch)
+        except (OSError, EOFError) as error:
+            raise _error(path, f"something that does not decompress ({error})") from None
+
+
+def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
+    rows: list[Features] = []
+    numbers: list[int] = []
+    rejected: list[Rejection] = []
+    for number, frame in batch:
+        try:
+            if not frame.is_intact:
+                raise NoExampleError("checksum of the record does not match")
+            rows.append(features_of(frame.payload))
+            numbers.append(number)
+        except NoExampleError as error:
+            if number == 1 and frame.is_intact:
+                raise _error(piece.paths[0], str(error)) from None
+            rejected.append(
+                Rejection(source=piece.place, row=number, column=None, reason=str(error), raw="")
+            )
+    return RawRows(
+        columns=columns_of(rows),
+        sources=piece.place,
+        numbers=np.array(numbers, np.int64),
+        ids=pa.array(list(map(_id, rows)), pa.binary()),
+        rejected=tuple(rejected),
+        sparse=True,
+        directory=piece.paths[0].rpartition("/")[0],
+    )
+
+
+def columns_of(rows: Sequence[Features]) -> pa.RecordBatch:
+    """A list column for each key that has a value in one of `rows`, null where it has none."""
+    names = sorted({name for row in rows for name in row})
+    columns = {name: _column([row.get(name) for row in rows]) for name in names}
+    present = {name: column for name, column in columns.items() if column.null_count < len(rows)}
+    if not present:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+    return pa.record_batch(present)
+
+
+def _column(features: Sequence[Message | None]) -> pa.ListArray:
+    kinds = [feature.WhichOneof("kind") if feature is not None else None for feature in features]
+    lists = [
+        list(getattr(feature, kind).value) or None if kind else None
+        for feature, kind in zip(features, kinds, strict=True)
+    ]
+    found = {kind for kind, values in zip(kinds, lists, strict=True) if values}
+    if len(found) <= 1:
+        return pa.array(lists, pa.list_(_TYPES[found.pop()] if found else pa.binary()))
+    # Rows disagree on the type: text is common to all.
+    typed = [values and pa.array(values, _TYPES[kind]) for values, kind in zip(lists, kinds, strict=True)]
+    as_text = [None if values is None else text.to_bytes(values).to_pylist() for values in typed]
+    return pa.array(as_text, pa.list_(pa.binary()))
+
+
+def _id(row: Features) -> bytes:
+    """The same whatever the order of the keys in the record."""
+    return b"".join(name.encode() + b"\x1f" + row[name].SerializeToString() for name in sorted(row))
+
+
+def _error(path: str, received: str) -> InputError:
+    return InputError(
+        f"input {path}",
+        received=received,
+        expected="TFRecords of tf.train.Example, plain or gzip",
+        action="Convert it to Examples first, one a row, or leave it out.",
+    )
