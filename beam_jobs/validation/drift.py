@@ -67,7 +67,7 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
 
 
 def _bin_ends(numeric: NumericSummary) -> np.ndarray:
-    """Bins of equal parts, and one on each side for what lies outside; each holds its end, the last is open."""
+    """Bins of equal parts, and one on each side for what lies outside; each ends with its value."""
     table = np.array(numeric.distribution or numeric.quantiles)
     every = table[np.linspace(0, len(table) - 1, BINS + 1).round().astype(int)]
     return np.unique([np.nextafter(every[0], -np.inf), *every[1:]])

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from beam_jobs.tfrecord import masked_crc
+import google_crc32c
 
 _HEADER_BYTES = 12  # length, its CRC
 _CRC_BYTES = 4
@@ -29,6 +29,12 @@ class Damage:
     ordinal: int
     offset: int
     reason: str
+
+
+def masked_crc(data: bytes) -> bytes:
+    """The 4 bytes that TFRecord puts behind `data`."""
+    crc = google_crc32c.value(data)
+    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def read_records(file: BinaryIO, size: int) -> Iterator[Record | Damage]:

@@ -1,0 +1,113 @@
+"""Which stored records do not hold what the schema says, feature by feature over many records at once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from google.protobuf.message import Message
+
+from beam_jobs.image_files import BadImageError, check_image
+from beam_jobs.sources.example_proto import NoExampleError, features_of
+from pipeline.data.features import Categorical, Feature, Image, Label, Numeric, Tokens
+from pipeline.data.schema import Schema
+
+
+def problems(records: Sequence[bytes], schema: Schema) -> dict[int, str]:
+    """What is wrong with the record at each position; a record is named once, with its first problem."""
+    found: dict[int, str] = {}
+    decoded: dict[int, Mapping[str, Message]] = {}
+    for position, record in enumerate(records):
+        try:
+            decoded[position] = features_of(record)
+        except NoExampleError as error:
+            found[position] = str(error)
+    declared = {feature.name for feature in schema.features}
+    for position, features in decoded.items():
+        for name in sorted(features.keys() - declared):
+            found.setdefault(position, f"feature '{name}' is not in the schema")
+    for feature in schema.features:
+        for position, problem in _of_feature(feature, decoded).items():
+            found.setdefault(position, f"feature '{feature.name}' {problem}")
+    return found
+
+
+def _of_feature(feature: Feature, decoded: Mapping[int, Mapping[str, Message]]) -> dict[int, str]:
+    size = int(np.prod(feature.shape))
+    found: dict[int, str] = {}
+    positions, rows = [], []
+    for position, features in decoded.items():
+        message = features.get(feature.name)
+        kind = message and message.WhichOneof("kind")
+        if kind != f"{feature.wire}_list":
+            found[position] = f"is {kind}, not {feature.wire}_list" if kind else "is absent"
+            continue
+        values = getattr(message, kind).value
+        if len(values) != size:
+            found[position] = f"has {len(values):,} values in place of {size:,}"
+            continue
+        positions.append(position)
+        rows.append(values)
+    if positions:
+        wrong, problem = _outside(feature, rows)
+        found |= {positions[row]: problem for row in np.flatnonzero(wrong).tolist()}
+    return found
+
+
+def _outside(feature: Feature, rows: Sequence[Sequence]) -> tuple[np.ndarray, str]:
+    """Which rows hold a value that the schema does not allow, bool [rows], and what is wrong with those."""
+    if feature.wire == "bytes":
+        values = [row[0] for row in rows]
+        return _wrong_strings(feature, values)
+    numbers = np.array(rows, np.float32 if feature.wire == "float" else np.int64)  # [rows, size]
+    low, high = _range(feature)
+    with np.errstate(invalid="ignore"):
+        inside = np.isfinite(numbers) & (numbers >= low) & (numbers <= high)
+    if feature.fill is not None:
+        inside |= np.isnan(numbers) if feature.missing == "mark" else numbers == feature.fill
+    return ~inside.all(axis=1), f"is outside of {low:g} … {high:g}"
+
+
+def _range(feature: Feature) -> tuple[float, float]:
+    """The least and largest number allowed, as the record's dtype rounds them."""
+    low, high = -np.inf, np.inf
+    match feature:
+        case Numeric():
+            low = -np.inf if feature.minimum is None else feature.minimum
+            high = np.inf if feature.maximum is None else feature.maximum
+        case Label() if feature.classes:
+            low, high = 0, len(feature.classes) - 1
+        case Categorical(unknown="reject"):
+            low, high = 0, feature.size - 1
+        case Tokens():
+            low, high = 0, feature.vocabulary_size - 1
+    return (float(np.float32(low)), float(np.float32(high))) if feature.wire == "float" else (low, high)
+
+
+def _wrong_strings(feature: Feature, values: Sequence[bytes]) -> tuple[np.ndarray, str]:
+    if isinstance(feature, Image):
+        return _marked(not _is_image(value, feature) for value in values), "is no image as declared"
+    if isinstance(feature, Categorical) and feature.unknown == "reject":
+        allowed = {value.encode() for value in feature.vocabulary}
+        if feature.fill is not None:
+            allowed.add(str(feature.fill).encode())
+        return _marked(value not in allowed for value in values), "is not in the vocabulary"
+    return _marked(not _is_utf8(value) for value in values), "is not UTF-8"
+
+
+def _is_image(value: bytes, feature: Image) -> bool:
+    try:
+        check_image(value, feature)
+    except BadImageError:
+        return False
+    return True
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _marked(wrong: Iterable[bool]) -> np.ndarray:
+    return np.fromiter(wrong, bool)

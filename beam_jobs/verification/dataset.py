@@ -1,0 +1,126 @@
+"""A whole dataset held against its manifest: every file, every record."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tqdm
+
+from beam_jobs.verification.files import Problem, file_problems
+from beam_jobs.verification.shards import Reading, ReadShard, index_problems, read_shard
+from pipeline.data import index as index_lib
+from pipeline.data import manifest as manifest_lib
+from pipeline.data import schema as schema_lib
+from pipeline.data import statistics as statistics_lib
+from pipeline.data.errors import InputError
+from pipeline.data.manifest import Manifest
+from pipeline.data.schema import Schema
+from pipeline.data.statistics import Statistics
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a record stands."""
+
+    shard: str
+    record: int  # 0-based
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReadSplit:
+    """The sound records of a split, shard after shard."""
+
+    shards: tuple[ReadShard, ...]
+
+    @property
+    def contents(self) -> np.ndarray:
+        """Hash of each record's payload, uint64 [records]."""
+        return np.concatenate([shard.records["content"] for shard in self.shards])
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Hash of each row's id, uint64 [records]."""
+        return np.concatenate([shard.records["id"] for shard in self.shards])
+
+    def place(self, position: int) -> Place:
+        """Of the record at `position` of the arrays."""
+        for shard in self.shards:
+            if position < len(shard.records):
+                return Place(shard=shard.path, record=int(shard.records["ordinal"][position]))
+            position -= len(shard.records)
+        raise IndexError(position)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verified:
+    """What a dataset turned out to be."""
+
+    directory: pathlib.Path
+    manifest: Manifest
+    schema: Schema
+    splits: Mapping[str, ReadSplit]
+    statistics: Statistics
+    problems: tuple[Problem, ...]
+    problem_count: int
+
+    @property
+    def records(self) -> int:
+        return sum(len(shard.records) for split in self.splits.values() for shard in split.shards)
+
+
+def verify(directory: pathlib.Path) -> Verified:
+    """Reads everything once; raises InputError only where manifest or schema are of no use."""
+    manifest = manifest_lib.load(directory)
+    found = [problem for file in manifest.files for problem in file_problems(directory, file)]
+    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    if manifest.layout != "rows":
+        raise InputError(
+            f"dataset {directory}",
+            received=f"layout '{manifest.layout}'",
+            expected="layout 'rows'",
+            action="Verifying the records of other layouts is not built yet.",
+        )
+    size = sum(shard.bytes for shards in manifest.splits.values() for shard in shards)
+    with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc="verify", disable=None, leave=False) as bar:
+        splits = _read_splits(directory, manifest, schema, on_bytes=bar.update)
+    shards = [shard for split in splits.values() for shard in split.shards]
+    indexes = {file.path for file in manifest.files}
+    for shard in shards:
+        if index_lib.file_name(shard.path) in indexes:
+            found += index_problems(directory, shard)
+    statistics = _statistics(directory, found)
+    return Verified(
+        directory=directory,
+        manifest=manifest,
+        schema=schema,
+        splits=splits,
+        statistics=statistics,
+        problems=(*found, *(problem for shard in shards for problem in shard.problems)),
+        problem_count=len(found) + sum(shard.problem_count for shard in shards),
+    )
+
+
+def id_features(schema: Schema) -> tuple[str, ...]:
+    """The features that hold the row's id; none where records do not hold all of it."""
+    by_column = {feature.source_column: feature.name for feature in schema.features}
+    names = tuple(by_column.get(column, "") for column in schema.row_id)
+    return names if all(names) else ()
+
+
+def _read_splits(
+    directory: pathlib.Path, manifest: Manifest, schema: Schema, *, on_bytes: Callable[[int], object]
+) -> dict[str, ReadSplit]:
+    reading = Reading(schema=schema, id_features=id_features(schema), on_bytes=on_bytes)
+    return {
+        split: ReadSplit(shards=tuple(read_shard(directory, shard, reading) for shard in shards))
+        for split, shards in manifest.splits.items()
+    }
+
+
+def _statistics(directory: pathlib.Path, found: list[Problem]) -> Statistics:
+    try:
+        return statistics_lib.read(directory / manifest_lib.STATISTICS_FILE_NAME)
+    except InputError as error:
+        found.append(Problem(file=manifest_lib.STATISTICS_FILE_NAME, problem=str(error)))
+        return {}

@@ -1,0 +1,184 @@
+"""What changed between two versions of a dataset, record by record, and which records leak between splits."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from beam_jobs.validation import baseline, drift
+from beam_jobs.validation.anomalies import Anomaly, Policy
+from beam_jobs.verification import hashes
+from beam_jobs.verification.dataset import Place, ReadSplit, Verified, id_features
+from beam_jobs.verification.hashes import MIXED, Counted
+from pipeline.data.errors import InputError
+
+TRAIN = "train"
+_EXAMPLES = 10  # records of a finding that are named
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Counts of rows. `changed` are rows of one id with another content; None where rows have no id."""
+
+    before: int
+    after: int
+    added: int
+    removed: int
+    changed: int | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Records that stood in split `before` and stand in split `after` now."""
+
+    before: str
+    after: str
+    records: int
+    examples: tuple[Place, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Leak:
+    """Records of `split` that a train split holds, too, bit for bit."""
+
+    train_of: str  # directory of the dataset whose train split it is
+    split: str
+    records: int
+    fraction: float  # of the split's records
+    examples: tuple[Place, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drift:
+    split: str
+    feature: str
+    distance: drift.Distance
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    rows: Rows
+    added_examples: tuple[Place, ...]
+    moved: tuple[Moved, ...]
+    leaks: tuple[Leak, ...]
+    drifts: tuple[Drift, ...]  # of every feature that can be compared, the largest first
+    anomalies: tuple[Anomaly, ...]
+
+
+def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
+    """Raises InputError if the two cannot be compared record by record."""
+    _check_comparable(before, after)
+    old, new = _counted_contents(before), _counted_contents(after)
+    extra = hashes.surplus(new, old)
+    rows = Rows(
+        before=before.records,
+        after=after.records,
+        added=int(extra.sum()),
+        removed=int(hashes.surplus(old, new).sum()),
+        changed=None,
+    )
+    old_ids, new_ids = _counted_ids(before), _counted_ids(after)
+    by_id = old_ids is not None and new_ids is not None
+    return Difference(
+        rows=_rows_by_id(rows, before, after, old_ids, new_ids) if by_id else rows,
+        added_examples=_places(after, new.first[extra > 0]),
+        moved=tuple(_moved(before, after, *((old_ids, new_ids) if by_id else (old, new)))),
+        leaks=(*leaks(before, after), *leaks(after, after)),
+        drifts=tuple(sorted(_drifts(before, after), key=lambda found: -found.distance.value)),
+        anomalies=tuple(baseline.anomalies(after.statistics, before.statistics, policy)),
+    )
+
+
+def leaks(trained: Verified, tested: Verified) -> Iterator[Leak]:
+    """Records of the other splits of `tested` that the train split of `trained` holds."""
+    if TRAIN not in trained.splits:
+        return
+    seen = trained.splits[TRAIN].contents
+    for name, split in tested.splits.items():
+        found = hashes.shared(seen, split.contents) if name != TRAIN else []
+        if len(found):
+            yield Leak(
+                train_of=str(trained.directory),
+                split=name,
+                records=len(found),
+                fraction=len(found) / len(split.contents),
+                examples=tuple(split.place(position) for position in found[:_EXAMPLES].tolist()),
+            )
+
+
+def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
+    """The same counts where an id tells which rows are one row in two versions."""
+    contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
+    common = hashes.matched(new, old, old.first, absent=-1)
+    there = common >= 0
+    changed = contents_after[new.first[there]] != contents_before[common[there]]
+    return dataclasses.replace(
+        rows,
+        added=int(hashes.surplus(new, old).sum()),
+        removed=int(hashes.surplus(old, new).sum()),
+        changed=int(np.count_nonzero(changed)),
+    )
+
+
+def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Iterator[Moved]:
+    """A record that stood in several splits before, or does now, is a leak and did not move."""
+    was = hashes.matched(new, old, old.split, absent=MIXED)
+    for i, source in enumerate(before.splits):
+        for j, target in enumerate(after.splits):
+            found = np.flatnonzero((was == i) & (new.split == j)) if source != target else []
+            if len(found):
+                yield Moved(
+                    before=source,
+                    after=target,
+                    records=int(new.counts[found].sum()),
+                    examples=_places(after, new.first[found]),
+                )
+
+
+def _drifts(before: Verified, after: Verified) -> Iterator[Drift]:
+    for split, now in after.statistics.items():
+        then = before.statistics.get(split)
+        for name in now.features if then else ():
+            other = then.features.get(name)
+            distance = other and drift.distance(now.features[name], other)
+            if distance:
+                yield Drift(split=split, feature=name, distance=distance)
+
+
+def _contents(verified: Verified) -> dict[str, np.ndarray]:
+    return {name: split.contents for name, split in verified.splits.items()}
+
+
+def _counted_contents(verified: Verified) -> Counted:
+    return hashes.counted(_contents(verified))
+
+
+def _counted_ids(verified: Verified) -> Counted | None:
+    ids = {name: split.ids for name, split in verified.splits.items()}
+    return hashes.counted(ids) if id_features(verified.schema) else None
+
+
+def _all(splits: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.uint64), *splits.values()])
+
+
+def _places(verified: Verified, positions: np.ndarray) -> tuple[Place, ...]:
+    return tuple(_place(verified.splits, position) for position in np.sort(positions)[:_EXAMPLES].tolist())
+
+
+def _place(splits: Mapping[str, ReadSplit], position: int) -> Place:
+    for split in splits.values():
+        if position < len(split.contents):
+            return split.place(position)
+        position -= len(split.contents)
+    raise IndexError(position)
+
+
+def _check_comparable(before: Verified, after: Verified) -> None:
+    if before.manifest.layout != after.manifest.layout:
+        raise InputError(
+            f"--against={before.directory}",
+            received=f"layout '{before.manifest.layout}'",
+            expected=f"'{after.manifest.layout}', the layout of {after.directory}",
+            action="Convert one of them again with the other's --layout.",
+        )

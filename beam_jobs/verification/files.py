@@ -1,0 +1,35 @@
+"""What can be wrong with a file of a dataset, and whether it is the one that was published."""
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Iterator
+
+from pipeline.data.manifest import File
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is not as published; `record` (0-based) and `offset` where it is one record."""
+
+    file: str
+    problem: str
+    record: int | None = None
+    offset: int | None = None
+
+
+def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]:
+    """Whether the file is there with the size and digest that the manifest says."""
+    path = directory / published.path
+    if not path.is_file():
+        yield Problem(file=published.path, problem="no such file")
+        return
+    size = path.stat().st_size
+    if size != published.bytes:
+        problem = f"{size:,} bytes in place of {published.bytes:,}, as published"
+        yield Problem(file=published.path, problem=problem)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != published.sha256:
+        problem = f"SHA-256 {digest[:12]}… in place of {published.sha256[:12]}…"
+        yield Problem(file=published.path, problem=problem)

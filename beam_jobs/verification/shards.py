@@ -1,0 +1,127 @@
+"""Reads one shard to its last byte: every record's checksum, schema and content hash, and the index."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from beam_jobs.sources.example_proto import NoExampleError, features_of
+from beam_jobs.verification import conform
+from beam_jobs.verification.files import Problem, file_problems
+from beam_jobs.verification.records import Damage, Record, read_records
+from pipeline.data import index
+from pipeline.data.errors import InputError
+from pipeline.data.manifest import Shard
+from pipeline.data.schema import Schema
+
+LISTED_LIMIT = 1000  # problems of a shard that are kept one by one
+_RECORDS_AT_ONCE = 1 << 10
+_BYTES_AT_ONCE = 16 << 20  # 16 MiB
+
+# One sound record: where it stands, and hashes of its payload and of its row's id (0 where it holds none).
+RECORD = np.dtype(
+    [("ordinal", "<i8"), ("offset", "<u8"), ("length", "<u4"), ("content", "<u8"), ("id", "<u8")]
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReadShard:
+    """`records` is RECORD [sound records], in stored order."""
+
+    path: str
+    records: np.ndarray
+    problems: tuple[Problem, ...]  # the first `LISTED_LIMIT`
+    problem_count: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How shards are read: what their records must conform to, and who is told of the bytes read."""
+
+    schema: Schema
+    id_features: tuple[str, ...]  # features that together identify a row; empty: records hold no id
+    on_bytes: Callable[[int], object] = lambda count: None
+
+
+def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadShard:
+    """Goes on behind damage, so that everything that is wrong is found at once."""
+    found = list(file_problems(directory, shard))
+    chunks = [np.zeros(0, RECORD)]
+    path = directory / shard.path
+    if path.is_file():
+        with path.open("rb") as file:
+            for chunk in _chunks(read_records(file, path.stat().st_size)):
+                records = [item for item in chunk if isinstance(item, Record)]
+                found += _problems(shard, chunk, records, reading.schema)
+                chunks.append(_hashed(records, reading))
+                reading.on_bytes(sum(len(record.payload) for record in records))
+    hashed = np.concatenate(chunks)
+    if len(hashed) != shard.records:
+        problem = f"{len(hashed):,} sound records in place of {shard.records:,}"
+        found.append(Problem(file=shard.path, problem=problem))
+    return ReadShard(
+        path=shard.path, records=hashed, problems=tuple(found[:LISTED_LIMIT]), problem_count=len(found)
+    )
+
+
+def index_problems(directory: pathlib.Path, shard: ReadShard) -> Iterator[Problem]:
+    """Whether the index tells where every record is, and what it holds."""
+    name = index.file_name(shard.path)
+    try:
+        stored = index.load(directory / name)
+    except (InputError, OSError) as error:
+        yield Problem(file=name, problem=f"unreadable: {error}")
+        return
+    if len(stored) != len(shard.records):
+        problem = f"tells of {len(stored):,} records, where {len(shard.records):,} are sound"
+        yield Problem(file=name, problem=problem)
+        return
+    wrong = stored.offsets != shard.records["offset"]
+    wrong |= stored.lengths != shard.records["length"]
+    wrong |= stored.hashes != shard.records["content"]
+    for row in np.flatnonzero(wrong)[:LISTED_LIMIT].tolist():
+        offset = int(shard.records["offset"][row])
+        yield Problem(file=name, problem="does not tell what the shard holds", record=row, offset=offset)
+
+
+def _problems(
+    shard: Shard, chunk: Sequence[Record | Damage], records: Sequence[Record], schema: Schema
+) -> Iterator[Problem]:
+    reasons = [(item, item.reason) for item in chunk if isinstance(item, Damage)]
+    wrong = conform.problems([record.payload for record in records], schema)
+    reasons += [(records[position], problem) for position, problem in wrong.items()]
+    for item, reason in sorted(reasons, key=lambda pair: pair[0].ordinal):
+        yield Problem(file=shard.path, problem=reason, record=item.ordinal, offset=item.offset)
+
+
+def _hashed(records: Sequence[Record], reading: Reading) -> np.ndarray:
+    hashed = np.zeros(len(records), RECORD)
+    hashed["ordinal"] = [record.ordinal for record in records]
+    hashed["offset"] = [record.offset for record in records]
+    hashed["length"] = [len(record.payload) for record in records]
+    hashed["content"] = index.content_hashes(record.payload for record in records)
+    if reading.id_features:
+        hashed["id"] = index.content_hashes(_id(record.payload, reading.id_features) for record in records)
+    return hashed
+
+
+def _id(payload: bytes, names: Sequence[str]) -> bytes:
+    try:
+        features = features_of(payload)
+        return b"\x1f".join(features[name].SerializeToString() for name in names)
+    except (NoExampleError, KeyError):
+        return payload  # named as a problem elsewhere
+
+
+def _chunks(items: Iterator[Record | Damage]) -> Iterator[list[Record | Damage]]:
+    chunk: list[Record | Damage] = []
+    size = 0
+    for item in items:
+        chunk.append(item)
+        size += len(item.payload) if isinstance(item, Record) else 0
+        if len(chunk) >= _RECORDS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

@@ -1,0 +1,33 @@
+"""Comparing versions as multisets of hashes."""
+
+import numpy as np
+
+from beam_jobs.verification import hashes
+
+
+def counted(**splits: list[int]) -> hashes.Counted:
+    return hashes.counted({name: np.array(values, np.uint64) for name, values in splits.items()})
+
+
+def test_distinct_hashes_with_count_place_and_split():
+    found = counted(train=[9, 2, 9], test=[5, 2])
+    assert found.hashes.tolist() == [2, 5, 9]
+    assert found.counts.tolist() == [2, 1, 2]
+    assert found.first.tolist() == [1, 3, 0]
+    assert found.split.tolist() == [hashes.MIXED, 1, 0]
+
+
+def test_surplus_counts_copies():
+    new, old = counted(train=[1, 1, 1, 2]), counted(train=[1, 3])
+    assert hashes.surplus(new, old).tolist() == [2, 1]
+    assert hashes.surplus(old, new).tolist() == [0, 1]
+
+
+def test_nothing_at_all():
+    none, some = counted(train=[]), counted(train=[1])
+    assert hashes.surplus(some, none).tolist() == [1]
+    assert hashes.surplus(none, some).tolist() == []
+
+
+def test_shared():
+    assert hashes.shared(np.array([1, 2]), np.array([3, 2, 2])).tolist() == [1, 2]
