@@ -1,15 +1,9 @@
 """What a raw column holds: its distinct values with their counts, and what follows from those."""
 
-import collections
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from beam_jobs.parse import to_text
-from beam_jobs.sources.source import Piece, RawRows, Source
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 # Spellings of "no value". A word of `IN_NUMBERS` may be a category of its own, so that it counts as
 # missing only among numbers.
@@ -19,15 +13,23 @@ IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "U
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnProfile:
-    """`counts` is over text stripped of blanks; `undecodable` values are not among them."""
+    """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them."""
 
     name: str
     counts: Mapping[str, int]
     undecodable: int = 0
+    images: int = 0  # values that are an image's own bytes
+    lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
+    items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
 
     @property
     def rows(self) -> int:
-        return sum(self.counts.values()) + self.undecodable
+        return sum(self.counts.values()) + self.undecodable + self.images
+
+    @property
+    def holds_lists(self) -> bool:
+        """Whether a row has several values."""
+        return max(self.lengths, default=0) > 1
 
     @functools.cached_property
     def markers(self) -> tuple[str, ...]:
@@ -78,45 +80,11 @@ class ColumnProfile:
             "distinct": len(self.values),
             "examples": [value[:40] for value in most_frequent[:5]],
         }
+        if self.holds_lists:
+            seen |= {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
         if self.numbers:
             seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
-
-
-def read_profiles(
-    source: Source, pieces: Sequence[Piece], *, max_rows: int
-) -> tuple[list[ColumnProfile], list[str]]:
-    """Profiles of the columns over the first `max_rows` rows, spread over the pieces; and what went wrong."""
-    counts: dict[str, collections.Counter] = {}
-    undecodable: collections.Counter = collections.Counter()
-    wrong = 0
-    for piece in pieces:
-        for raw in _first_rows(source.read(piece), -(-max_rows // len(pieces))):
-            wrong += len(raw.rejected)
-            for name in raw.columns.schema.names:
-                text = to_text(raw.columns.column(name)).values
-                undecodable[name] += text.null_count
-                counts.setdefault(name, collections.Counter()).update(_count(text))
-    remarks = [f"{wrong:,} rows have the wrong number of cells; convert will reject them."] if wrong else []
-    profiles = [
-        ColumnProfile(name=name, counts=counted, undecodable=undecodable[name])
-        for name, counted in counts.items()
-    ]
-    return profiles, remarks
-
-
-def _first_rows(batches: Iterable[RawRows], limit: int) -> Iterable[RawRows]:
-    for raw in batches:
-        yield dataclasses.replace(raw, columns=raw.columns[:limit])
-        limit -= raw.columns.num_rows
-        if limit <= 0:
-            return
-
-
-def _count(text: pa.StringArray) -> dict[str, int]:
-    counted = pc.utf8_trim_whitespace(text.drop_null()).value_counts()
-    values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
-    return dict(zip(values, counts, strict=True))
 
 
 def _is_number(value: str) -> bool:

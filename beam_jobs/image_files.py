@@ -13,8 +13,16 @@ _READABLE = ("PNG", "JPEG", "GIF", "BMP")
 _FORMATS = {"png": ("PNG",), "jpeg": ("JPEG",), "any": _READABLE}
 
 
+_HEADERS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM")
+
+
 class BadImageError(ValueError):
     """Says what is wrong with an image."""
+
+
+def has_image_header(data: bytes) -> bool:
+    """Whether `data` begins as one of the readable formats does (BMP: two letters, then a size)."""
+    return data.startswith(_HEADERS) and (not data.startswith(b"BM") or b"\0" in data[2:16])
 
 
 def read_image(path: str, feature: Image) -> bytes:

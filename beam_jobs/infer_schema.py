@@ -19,9 +19,10 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from beam_jobs import column_profile, command_line, plan
+from beam_jobs import command_line, plan
 from beam_jobs.propose import Proposal, propose
 from beam_jobs.propose_images import propose_images
+from beam_jobs.read_profiles import read_profiles
 from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
 from pipeline.data import schema as schema_lib
@@ -80,7 +81,7 @@ def _propose(inputs: Sequence[str]) -> Proposal:
     name = _NAME.value or _name_from(given[0].location)
     if _FORMAT.value == "images":
         return propose_images(source, pieces, name=name, max_rows=_MAX_ROWS.value)
-    profiles, remarks = column_profile.read_profiles(source, pieces, max_rows=_MAX_ROWS.value)
+    profiles, remarks = read_profiles(source, pieces, max_rows=_MAX_ROWS.value)
     proposal = propose(profiles, name=name, label=_LABEL.value, ignore=_IGNORE.value)
     return Proposal(schema=proposal.schema, review=(*remarks, *proposal.review))
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from beam_jobs.cells import text as cell_text
 from beam_jobs.cells.images import ARROW_TYPE, image
-from beam_jobs.cells.lists import fixed_list
+from beam_jobs.cells.lists import fixed_list, single
 from beam_jobs.cells.numbers import number
 from beam_jobs.cells.problems import Problems, decode
 from beam_jobs.clean import clean
@@ -47,10 +47,10 @@ def parse(feature: Feature, cells: pa.Array, *, directory: str = "", undecoded: 
     if isinstance(feature, Tokens | Tensor):
         values = fixed_list(feature, cells, problems)
     elif isinstance(feature, Image):
-        cells = decode(cells, problems) if undecoded else _single(cells, problems)
+        cells = decode(cells, problems) if undecoded else single(cells, problems)
         values = image(feature, cells, problems, directory=directory)
     else:
-        values = _scalar(feature, _single(cells, problems), problems)
+        values = _scalar(feature, single(cells, problems), problems)
     return Column(values=values, problems=problems)
 
 
@@ -61,19 +61,6 @@ def _scalar(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
     if feature.missing == "reject":
         problems.add(cells.is_null(), "missing")
     return _PARSERS[type(feature)](feature, cells, problems)
-
-
-def _single(cells: pa.Array, problems: Problems) -> pa.Array:
-    """The one value of each list; none where it is empty, a problem where there are several."""
-    if not cell_text.is_list(cells.type):
-        return cells
-    lists = cells.cast(pa.list_(cells.type.value_type))
-    lengths = pc.list_value_length(lists)
-    problems.add(pc.greater(lengths, 1), "several values in place of one")
-    one = pc.equal(lengths, 1).fill_null(False)
-    first = pc.cumulative_sum(pc.fill_null(lengths, 0)).cast(pa.int64())
-    where = pc.if_else(one, pc.subtract(first, 1), pa.scalar(None, pa.int64()))
-    return cell_text.plain(lists.flatten().take(where))
 
 
 def _is_clean_number(cells: pa.Array, rules: Clean) -> bool:

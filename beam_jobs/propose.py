@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from beam_jobs.column_profile import ColumnProfile
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Clean, Feature, Label, Numeric, Text
+from pipeline.data.features import Categorical, Clean, Feature, Image, Label, Numeric, Tensor, Text
 from pipeline.data.schema import Schema
 
 _EMPTY = 0.999  # missing fraction from which a column says nothing
@@ -60,6 +60,12 @@ def propose_feature(profile: ColumnProfile) -> Feature:
         return _whole_numbers(profile, common)
     if profile.numbers:
         return Numeric(**common)
+    if profile.images:
+        return Image(name=profile.name, evidence=profile.evidence())
+    if profile.holds_lists:
+        [size] = profile.lengths.keys() - {0}
+        number = "int64" if profile.items == "whole" else "float32"
+        return Tensor(name=profile.name, dimensions=(size,), number=number, evidence=profile.evidence())
     distinct = len(profile.values)
     if profile.words >= _TEXT_WORDS and (distinct > _LISTED or distinct == sum(profile.values.values())):
         return Text(**common)
@@ -123,6 +129,11 @@ def _whole_numbers(profile: ColumnProfile, common: dict) -> Feature:
 
 def _useless(profile: ColumnProfile) -> str:
     """Why a column says nothing about a label; empty if it may."""
+    if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
+        sizes = sorted(profile.lengths.keys() - {0})
+        return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
+    if profile.images or profile.holds_lists:
+        return ""
     present = sum(profile.values.values())
     if profile.missing_fraction >= _EMPTY:
         return f"empty in {profile.missing:,} of {profile.rows:,} rows"

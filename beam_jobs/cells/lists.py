@@ -38,14 +38,33 @@ def fixed_list(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) ->
     return pa.FixedSizeListArray.from_arrays(numbers, size)
 
 
+def single(cells: pa.Array, problems: Problems) -> pa.Array:
+    """The one value of each list; none where it is empty, a problem where there are several."""
+    if not text.is_list(cells.type):
+        return cells
+    lists = cells.cast(pa.list_(cells.type.value_type))
+    lengths = pc.list_value_length(lists)
+    problems.add(pc.greater(lengths, 1), "several values in place of one")
+    one = pc.equal(lengths, 1).fill_null(False)
+    first = pc.cumulative_sum(pc.fill_null(lengths, 0)).cast(pa.int64())
+    where = pc.if_else(one, pc.subtract(first, 1), pa.scalar(None, pa.int64()))
+    return text.plain(lists.flatten().take(where))
+
+
+def flat(cells: pa.Array) -> pa.ListArray:
+    """Lists of lists as one flat list a row, in C order."""
+    while text.is_list(cells.type.value_type):
+        cells = _without_one_level(cells)
+    return cells.cast(pa.list_(cells.type.value_type))
+
+
 def _items(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.ListArray:
     """One flat list a row, in C order, of numbers or of their text."""
-    while text.is_list(cells.type) and text.is_list(cells.type.value_type):
-        cells = _without_one_level(cells)
+    cells = flat(cells) if text.is_list(cells.type) else cells
     if text.is_list(cells.type) and text.is_number(cells.type.value_type):
-        return cells.cast(pa.list_(cells.type.value_type))
-    flat = clean(decode(cells, problems), feature.clean)
-    return pc.split_pattern_regex(flat, _SEPARATORS)
+        return cells
+    joined = clean(decode(cells, problems), feature.clean)
+    return pc.split_pattern_regex(joined, _SEPARATORS)
 
 
 def _without_one_level(cells: pa.Array) -> pa.Array:

@@ -15,13 +15,15 @@ _BETWEEN_ITEMS = b" "
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether cells of this type are text already, decoded or not."""
+    is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return is_string or is_bytes(kind)
+
+
+def is_bytes(kind: pa.DataType) -> bool:
     return (
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
+        pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
         or pa.types.is_fixed_size_binary(kind)
-        or pa.types.is_string_view(kind)
         or pa.types.is_binary_view(kind)
     )
 

@@ -66,9 +66,7 @@ class NumberedRow(NamedTuple):
     row: Mapping[str, object]
 
 
-def raw_rows(
-    piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()
-) -> RawRows:
+def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()) -> RawRows:
     """Rows that name their own columns; one with two values of one path is rejected."""
     rejected, rows, numbers = list(rejected), [], []
     for number, row in numbered:
@@ -76,9 +74,7 @@ def raw_rows(
             rows.append(leaves(row))
             numbers.append(number)
         except ValueError as error:
-            rejected.append(
-                Rejection(source=piece.place, row=number, column=None, reason=str(error), raw="")
-            )
+            rejected.append(Rejection(source=piece.place, row=number, column=None, reason=str(error), raw=""))
     return RawRows(
         columns=from_rows(rows),
         sources=piece.place,
@@ -111,7 +107,7 @@ def _flat(value: object) -> object:
 
 
 def _column(values: list[object]) -> pa.Array:
-    """One type for all values: what Arrow finds or, of mixed kinds, text. One list makes all of them lists."""
+    """One type for all: what Arrow finds or, of mixed kinds, text. One list makes all of them lists."""
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) or value is None else [value] for value in values]
         try:

@@ -13,7 +13,7 @@ from beam_jobs.sources.source import Input, Piece, RawRows
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonLines:
-    """Columns by path, `address.zip`; null or absent is missing. A line that is no object is a rejected row."""
+    """Columns by path, `address.zip`; null or absent is missing. A line that is no object is rejected."""
 
     piece_bytes: int = files.PIECE_BYTES
     batch_rows: int = 1 << 12
@@ -33,7 +33,11 @@ class JsonLines:
                     reason = f"not a JSON object ({_short(error)})"
                     rejected.append(
                         Rejection(
-                            source=piece.place, row=number, column=None, reason=reason, raw=shown(line.strip())
+                            source=piece.place,
+                            row=number,
+                            column=None,
+                            reason=reason,
+                            raw=shown(line.strip()),
                         )
                     )
             yield raw_rows(piece, rows, rejected=rejected)
@@ -42,7 +46,7 @@ class JsonLines:
 def _object(line: bytes) -> dict:
     value = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(value, dict):
-        raise ValueError(f"a {type(value).__name__}")  # noqa: TRY004 - bad input like any other
+        raise ValueError(f"a {type(value).__name__}")
     return value
 
 

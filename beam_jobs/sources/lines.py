@@ -1,6 +1,7 @@
 """Files of lines, cut into byte ranges that begin and end where a line does."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ def cut_at(piece: Piece, piece_bytes: int, cut: Cut) -> list[Piece]:
     ends = sorted({0, piece.bytes, *inner})
     return [
         dataclasses.replace(piece, start=start, end=end, bytes=end - start)
-        for start, end in zip(ends[:-1], ends[1:], strict=True)
+        for start, end in itertools.pairwise(ends)
     ]
 
 

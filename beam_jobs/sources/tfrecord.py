@@ -58,9 +58,7 @@ def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
         except NoExampleError as error:
             if number == 1 and frame.is_intact:
                 raise _error(piece.paths[0], str(error)) from None
-            rejected.append(
-                Rejection(source=piece.place, row=number, column=None, reason=str(error), raw="")
-            )
+            rejected.append(Rejection(source=piece.place, row=number, column=None, reason=str(error), raw=""))
     return RawRows(
         columns=columns_of(rows),
         sources=piece.place,
