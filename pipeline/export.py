@@ -11,7 +11,7 @@ same bits as the graph in memory.
 import pathlib
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from pipeline import quiet  # noqa: F401 - before TensorFlow
 from pipeline.data.errors import answers_bad_input
@@ -26,6 +26,7 @@ _JSON = flags.DEFINE_string("json", None, "File to write what was exported to, a
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     del argv
+    logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value))
     output = pathlib.Path(_OUTPUT.value)
     trained = saved_model.Trained(

@@ -63,7 +63,7 @@ def evaluation_batches(
     schema, records = dataset.schema, dataset.records(split)
     padding = evaluation_steps(records, global_batch) * global_batch - records
     examples = reader.stored_order(dataset, split)
-    padded = examples.concatenate(examples.take(1).repeat(padding)).enumerate()
+    padded = examples.concatenate(examples.take(1).cache().repeat(padding)).enumerate()
 
     def prepare(index: tf.Tensor, serialized: tf.Tensor) -> tuple:
         features, labels = parse.parse_examples(serialized, schema)

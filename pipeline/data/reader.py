@@ -71,6 +71,13 @@ def naming_damage(dataset: Dataset, split: str) -> Iterator[None]:
 
 
 def _paths(dataset: Dataset, split: str) -> list[str]:
+    if dataset.manifest.layout != "rows":
+        raise InputError(
+            f"dataset {dataset.directory}",
+            received=f"layout '{dataset.manifest.layout}'",
+            expected="layout 'rows', which is what training reads so far",
+            action="Convert the raw data with --layout=rows.",
+        )
     paths = dataset.shard_paths(split)
     if not paths:
         raise InputError(
