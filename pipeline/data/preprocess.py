@@ -80,7 +80,8 @@ class Preprocess(tf.Module):
     def _numeric(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         columns = [transform(features[name])[:, None] for name, transform in self._numerics]
         columns += [tf.cast(tf.math.is_nan(features[name]), tf.float32)[:, None] for name in self._marked]
-        columns += [keras.layers.Flatten(dtype="float32")(tf.cast(features[name], tf.float32)) for name in self._tensors]
+        flatten = keras.layers.Flatten(dtype="float32")
+        columns += [flatten(tf.cast(features[name], tf.float32)) for name in self._tensors]
         return tf.concat(columns, axis=1)  # (batch, numeric)
 
 
