@@ -16,6 +16,7 @@ import sys
 import keras
 import numpy as np
 
+from pipeline.data import exported
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError
@@ -23,9 +24,6 @@ from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema
 from pipeline.release import replay
 from pipeline.release import signatures as signatures_lib
-
-FORMAT = "penstock.export/1"
-FILE_NAME = "export.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,29 +78,6 @@ def replay_in_fresh_process(directory: pathlib.Path) -> None:
         )
 
 
-def open_export(directory: pathlib.Path) -> dict:
-    """Reads `export.json` after checking every file against it; raises InputError on any difference."""
-    try:
-        document = json.loads((directory / FILE_NAME).read_bytes())
-    except (OSError, ValueError):
-        raise InputError(
-            f"model {directory}",
-            received=f"no readable {FILE_NAME} there",
-            expected="a directory written by pipeline.export",
-            action="Name the directory that `python -m pipeline.export --output=…` wrote.",
-        ) from None
-    for path, digest in document["files"].items():
-        found = _sha256(directory / path) if (directory / path).is_file() else "no such file"
-        if found != digest:
-            raise InputError(
-                f"model file {directory / path}",
-                received=found[:12],
-                expected=f"SHA-256 {digest[:12]}…, as exported",
-                action="Restore the file from a copy, or export the model again.",
-            )
-    return document
-
-
 def _write(trained: Trained, directory: pathlib.Path) -> None:
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
@@ -122,17 +97,17 @@ def _write(trained: Trained, directory: pathlib.Path) -> None:
 def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     document = {
-        "format": FORMAT,
+        "format": exported.FORMAT,
         "step": trained.step,
         "task": trained.schema.label.task,
         "classes": list(trained.schema.label.classes),
         "parameters": trained.model.count_params(),
         "dataset_digest": trained.dataset_digest,
         "signatures": [signatures_lib.SERVING_DEFAULT, signatures_lib.RAW],
-        "files": {str(path.relative_to(directory)): _sha256(path) for path in files},
+        "files": {str(path.relative_to(directory)): exported.sha256(path) for path in files},
     }
     document["digest"] = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-    (directory / FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
+    (directory / exported.FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
     return document
 
 
@@ -141,8 +116,3 @@ def _remove_leftovers(output: pathlib.Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     for path in output.parent.glob(f".{output.name}.staging-*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _sha256(path: pathlib.Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

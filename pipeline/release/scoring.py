@@ -6,12 +6,11 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from pipeline.data import parse, reader
+from pipeline.data import exported, parse, reader
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError
 from pipeline.data.manifest import Dataset
 from pipeline.data.schema import Schema
-from pipeline.release import saved_model
 from pipeline.training.metrics import EvaluationMetrics
 
 
@@ -21,7 +20,7 @@ def score(model_directory: pathlib.Path, dataset: Dataset, *, split: str, batch:
     Raises:
       InputError: the export is not whole, or the dataset lacks what the model's schema asks for.
     """
-    exported = saved_model.open_export(model_directory)
+    export = exported.open_export(model_directory)
     schema = schema_lib.load(model_directory / schema_lib.FILE_NAME)
     require_readable(schema, dataset)
     serve = tf.saved_model.load(str(model_directory)).signatures["serving_default"]
@@ -39,7 +38,7 @@ def score(model_directory: pathlib.Path, dataset: Dataset, *, split: str, batch:
         **metrics.result(),
         "split": split,
         "model": str(model_directory),
-        "model_digest": exported["digest"],
+        "model_digest": export["digest"],
         "dataset": str(dataset.directory),
         "dataset_digest": dataset.manifest.digest,
     }

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.errors import InputError
+from pipeline.data.exported import open_export
 from pipeline.data.features import Categorical, Clean, Label, Numeric
 from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
@@ -84,7 +85,7 @@ def exported(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> path
 
 
 def test_an_export_is_whole_and_leaves_no_staging_directory(exported):
-    document = saved_model.open_export(exported)
+    document = open_export(exported)
     assert document["step"] == 7
     assert {"saved_model.pb", "schema.json", "statistics.pb", "golden.npz"} <= set(document["files"])
     assert [path.name for path in exported.parent.iterdir()] == ["1"]
@@ -156,7 +157,7 @@ def test_a_changed_file_is_named(exported, tmp_path):
     copy = shutil.copytree(exported, tmp_path / "copy")
     (copy / "saved_model.pb").write_bytes(b"")
     with pytest.raises(InputError, match=r"saved_model\.pb.*as exported"):
-        saved_model.open_export(copy)
+        open_export(copy)
 
 
 def test_a_dataset_of_another_schema_is_refused(exported, tmp_path):

@@ -1,0 +1,41 @@
+"""What an exported model's directory holds, by its `export.json`: every file with its SHA-256.
+
+Standard library only: Beam workers import this file.
+"""
+
+import hashlib
+import json
+import pathlib
+
+from pipeline.data.errors import InputError
+
+FORMAT = "penstock.export/1"
+FILE_NAME = "export.json"
+
+
+def open_export(directory: pathlib.Path) -> dict:
+    """Reads `export.json` after checking every file against it; raises InputError on any difference."""
+    try:
+        document = json.loads((directory / FILE_NAME).read_bytes())
+    except (OSError, ValueError):
+        raise InputError(
+            f"model {directory}",
+            received=f"no readable {FILE_NAME} there",
+            expected="a directory written by pipeline.export",
+            action="Name the directory that `python -m pipeline.export --output=…` wrote.",
+        ) from None
+    for path, digest in document["files"].items():
+        found = sha256(directory / path) if (directory / path).is_file() else "no such file"
+        if found != digest:
+            raise InputError(
+                f"model file {directory / path}",
+                received=found[:12],
+                expected=f"SHA-256 {digest[:12]}…, as exported",
+                action="Restore the file from a copy, or export the model again.",
+            )
+    return document
+
+
+def sha256(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
