@@ -77,8 +77,8 @@ def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
         removed=int(hashes.surplus(old, new).sum()),
         changed=None,
     )
+    by_id = bool(id_features(after.schema)) and id_features(after.schema) == id_features(before.schema)
     old_ids, new_ids = _counted_ids(before), _counted_ids(after)
-    by_id = old_ids is not None and new_ids is not None
     return Difference(
         rows=_rows_by_id(rows, before, after, old_ids, new_ids) if by_id else rows,
         added_examples=_places(after, new.first[extra > 0]),
@@ -153,9 +153,8 @@ def _counted_contents(verified: Verified) -> Counted:
     return hashes.counted(_contents(verified))
 
 
-def _counted_ids(verified: Verified) -> Counted | None:
-    ids = {name: split.ids for name, split in verified.splits.items()}
-    return hashes.counted(ids) if id_features(verified.schema) else None
+def _counted_ids(verified: Verified) -> Counted:
+    return hashes.counted({name: split.ids for name, split in verified.splits.items()})
 
 
 def _all(splits: Mapping[str, np.ndarray]) -> np.ndarray:
