@@ -1,7 +1,7 @@
 """Proposes a feature for each column of a table: what a careful person would declare at first sight."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from beam_jobs.column_profile import ColumnProfile
 from pipeline.data.errors import InputError
@@ -41,6 +41,7 @@ def propose(
         feature = propose_label(profile) if profile.name == label else propose_feature(profile)
         features.append(feature)
         review += _remarks(profile, feature)
+    _check_not_empty(features, ignored)
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
     if label:
         review.append(
@@ -164,6 +165,17 @@ def _remarks(profile: ColumnProfile, feature: Feature) -> list[str]:
             f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected."
         )
     return remarks
+
+
+def _check_not_empty(features: Sequence[Feature], ignored: Mapping[str, str]) -> None:
+    if not features:
+        reasons = "; ".join(f"'{column}': {reason}" for column, reason in ignored.items())
+        raise InputError(
+            "columns of the input",
+            received=f"none that could be a feature ({reasons or 'no rows'})",
+            expected="at least one",
+            action="Check the file; or write the schema by hand.",
+        )
 
 
 def _check_names(profiles: Sequence[ColumnProfile], names: Sequence[str]) -> None:
