@@ -5,6 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 REQUIREMENTS := requirements.txt requirements-dev.txt
+OPTIONAL_REQUIREMENTS := requirements-gcp.txt
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
@@ -59,10 +60,35 @@ format: install  ## Format Python and rewrite BUILD from the imports.
 acceptance: install  ## MNIST, Adult and Chicago taxi end to end, from PENSTOCK_DATA.
 	.venv/bin/python -m tests.acceptance --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
+BEAM := $(shell sed -n 's/^apache-beam==//p' requirements.in)
+ENGINES := $(addprefix build/engines/,prism boot flink/job-server.jar spark/job-server.jar worker/.installed)
+
+# Those that cannot be installed (no Go, no Java, no network) are left out, and the table says so.
+.PHONY: engines
+engines: install  ## The same bytes on Prism, Flink and Spark, which it installs, from PENSTOCK_DATA.
+	-@$(MAKE) --keep-going --no-print-directory $(ENGINES)
+	.venv/bin/python -m tests.same_bytes --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+
+build/engines/prism:
+	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@v$(BEAM)
+
+# What Beam's own container starts a worker with.
+build/engines/boot:
+	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/python/container@v$(BEAM)
+	mv $(@D)/container $@
+
+build/engines/%/job-server.jar: deploy/job_server.sh deploy/%/pom.xml
+	$< $*
+
+build/engines/worker/.installed: requirements-gcp.txt
+	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
 .PHONY: lock
 lock: build/uv/bin/uv  ## Pin and hash requirements*.in.
-	@for name in $(REQUIREMENTS:.txt=); do echo "$$name.in -> $$name.txt"; \
+	@for name in $(REQUIREMENTS:.txt=) $(OPTIONAL_REQUIREMENTS:.txt=); do echo "$$name.in -> $$name.txt"; \
 	$< pip compile --quiet $$name.in --output-file $$name.txt --python-version 3.11 \
 	  --python-platform x86_64-manylinux_2_28 --generate-hashes --no-header $(UPGRADE); done
 

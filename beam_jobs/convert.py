@@ -146,7 +146,7 @@ def convert(
     options = runners.pipeline_options(run.runner, run.beam_flags)
     with commit.claimed(output) as directory:
         watched = progress.Progress(path=str(directory / "progress"))
-        runner = runners.make_runner(run.runner, options, worker_log=directory / "workers.log")
+        runner = runners.make_runner(run.runner, options, directory=directory)
         pipeline = beam.Pipeline(runner=runner, options=options)
         build(pipeline, source, schema, planned, directory=directory, watched=watched)
         with runners.bad_input_from_workers(), progress.shown(watched):

@@ -9,11 +9,12 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from beam_jobs import worker_wheel
 from pipeline.data.errors import InputError
 
 # How an InputError reads inside the text of a worker's traceback, which is all that crosses the runner.
@@ -28,7 +29,7 @@ def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
     """Options for `runner`; raises InputError for flags that Beam does not know, or that lose data."""
     _refuse_unknown(flags)
     # The runner is always named: Beam's default tries to download one and falls back silently.
-    options = PipelineOptions([f"--runner={runner}", *flags])
+    options = PipelineOptions([f"--runner={runner}", "--prism_log_level=error", *flags])
     if options.get_all_options()["direct_running_mode"] == "multi_threading":
         raise InputError(
             "--direct_running_mode",
@@ -40,21 +41,16 @@ def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
     return options
 
 
-def make_runner(name: str, options: PipelineOptions, *, worker_log: pathlib.Path) -> PipelineRunner:
-    """The runner of that name; raises InputError if there is none."""
+def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path) -> PipelineRunner:
+    """The runner of that name, which may write into `directory`; raises InputError if there is none."""
+    if name != "DataflowRunner":
+        # What fails is told once, in our words; Beam and its job servers would log hundreds of lines.
+        logging.getLogger().setLevel(logging.CRITICAL)
     if name == "FnApiRunner":
-        # What fails is told once, in our words; Beam would log a traceback for each attempt.
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    direct = options.view_as(DirectOptions)
-    if name == "FnApiRunner" and direct.direct_running_mode == "multi_processing":
-        # What Beam itself starts in this mode prints every log line of every worker to our terminal.
-        direct.direct_running_mode = "in_memory"
-        worker = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
-        return FnApiRunner(
-            default_environment=SubprocessSDKEnvironment.from_command_string(
-                f"exec {worker} 2>> {shlex.quote(str(worker_log))}"
-            )
-        )
+        return _embedded_runner(options, worker_log=directory / "workers.log")
+    # Workers in our own process (LOOPBACK) ignore it; all others have no other way to our code.
+    setup = options.view_as(SetupOptions)
+    setup.extra_packages = [*(setup.extra_packages or ()), str(worker_wheel.build(directory))]
     try:
         return create_runner(name)
     except (ValueError, ImportError, AttributeError) as error:
@@ -62,8 +58,23 @@ def make_runner(name: str, options: PipelineOptions, *, worker_log: pathlib.Path
             "--runner",
             received=f"{name} ({error})",
             expected="the name of a Beam runner whose packages are installed",
-            action="Use --runner=FnApiRunner, or install what it needs.",
+            action="Use --runner=FnApiRunner, or install what it needs "
+            "(DataflowRunner: pip install -r requirements-gcp.txt).",
         ) from None
+
+
+def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> FnApiRunner:
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode != "multi_processing":
+        return FnApiRunner()
+    # What Beam itself starts in this mode prints every log line of every worker to our terminal.
+    direct.direct_running_mode = "in_memory"
+    worker = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+    return FnApiRunner(
+        default_environment=SubprocessSDKEnvironment.from_command_string(
+            f"exec {worker} 2>> {shlex.quote(str(worker_log))}"
+        )
+    )
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ bytes, train, export, and score the export in a process that has nothing but Ten
 below build/acceptance/.
 """
 
-import dataclasses
 import filecmp
 import json
 import pathlib
@@ -16,7 +15,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Sequence
 
@@ -24,73 +22,14 @@ from absl import app, flags
 
 from pipeline import quiet  # noqa: F401 - before TensorFlow
 from tests.acceptance_checks import check_adult_rows, check_images
+from tests.real_data import ADULT_COLUMNS, Case, cases, unpack_mnist
+from tests.table import show
 
 _DATA = flags.DEFINE_string("data", None, "Folder with mnist_png, adult and chicago_taxi.", required=True)
 _OUTPUT = flags.DEFINE_string("output", "build/acceptance", "Folder to write to.")
 _ONLY = flags.DEFINE_list("only", [], "Names of the data sets to run; empty: all.")
 
-ADULT_COLUMNS = (
-    "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,"
-    "capital_gain,capital_loss,hours_per_week,native_country,income"
-)
-TWO_REPLICAS = ("--strategy=mirrored", "--logical_devices=2", "--precision=mixed_bfloat16")
 TWO_PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
-    name: str
-    config: str
-    label: str
-    source: tuple[str, ...]  # flags that infer_schema and convert share
-    infer: tuple[str, ...] = ()
-    convert: tuple[str, ...] = ()
-    train: tuple[str, ...] = ()
-    metric: str
-    required: float
-    rows: int
-
-
-def cases(data: pathlib.Path, mnist: pathlib.Path) -> tuple[Case, ...]:
-    adult, taxi = data / "adult", data / "chicago_taxi"
-    return (
-        Case(
-            name="mnist",
-            config="mnist_resnet",
-            label="label",
-            source=("--format=images", f"--input=train={mnist}/train", f"--input=test={mnist}/test"),
-            train=TWO_REPLICAS,
-            metric="accuracy",
-            required=0.99,
-            rows=70_000,
-        ),
-        Case(
-            name="adult",
-            config="adult_wide_deep",
-            label="income",
-            source=(
-                "--format=csv",
-                f"--column_names={ADULT_COLUMNS}",
-                f"--input={adult}/adult-train.csv",
-                f"--input=test={adult}/adult-test.csv",
-            ),
-            infer=("--label=income",),
-            convert=("--splits=train=0.9,validation=0.1",),
-            metric="auc",
-            required=0.91,
-            rows=48_842,
-        ),
-        Case(
-            name="taxi",
-            config="taxi_wide_deep",
-            label="big_tipper",
-            source=("--format=csv", f"--input={taxi}/data_big_tipper.csv"),
-            infer=("--label=big_tipper", "--ignore=tips"),
-            metric="auc",
-            required=0.94,
-            rows=15_002,
-        ),
-    )
 
 
 def run(*command: str) -> None:
@@ -166,21 +105,6 @@ def check_adult_raw_strings(model: pathlib.Path, adult: pathlib.Path, auc: float
     """The `raw` signature, fed with the file's own cells, ranks exactly as the records do."""
     raw = score(str(model), "income", str(adult / "adult-test.csv"), *ADULT_COLUMNS.split(","))
     assert abs(raw["auc"] - auc) < 1e-6, "raw strings and records give different answers"
-
-
-def unpack_mnist(data: pathlib.Path, output: pathlib.Path) -> pathlib.Path:
-    folder = output / "mnist_png"
-    with tarfile.open(data / "mnist_png" / "mnist_png.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
-
-
-def show(rows: list[dict[str, object]]) -> None:
-    cells = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-    table = [list(rows[0]), *cells]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def main(argv: Sequence[str]) -> int:
