@@ -48,9 +48,9 @@ class BuildError(Exception):
 
 @functools.cache
 def sources() -> dict[str, str]:
-    """Path of every Python file by dotted module name; an empty `__init__.py` is no target's business."""
+    """Path of every tracked Python file by dotted module name; an empty `__init__.py` is no target's."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        ["git", "ls-files", "*.py"],
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
     paths = (path for path in listed if (ROOT / path).exists())
