@@ -20,6 +20,7 @@ HUBS = {"requirements.in": "@pypi//", "requirements-dev.in": "@pypi_dev//"}
 
 # Libraries whose import name is not the name they are installed by.
 DISTRIBUTIONS = {"absl": "absl-py", "google": "protobuf", "PIL": "pillow", "sklearn": "scikit-learn"}
+DEVELOPMENT = ("tests/", "demo/", "benchmarks/")
 DERIVED = ("name", "srcs", "args", "main_module", "deps")
 
 
@@ -135,7 +136,8 @@ def _label(path: str, module: str) -> str | None:
     for requirements, hub in HUBS.items():
         if distribution in _declared(requirements):
             return hub + distribution.replace("-", "_")
-    raise BuildError(f"{path} imports {top}: add '{distribution}' to requirements.in, then `make lock`")
+    file = "requirements-dev.in" if path.startswith(DEVELOPMENT) else "requirements.in"
+    raise BuildError(f"{path} imports {top}: add '{distribution}' to {file}, then `make lock`")
 
 
 @functools.cache
