@@ -3,14 +3,16 @@
 import csv
 import dataclasses
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from beam_jobs.rejected import Rejection, shown
-from beam_jobs.sources import files
+from beam_jobs.sources import files, lines
+from beam_jobs.sources.csv_cuts import RowStarts
+from beam_jobs.sources.csv_stream import CsvStream, NotUtf8Error, bytes_of_latin_1
 from beam_jobs.sources.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
@@ -19,44 +21,66 @@ _HEADER_BYTES = 1 << 20  # 1 MiB
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CsvFiles:
-    """Delimited text; one piece a file. Blank lines are skipped, newlines inside quotes belong to the value.
+    """Delimited text. Blank lines are skipped, newlines inside quotes belong to the value.
 
-    Cells stay bytes, so that one row that is not UTF-8 is one rejected row, not an unreadable file. (Unless
-    it has the wrong number of cells, too: then Arrow gives up the file, which is an InputError.)
+    Large files are cut where rows begin, unless they are compressed; a rejected row of a later piece is told
+    as "file from byte B", row N from there. Cells stay bytes, so that one row that is not UTF-8 is one
+    rejected row, not an unreadable file.
     """
 
     column_names: tuple[str, ...] = ()  # empty: the first row names the columns
     delimiter: str = ","
     block_bytes: int = 8 << 20  # 8 MiB a batch
+    piece_bytes: int = files.PIECE_BYTES
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return files.one_piece_a_file(inputs)
+        return [
+            part
+            for piece in files.one_piece_a_file(inputs)
+            for part in lines.cut_at(piece, self.piece_bytes, RowStarts(delimiter=self.delimiter))
+        ]
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
+        given = 0
+        try:
+            for raw in self._read(piece, any_bytes=False):
+                yield raw
+                given += raw.columns.num_rows
+        except NotUtf8Error:
+            # Again from the start, less the rows that were given already.
+            for raw in self._read(piece, any_bytes=True):
+                yield raw.without_first(given)
+                given = max(0, given - raw.columns.num_rows)
+
+    def _read(self, piece: Piece, *, any_bytes: bool) -> Iterator[RawRows]:
         [path] = piece.paths
         names = self.column_names or self._header(path)
-        wrong = _WrongRows(source=path.removeprefix(piece.root), header_rows=0 if self.column_names else 1)
-        with files.open_stream(path) as stream:
-            good_before = 0
-            for batch in self._batches(path, stream, wrong):
-                numbers = wrong.number(good_before + np.arange(batch.num_rows))
-                good_before += batch.num_rows
-                yield RawRows(
-                    columns=batch.rename_columns(list(names)),
-                    sources=wrong.source,
-                    numbers=numbers,
-                    undecoded=True,
-                    directory=path.rpartition("/")[0],
-                )
-            yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
+        has_header = not self.column_names and not piece.start
+        wrong = _WrongRows(source=piece.place, header_rows=int(has_header), encoding=_encoding(any_bytes))
+        good_before = 0
+        for batch in self._batches(piece, () if has_header else names, wrong):
+            numbers = wrong.number(good_before + np.arange(batch.num_rows))
+            good_before += batch.num_rows
+            cells = bytes_of_latin_1(batch) if any_bytes else batch
+            yield RawRows(
+                columns=cells.rename_columns(list(names)),
+                sources=wrong.source,
+                numbers=numbers,
+                undecoded=True,
+                directory=path.rpartition("/")[0],
+            )
+        yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
 
-    def _batches(self, path: str, stream: pa.NativeFile, wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
+    def _batches(self, piece: Piece, names: Sequence[str], wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
         try:
             yield from pa.csv.open_csv(
-                stream,
+                pa.PythonFile(CsvStream(piece, any_bytes=wrong.encoding != "utf-8"), mode="r"),
                 # Threads would lose the row numbers.
                 read_options=pa.csv.ReadOptions(
-                    column_names=self.column_names or None, block_size=self.block_bytes, use_threads=False
+                    column_names=names or None,
+                    block_size=self.block_bytes,
+                    use_threads=False,
+                    encoding=wrong.encoding,
                 ),
                 parse_options=pa.csv.ParseOptions(
                     delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=wrong
@@ -65,9 +89,11 @@ class CsvFiles:
                     default_column_type=pa.binary(), strings_can_be_null=False
                 ),
             )
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except pa.ArrowInvalid as error:
+            if piece.start and "Empty CSV" in str(error):
+                return  # blank lines only
             raise InputError(
-                f"input {path}",
+                f"input {piece.paths[0]}",
                 received=f"something that does not parse as CSV ({' '.join(str(error).split())})",
                 expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
                 action="Correct the file, or give the right --delimiter.",
@@ -91,17 +117,17 @@ class CsvFiles:
 class _WrongRows:
     """Collects rows with the wrong number of cells, and numbers the rows around them."""
 
-    def __init__(self, *, source: str, header_rows: int) -> None:
+    def __init__(self, *, source: str, header_rows: int, encoding: str) -> None:
         self.source = source
+        self.encoding = encoding
         self.rejected: list[Rejection] = []
         self._header_rows = header_rows
 
     def __call__(self, row: pa.csv.InvalidRow) -> str:
         reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
         number = row.number - self._header_rows
-        self.rejected.append(
-            Rejection(source=self.source, row=number, column=None, reason=reason, raw=shown(row.text))
-        )
+        raw = shown(row.text.encode(self.encoding))
+        self.rejected.append(Rejection(source=self.source, row=number, column=None, reason=reason, raw=raw))
         return "skip"
 
     def number(self, good: np.ndarray) -> np.ndarray:
@@ -109,6 +135,10 @@ class _WrongRows:
         wrong = np.array([rejection.row for rejection in self.rejected], np.int64)
         good_before_wrong = wrong - 1 - np.arange(len(wrong))
         return good + 1 + np.searchsorted(good_before_wrong, good, side="right")
+
+
+def _encoding(any_bytes: bool) -> str:
+    return "latin-1" if any_bytes else "utf-8"
 
 
 def _no_rows(names: tuple[str, ...]) -> pa.RecordBatch:

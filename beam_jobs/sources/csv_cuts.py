@@ -50,8 +50,8 @@ class RowStarts:
             ends = ends[~within]
             self._quoted ^= len(toggles) % 2 == 1
             self._closed = bool(len(toggles)) and toggles[-1] == len(data) - 1 and not self._quoted
-        elif self._quoted:
-            ends = ends[:0]
+        else:
+            ends = ends[:0] if self._quoted else ends
             self._closed = False
         self._starts = self._at + ends + 1
         self._at += len(block)

@@ -70,6 +70,11 @@ class RawRows:
             return pa.nulls(self.columns.num_rows, pa.string())
         return self.columns.column(name)
 
+    def without_first(self, rows: int) -> "RawRows":
+        """Less the first `rows` rows, of one file's rows."""
+        numbers = None if self.numbers is None else self.numbers[rows:]
+        return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
+
     def place(self, row: int) -> tuple[str, int | None]:
         """Source and row number of the row at position `row` of this batch."""
         source = self.sources if isinstance(self.sources, str) else self.sources[row]

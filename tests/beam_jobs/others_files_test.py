@@ -44,7 +44,7 @@ TFRECORDS: Mapping[str, int | str] = {
     "tf_ranking/vali_numerical_elwc.tfrecord": _NO_EXAMPLE,
     "tft_seq/data_tfrecord.gz": _NO_EXAMPLE,
     "tfx_mnist/mnist.tfrecord": 1000,
-    "tfx_testdata/csv_example_gen/Split-eval": 5093,
+    "tfx_testdata/csv_example_gen/Split-eval": 5091,
     "tfx_testdata/csv_example_gen/Split-train": 9909,
     "tfx_testdata/external/avro/data.avro": 10_000,
     "tfx_testdata/external/csv/data.csv": 10_000,

@@ -2,9 +2,13 @@
 
 import gzip
 import pathlib
+from unittest import mock
 
+import hypothesis
+import pyarrow as pa
 import pytest
 
+from beam_jobs.sources import csv_cuts
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.source import Input
 from pipeline.data.errors import InputError
@@ -18,7 +22,9 @@ def read(path: pathlib.Path, **options: object) -> tuple[dict[int, list[bytes]],
     [piece] = source.pieces([Input(location=str(path))])
     for raw in source.read(piece):
         for position, cells in enumerate(raw.columns.to_pylist()):
-            rows[raw.place(position)[1]] = list(cells.values())
+            number = raw.place(position)[1]
+            assert number not in rows
+            rows[number] = list(cells.values())
         rejected |= {rejection.row: rejection.reason for rejection in raw.rejected}
     return rows, rejected
 
@@ -66,6 +72,18 @@ def test_numbers_hold_across_wrong_rows_blank_lines_quoted_newlines_and_blocks(
     assert set(rejected) == wrong
 
 
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+def test_a_row_that_is_not_utf8_and_of_the_wrong_size_is_one_rejected_row(
+    path: pathlib.Path, block_bytes: int
+):
+    rows = [b"caf\xc3\xa9,%d" % number for number in range(1, 101)]
+    rows[59], rows[79] = b"\xff", b"\xff,80"
+    path.write_bytes(b"\xef\xbb\xbfa,b\n" + b"\n".join(rows))
+    good, rejected = read(path, block_bytes=block_bytes)
+    assert good == {n: row.split(b",") for n, row in enumerate(rows, 1) if n != 60}
+    assert rejected == {60: "1 cells in place of 2"}
+
+
 def test_bytes_that_are_not_utf8_are_left_to_the_row(path: pathlib.Path):
     path.write_bytes(b"a,b\n\xff,2\n3\n")
     assert read(path) == ({1: [b"\xff", b"2"]}, {2: "1 cells in place of 2"})
@@ -84,11 +102,9 @@ def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
     [
         (b"a,a\n1,2\n", "different, non-empty column names"),
         (b"a,\n1,2\n", "different, non-empty column names"),
-        (b"a,b\n\xff\n", "Expected 2 columns, got 1"),
         (b'a,b\n1,"never closed\n' + b"x,y\n" * 1000, "quotes that are closed"),
     ],
 )
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Arrow cannot show \xff
 def test_a_file_that_is_no_csv_is_refused_by_name(path: pathlib.Path, content: bytes, message: str):
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as raised:
@@ -129,3 +145,59 @@ def test_hidden_files_are_left_out_unless_named(tmp_path: pathlib.Path):
         ["data.csv"],
         [".hidden.csv"],
     ]
+
+
+ADVERSARIAL = [
+    b'a,b\n"x\ny",1\n5" pipe,2\n"say ""hi""\n",3\n\n"",4\n"q"r"s,5\n' * 6,
+    b'a,b\r\n"x\r\n,",1\r\ny,"\n\n\n\n\n\n\n\n\n\n\n\n\n\n"\r\n' * 5,
+    b'a,b\r"\r",1\rz"",2\r""""\r,3\r' * 5,
+    b"a,b\n" + b"\n" * 100 + b"1,2\n" * 20,
+    b"a,b\n1\n" * 20,
+    "a,b\nZürich,\u201c\n".encode() * 20 + b'\xff,"\xfe\n"\n' * 5,
+]
+
+
+@pytest.mark.parametrize("content", ADVERSARIAL)
+@pytest.mark.parametrize("piece_bytes", [7, 16, 50])
+def test_cutting_a_file_changes_no_row(path: pathlib.Path, content: bytes, piece_bytes: int):
+    path.write_bytes(content)
+
+    def cells(source: CsvFiles) -> list:
+        pieces = source.pieces([Input(location=str(path))])
+        assert source.piece_bytes > 1000 or len(pieces) > 2
+        raw = [raw for piece in pieces for raw in source.read(piece)]
+        return [row for part in raw for row in part.columns.to_pylist()], [
+            rejection.raw for part in raw for rejection in part.rejected
+        ]
+
+    assert cells(CsvFiles(piece_bytes=piece_bytes)) == cells(CsvFiles())
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 1 << 20])
+@hypothesis.settings(deadline=None)
+@hypothesis.given(content=hypothesis.strategies.text('ab,"\n\r', max_size=60))
+def test_rows_begin_where_a_careful_reader_says(block_bytes: int, content: str):
+    """Against a state machine that goes byte by byte."""
+    data = content.encode()
+    expected = _row_starts(content)
+    with mock.patch.object(csv_cuts, "_BLOCK_BYTES", block_bytes):
+        find = csv_cuts.RowStarts(delimiter=",")
+        stream = pa.BufferReader(data)
+        found = [find(stream, place) for place in range(1, len(data) + 1)]
+    assert found == [min((s for s in expected if s >= p), default=len(data)) for p in range(1, len(data) + 1)]
+
+
+def _row_starts(content: str) -> list[int]:
+    starts, quoted, closed, fresh = [], False, False, True
+    for place, character in enumerate(content):
+        ends = character == "\n" or (character == "\r" and content[place + 1 : place + 2] != "\n")
+        if character == '"' and quoted:
+            quoted, closed, fresh = False, True, False
+        elif character == '"' and (fresh or closed):
+            quoted, closed, fresh = True, False, False
+        elif quoted:
+            continue
+        else:
+            closed, fresh = False, character in ",\n\r"
+            starts += [place + 1] if ends else []
+    return starts
