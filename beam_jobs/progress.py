@@ -35,11 +35,11 @@ class Progress:
 
 
 @contextlib.contextmanager
-def shown(progress: Progress) -> Iterator[None]:
+def shown(progress: Progress, doing: str = "converting") -> Iterator[None]:
     """Draws a bar of rows written out of rows read, for as long as the block runs."""
     pathlib.Path(progress.path).touch()
     finished = threading.Event()
-    painter = threading.Thread(target=_paint, args=(progress, finished), daemon=True)
+    painter = threading.Thread(target=_paint, args=(progress, doing, finished), daemon=True)
     painter.start()
     try:
         yield
@@ -48,8 +48,8 @@ def shown(progress: Progress) -> Iterator[None]:
         painter.join()
 
 
-def _paint(progress: Progress, finished: threading.Event) -> None:
-    with tqdm.tqdm(unit=" rows", desc="converting", file=sys.stderr, disable=None, leave=False) as bar:
+def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
+    with tqdm.tqdm(unit=" rows", desc=doing, file=sys.stderr, disable=None, leave=False) as bar:
         while not finished.wait(_SECONDS_BETWEEN_LOOKS):
             bar.total, bar.n = progress.totals()
             bar.refresh()

@@ -89,7 +89,7 @@ def verify(directory: pathlib.Path) -> Verified:
     for shard in shards:
         if index_lib.file_name(shard.path) in indexes:
             found += index_problems(directory, shard)
-    statistics = _statistics(directory, found)
+    statistics = _statistics(directory, manifest, found)
     return Verified(
         directory=directory,
         manifest=manifest,
@@ -118,9 +118,16 @@ def _read_splits(
     }
 
 
-def _statistics(directory: pathlib.Path, found: list[Problem]) -> Statistics:
+def _statistics(directory: pathlib.Path, manifest: Manifest, found: list[Problem]) -> Statistics:
+    name = manifest_lib.STATISTICS_FILE_NAME
     try:
-        return statistics_lib.read(directory / manifest_lib.STATISTICS_FILE_NAME)
+        statistics = statistics_lib.read(directory / name)
     except InputError as error:
-        found.append(Problem(file=manifest_lib.STATISTICS_FILE_NAME, problem=str(error)))
+        found.append(Problem(file=name, problem=str(error)))
         return {}
+    for split, measured in statistics.items():
+        rows = manifest.records(split) if split in manifest.splits else 0
+        if measured.examples != rows:
+            problem = f"describes {measured.examples:,} rows of split '{split}' in place of {rows:,}"
+            found.append(Problem(file=name, problem=problem))
+    return statistics
