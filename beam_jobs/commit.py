@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from beam_jobs import metadata
 from beam_jobs import rejected as rejected_lib
 from beam_jobs.outcome import Outcome
-from beam_jobs.plan import LAYOUT, Plan
+from beam_jobs.plan import Plan
 from beam_jobs.validation import anomalies
 from beam_jobs.validation.judge import Verdict
+from pipeline.data import index
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
@@ -34,8 +35,9 @@ _TEMPORARY = "_tmp"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 # Every name that a run gives to something in the output directory.
 _OURS = re.compile(
-    r"_tmp|rejected|[a-z0-9_]+-[a-z0-9_]+\.tfrecord-\d{5}-of-\d{5}|.+\.labels\.txt|dataset_info\.json"
+    r"_tmp|rejected|[a-z0-9_]+-[a-z0-9_]+(\.tfrecord-\d{5}-of-\d{5}|-\d{5}-of-\d{5}\.index)|.+\.labels\.txt|dataset_info\.json"
     r"|features\.json|schema\.json|schema\.pbtxt|statistics\.pb|conversion\.json|anomalies\.json"
+    r"|predictions-\d{5}-of-\d{5}\.(parquet|tfrecord)"
 )
 
 
@@ -86,7 +88,7 @@ def publish(
     manifest = Manifest(
         name=schema.name,
         version=version,
-        layout=LAYOUT,
+        layout=plan.layout,
         schema_fingerprint=schema.fingerprint,
         plan_fingerprint=plan.fingerprint,
         rows_read=outcome.rows_read,
@@ -102,8 +104,15 @@ def _move_shards(output: pathlib.Path, outcome: Outcome, split: str) -> tuple[Sh
     shards = []
     for shard in outcome.shards_of(split):
         pathlib.Path(shard.path).replace(output / shard.file_name)
+        pathlib.Path(shard.index_path).replace(output / index.file_name(shard.file_name))
         shards.append(
-            Shard(path=shard.file_name, bytes=shard.bytes, sha256=shard.sha256, records=shard.records)
+            Shard(
+                path=shard.file_name,
+                bytes=shard.bytes,
+                sha256=shard.sha256,
+                records=shard.records,
+                rows=shard.rows,
+            )
         )
     return tuple(shards)
 

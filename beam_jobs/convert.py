@@ -26,6 +26,7 @@ Flags that are not listed here go to Beam, for instance two worker processes:
 
 import datetime
 import pathlib
+import pickle
 import shlex
 import sys
 import time
@@ -51,6 +52,7 @@ from beam_jobs.plan import Plan
 from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.source import Source
+from beam_jobs.spill import Spill, make_spill
 from beam_jobs.validation import judge
 from beam_jobs.validation.anomalies import HELP
 from pipeline.data import schema as schema_lib
@@ -90,6 +92,7 @@ def build(
     planned: Plan,
     *,
     directory: pathlib.Path,
+    spill: Spill,
     watched: progress.Progress,
 ) -> None:
     """The job graph: sources → prepare → shuffle → write → statistics, and the outcome for `commit`."""
@@ -98,20 +101,26 @@ def build(
         | "Pieces" >> beam.Create(planned.pieces)
         | "Spread" >> beam.Reshuffle()
         | "Prepare"
-        >> beam.ParDo(prepare.Prepare(source, schema, planned, progress=watched)).with_outputs(
+        >> beam.ParDo(prepare.Prepare(source, schema, planned, spill=spill, progress=watched)).with_outputs(
             prepare.READ, prepare.REJECTED, main="rows"
         )
     )
+    empty = [(key, write.NO_ROWS) for key in planned.shard_keys()]
     written = (
-        (prepared.rows, pipeline | "Shards" >> beam.Create(planned.empty_shards()))
+        (prepared.rows, pipeline | "Shards" >> beam.Create(empty))
         | beam.Flatten()
         | "Shuffle" >> beam.GroupByKey()
         | "Write"
         >> beam.ParDo(
-            write.WriteShard(schema, planned, directory=str(directory), progress=watched)
-        ).with_outputs(write.ROWS, prepare.REJECTED, main="shards")
+            write.WriteShard(schema, planned, directory=str(directory), spill=spill, progress=watched)
+        ).with_outputs(write.MEASURED, prepare.REJECTED, main="shards")
     )
-    measured = written[write.ROWS] | "Statistics" >> beam.CombinePerKey(statistics.SplitStatisticsFn(schema))
+    measured = (
+        written[write.MEASURED]
+        | "Statistics" >> beam.CombinePerKey(statistics.MergedStatisticsFn(schema))
+        # As bytes: the runner would look at every object in it to learn its size.
+        | "Sealed" >> beam.MapTuple(lambda split, measured: (split, pickle.dumps(measured)))
+    )
     left_out = (
         (prepared[prepare.REJECTED], written[prepare.REJECTED])
         | "AllRejected" >> beam.Flatten()
@@ -148,7 +157,8 @@ def convert(
         watched = progress.Progress(path=str(directory / "progress"))
         runner = runners.make_runner(run.runner, options, directory=directory)
         pipeline = beam.Pipeline(runner=runner, options=options)
-        build(pipeline, source, schema, planned, directory=directory, watched=watched)
+        spill = make_spill(directory, runner=run.runner)
+        build(pipeline, source, schema, planned, directory=directory, spill=spill, watched=watched)
         with runners.bad_input_from_workers(), progress.shown(watched):
             pipeline.run().wait_until_finish()
         result = outcome.load(str(directory / outcome.FILE_NAME))

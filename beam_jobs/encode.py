@@ -1,71 +1,124 @@
 """Typed columns → `tf.train.Example` messages, written column by column straight to their wire form.
 
-Building a protobuf object a row costs most of a usual conversion job. Here each distinct value of a column
-is serialised once, as the whole map entry it will be in `Features.feature`, and rows are joined from those.
-Entries stand in canonical order (feature names sorted by their UTF-8 bytes), which protobuf's own
-"deterministic" serialisation does not promise.
+Building a protobuf object a row costs most of a usual conversion job. Here a map entry of
+`Features.feature` is two pieces: a head, which depends on nothing but the payload's length, and the payload.
+Both are made for a whole column at once, and Arrow joins the pieces of all columns to rows. Entries stand in
+canonical order (feature names sorted by their UTF-8 bytes), which protobuf's own "deterministic"
+serialisation does not promise.
 
 Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipeline.data.features import Feature, Image, Text
+from pipeline.data.features import Feature
 from pipeline.data.schema import Schema
 
 # Tags (field number << 3 | 2, "length-delimited"). Every length-delimited field here has number 1, 2 or 3.
-_FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
-_LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # of `Feature`'s oneof
+FIELD_1, FIELD_2, FIELD_3 = b"\x0a", b"\x12", b"\x1a"
+_LIST_TAG = {"bytes": FIELD_1, "float": FIELD_2, "int64": FIELD_3}  # of `Feature`'s oneof
+_VARINT_BYTES = 10  # of 64 bits, 7 a byte
+_ROWS_AT_ONCE = 1 << 13  # so that a batch of usual rows stays in the processor's cache
+
+Bytes = pa.LargeBinaryArray
 
 
-def encode(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
+def encode_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[Bytes]:
     """One serialised Example a row. Missing values are written as their feature's `fill`."""
+    for rows in batches:
+        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
+            yield encode(rows.slice(start, _ROWS_AT_ONCE), schema)
+
+
+def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
+    """One serialised Example a row, all at once."""
     features = sorted(schema.features, key=lambda feature: feature.name.encode())
-    columns = [_entries(feature, rows.column(feature.name)) for feature in features]
-    bodies = map(b"".join, zip(*columns, strict=True))
-    return [_delimited(_FIELD_1, body) for body in bodies]  # Example.features = 1
+    pieces = [piece for feature in features for piece in _entry(feature, rows.column(feature.name))]
+    body = joined(*pieces)
+    return joined(_by_length(body, lambda length: FIELD_1 + varint(length)), body)  # Example.features = 1
 
 
-def _entries(feature: Feature, values: pa.Array) -> Sequence[bytes]:
-    """The map entry of `feature` for each row."""
-    key = feature.name.encode()
+def joined(*pieces: Bytes) -> Bytes:
+    """The pieces of each row, one after the other."""
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
+
+
+def entry_head(name: bytes, wire: str, length: int) -> bytes:
+    """What precedes a payload of `length` bytes in a map entry: Features.feature = 1 {key = 1, value = 2}.
+
+    The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike.
+    """
+    values = FIELD_1 + varint(length)
+    kind = _LIST_TAG[wire] + varint(len(values) + length) + values
+    value = FIELD_2 + varint(len(kind) + length) + kind
+    key = FIELD_1 + varint(len(name)) + name
+    return FIELD_1 + varint(len(key) + len(value) + length) + key + value
+
+
+def varint(value: int) -> bytes:
+    """A number that is not negative, 7 bits a byte, the lowest first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _entry(feature: Feature, values: pa.Array) -> tuple[Bytes, Bytes]:
+    """Head and payload of `feature`'s map entry for each row."""
     if values.null_count:
         values = values.fill_null(feature.fill)
-    if feature.wire == "float":
-        return _float_entries(key, _matrix(values).astype("<f4"))
-    if feature.shape:
-        return _int64_list_entries(key, _matrix(values))
-    if isinstance(feature, Image | Text):
-        return [_bytes_entry(key, value) for value in values.cast(pa.large_binary()).to_pylist()]
-    if feature.wire == "int64":
-        return _by_distinct_value(values, lambda value: _entry(key, "int64", _packed(_varint(value))))
-    return _by_distinct_value(values.cast(pa.binary()), lambda value: _bytes_entry(key, value))
+    payload = _PAYLOAD[feature.wire](values)
+    name = feature.name.encode()
+    return _by_length(payload, lambda length: entry_head(name, feature.wire, length)), payload
 
 
-def _by_distinct_value(values: pa.Array, entry: Callable[[int | bytes], bytes]) -> list[bytes]:
-    coded = values.dictionary_encode()
-    table = np.array([entry(value) for value in coded.dictionary.to_pylist()], dtype=object)
-    return table[coded.indices.to_numpy()].tolist()
+def _by_length(payload: Bytes, head: Callable[[int], bytes]) -> Bytes:
+    lengths = pc.binary_length(payload).dictionary_encode()
+    heads = pa.array([head(length) for length in lengths.dictionary.to_pylist()], pa.large_binary())
+    return heads.take(lengths.indices)
 
 
-def _float_entries(key: bytes, numbers: np.ndarray) -> list[bytes]:
-    """`numbers` is float32 [rows, n]: all entries have one length, so they are laid out as one array."""
-    rows, n = numbers.shape
-    payload = numbers.view(np.uint8).reshape(rows, 4 * n)
-    example = _entry(key, "float", _packed(bytes(4 * n)))
-    laid_out = np.empty((rows, len(example)), np.uint8)
-    laid_out[:] = np.frombuffer(example, np.uint8)
-    laid_out[:, len(example) - 4 * n :] = payload
-    return laid_out.view(f"V{len(example)}").ravel().tolist()
+def _bytes(values: pa.Array) -> Bytes:
+    return (
+        values.cast(pa.binary()).cast(pa.large_binary())
+        if pa.types.is_string(values.type)
+        else (values.cast(pa.large_binary()))
+    )
 
 
-def _int64_list_entries(key: bytes, numbers: np.ndarray) -> list[bytes]:
-    distinct, where = np.unique(numbers, return_inverse=True)
-    table = np.array([_varint(value) for value in distinct.tolist()], dtype=object)
-    return [_entry(key, "int64", _packed(b"".join(row))) for row in table[where.reshape(numbers.shape)]]
+def _floats(values: pa.Array) -> Bytes:
+    numbers = np.ascontiguousarray(_matrix(values).astype("<f4"))
+    return from_lengths(np.full(len(numbers), numbers.shape[1] * 4), numbers)
+
+
+def _int64s(values: pa.Array) -> Bytes:
+    """Varints: negative numbers are sent as their two's complement."""
+    numbers = _matrix(values).astype(np.int64).view(np.uint64)
+    digits = numbers[..., np.newaxis] >> np.arange(0, 7 * _VARINT_BYTES, 7, dtype=np.uint64)
+    sent = digits > 0  # [rows, n, 10]; a digit is sent if it or a higher one is not 0
+    sent[..., 0] = True
+    more = np.zeros_like(sent)
+    more[..., :-1] = sent[..., 1:]
+    encoded = (digits & 0x7F).astype(np.uint8) | (more * np.uint8(0x80))
+    return from_lengths(sent.sum(axis=(1, 2)), encoded[sent])
+
+
+_PAYLOAD: dict[str, Callable[[pa.Array], Bytes]] = {"bytes": _bytes, "float": _floats, "int64": _int64s}
+
+
+def from_lengths(lengths: np.ndarray, content: np.ndarray) -> Bytes:
+    """Cuts `content`, as bytes, into pieces of `lengths` bytes."""
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    return Bytes.from_buffers(
+        pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(content)]
+    )
 
 
 def _matrix(values: pa.Array) -> np.ndarray:
@@ -73,31 +126,3 @@ def _matrix(values: pa.Array) -> np.ndarray:
     if isinstance(values, pa.FixedSizeListArray):
         return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), values.type.list_size)
     return values.to_numpy(zero_copy_only=False).reshape(-1, 1)
-
-
-def _bytes_entry(key: bytes, value: bytes) -> bytes:
-    return _entry(key, "bytes", _delimited(_FIELD_1, value))  # BytesList.value = 1
-
-
-def _packed(numbers: bytes) -> bytes:
-    return _delimited(_FIELD_1, numbers)  # FloatList.value = Int64List.value = 1, packed
-
-
-def _entry(key: bytes, wire: str, list_message: bytes) -> bytes:
-    """Features.feature = 1, a map entry: key = 1, value (a Feature) = 2."""
-    feature = _delimited(_LIST_TAG[wire], list_message)
-    return _delimited(_FIELD_1, _delimited(_FIELD_1, key) + _delimited(_FIELD_2, feature))
-
-
-def _delimited(tag: bytes, payload: bytes) -> bytes:
-    return b"".join((tag, _varint(len(payload)), payload))
-
-
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1  # negative numbers are sent as their two's complement
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

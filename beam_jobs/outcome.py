@@ -26,7 +26,7 @@ class Outcome:
 
     @property
     def rows_written(self) -> int:
-        return sum(shard.records for shard in self.shards)
+        return sum(shard.rows for shard in self.shards)
 
     def statistics_of(self, plan: Plan) -> dict[str, SplitStatistics]:
         """In the plan's order of splits, those without a row left out."""
@@ -43,10 +43,14 @@ def save(
     rows_read: int,
     rejected: Rejected,
     shards: Sequence[WrittenShard],
-    statistics: Mapping[str, SplitStatistics],
+    statistics: Mapping[str, bytes],
 ) -> None:
+    """`statistics` are pickled `SplitStatistics`."""
     outcome = Outcome(
-        rows_read=rows_read, rejected=rejected, shards=tuple(shards), statistics=dict(statistics)
+        rows_read=rows_read,
+        rejected=rejected,
+        shards=tuple(shards),
+        statistics={split: pickle.loads(measured) for split, measured in statistics.items()},
     )
     with FileSystems.create(path, compression_type="uncompressed") as file:
         file.write(pickle.dumps(outcome))
@@ -60,7 +64,7 @@ def load(path: str) -> Outcome:
 def check_reconciled(outcome: Outcome, plan: Plan) -> None:
     """Raises InputError unless every row read was written or rejected, once, in the shards planned."""
     written, rejected = outcome.rows_written, outcome.rejected.rows
-    planned = sorted((split, number) for split, n in plan.shards.items() for number in range(n))
+    planned = sorted(plan.shard_keys())
     complete = sorted((shard.split, shard.number) for shard in outcome.shards) == planned
     described = sum(split.examples for split in outcome.statistics.values())
     if outcome.rows_read != written + rejected or described != written or not complete:
@@ -75,7 +79,7 @@ def check_reconciled(outcome: Outcome, plan: Plan) -> None:
 
 def check_not_empty(outcome: Outcome, plan: Plan) -> None:
     """Raises InputError if there was no row at all, or none for a split that files were given for."""
-    empty = [split for split in plan.pinned if not sum(s.records for s in outcome.shards_of(split))]
+    empty = [split for split in plan.pinned if not sum(s.rows for s in outcome.shards_of(split))]
     if empty or not outcome.rows_read:
         raise InputError(
             f"the input of split '{empty[0]}'" if empty else "the input as a whole",

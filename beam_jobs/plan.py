@@ -13,7 +13,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.schema import Schema
 
 DEFAULT_SPLITS = "train=0.8,validation=0.1,test=0.1"
-LAYOUT = "rows"
+BUCKET_BYTES = 16 << 20  # 16 MiB of input are sorted and encoded in memory at once
 # Splits are listed in the order of their use, whatever the order of the inputs.
 _USUAL_ORDER = ("train", "validation", "test")
 _SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -21,11 +21,16 @@ _SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`fractions` apply to pieces without a split of their own; `shards` counts them for every split."""
+    """`fractions` apply to pieces without a split of their own; `shards` counts them for every split.
+
+    `buckets` are the parts of a shard that are worked on one at a time; they decide nothing about the output.
+    """
 
     pieces: tuple[Piece, ...]
     fractions: Mapping[str, Fraction]
     shards: Mapping[str, int]
+    buckets: Mapping[str, int]
+    layout: str
     schema_fingerprint: str
 
     @property
@@ -42,15 +47,15 @@ class Plan:
     def bytes(self) -> int:
         return sum(piece.bytes for piece in self.pieces)
 
-    def empty_shards(self) -> list[tuple[tuple[str, int], bytes]]:
-        """A mark for each shard, so that it is written even if no row falls into it."""
-        return [((split, number), b"") for split, n in self.shards.items() for number in range(n)]
+    def shard_keys(self) -> list[tuple[str, int]]:
+        """Every shard, written even if no row falls into it."""
+        return [(split, number) for split, n in self.shards.items() for number in range(n)]
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 over what decides where a row is written: no paths, no order of files."""
         decided = {
-            "layout": LAYOUT,
+            "layout": self.layout,
             "schema": self.schema_fingerprint,
             "fractions": {split: str(fraction) for split, fraction in self.fractions.items()},
             "shards": dict(self.shards),
@@ -65,6 +70,7 @@ def make_plan(
     *,
     fractions: Mapping[str, Fraction],
     shard_bytes: int,
+    layout: str = "rows",
 ) -> Plan:
     """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each."""
     pieces = source.pieces(inputs)
@@ -75,10 +81,13 @@ def make_plan(
         parts = {piece.split: Fraction(1)} if piece.split else used
         for split, fraction in parts.items():
             sizes[split] = sizes.get(split, Fraction(0)) + fraction * piece.bytes
+    shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in sorted(sizes, key=_rank)}
     return Plan(
         pieces=tuple(pieces),
         fractions=dict(used),
-        shards={split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in sorted(sizes, key=_rank)},
+        shards=shards,
+        buckets={split: max(1, math.ceil(sizes[split] / n / BUCKET_BYTES)) for split, n in shards.items()},
+        layout=layout,
         schema_fingerprint=schema.fingerprint,
     )
 

@@ -13,7 +13,9 @@ from beam_jobs import assign, parse
 from beam_jobs.plan import Plan
 from beam_jobs.progress import Progress
 from beam_jobs.rejected import Rejection, shown
+from beam_jobs.scatter import Scatter, Sent, ShardKey
 from beam_jobs.sources.source import Piece, RawRows, Source
+from beam_jobs.spill import Spill
 from pipeline.data.errors import InputError
 from pipeline.data.schema import Schema
 
@@ -22,8 +24,6 @@ REJECTED = "rejected"
 
 # The column with each row's order hash. A feature's name is never empty, so the two cannot collide.
 ORDER_COLUMN = ""
-
-ShardKey = tuple[str, int]  # split, shard
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -85,19 +85,20 @@ def check_columns(names: list[str], schema: Schema, source: str, *, sparse: bool
 
 
 class Prepare(beam.DoFn):
-    """Piece → (split, shard), rows as Arrow IPC. Outputs aside: rows READ (int) and REJECTED (Rejection)."""
+    """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int) and REJECTED (Rejection)."""
 
-    def __init__(self, source: Source, schema: Schema, plan: Plan, *, progress: Progress) -> None:
+    def __init__(
+        self, source: Source, schema: Schema, plan: Plan, *, spill: Spill, progress: Progress
+    ) -> None:
         self._source = source
         self._schema = schema
-        self._fractions = dict(plan.fractions)
-        self._shards = dict(plan.shards)
+        self._scatter = Scatter(plan, spill)
         self._progress = progress
 
     def process(
         self, piece: Piece
     ) -> Iterator[
-        tuple[ShardKey, bytes]
+        tuple[ShardKey, Sent]
         | TaggedOutput[Literal["read"], int]
         | TaggedOutput[Literal["rejected"], Rejection]
     ]:
@@ -108,23 +109,10 @@ class Prepare(beam.DoFn):
             for rejection in (*raw.rejected, *prepared.rejected):
                 yield TaggedOutput(REJECTED, rejection)
             groups = ids if raw.groups is None else raw.groups
-            yield from self._by_shard(prepared.rows, groups.take(pa.array(prepared.kept)), piece.split)
+            groups = groups.take(pa.array(prepared.kept))
+            yield from self._scatter(prepared.rows, groups, pinned=piece.split)
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
-
-    def _by_shard(self, rows: pa.RecordBatch, ids: pa.Array, pinned: str) -> Iterator[tuple[ShardKey, bytes]]:
-        names = [pinned] if pinned else list(self._fractions)
-        split = np.zeros(rows.num_rows, np.int64)
-        if not pinned:
-            hashes = assign.hash_ids(ids, purpose=assign.SPLIT)
-            split = assign.split_of(hashes, list(self._fractions.values()))
-        order = rows.column(0).to_numpy()
-        for index, name in enumerate(names):
-            mine = np.flatnonzero(split == index)
-            shard = assign.shard_of(order[mine], self._shards[name])
-            for number in np.unique(shard).tolist():
-                chosen = rows.take(pa.array(mine[shard == number]))
-                yield (name, number), chosen.serialize().to_pybytes()
 
 
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:

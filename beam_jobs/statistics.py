@@ -54,6 +54,13 @@ class SplitStatisticsFn(beam.CombineFn):
         return SplitStatistics(examples=first.present + first.missing, features=features)
 
 
+class MergedStatisticsFn(SplitStatisticsFn):
+    """Accumulators of parts of one split → SplitStatistics."""
+
+    def add_input(self, accumulator: list["_Gathered"], part: list["_Gathered"]) -> list["_Gathered"]:
+        return self.merge_accumulators([accumulator, part])
+
+
 class _Gathered:
     """What is gathered of any feature."""
 

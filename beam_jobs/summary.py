@@ -68,6 +68,7 @@ def to_json(
         "rejected_reasons": dict(reasons),
         "splits": {
             split: {
+                "rows": manifest.rows(split),
                 "records": manifest.records(split),
                 "shards": len(shards),
                 "bytes": sum(shard.bytes for shard in shards),
@@ -82,7 +83,7 @@ def to_json(
 def text(summary: Mapping) -> str:
     """The summary as a small table."""
     rows = [
-        f"{split:<12} {part['records']:>12,} {part['shards']:>7,} {part['bytes'] / 1e6:>10,.1f}"
+        f"{split:<12} {part['rows']:>12,} {part['shards']:>7,} {part['bytes'] / 1e6:>10,.1f}"
         for split, part in summary["splits"].items()
     ]
     seconds, read = summary["seconds"], summary["rows_read"]

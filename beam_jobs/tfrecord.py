@@ -4,16 +4,21 @@ Format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format
 """
 
 import functools
+import itertools
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
 import google_crc32c
+import numpy as np
+
+FRAME_BYTES = 8 + 4 + 4  # of each record, beside its payload
 
 
-def frame(records: Iterable[bytes]) -> Iterator[bytes]:
-    """Each record as it stands in a TFRecord file."""
-    for record in records:
-        yield b"".join((_header(len(record)), record, masked_crc(record)))
+def frame(payloads: Sequence[bytes]) -> bytes:
+    """The records as they stand in a TFRecord file, one after the other."""
+    headers = (_header(len(payload)) for payload in payloads)
+    footers = _masked_crcs(payloads).view("V4").tolist()
+    return b"".join(itertools.chain.from_iterable(zip(headers, payloads, footers, strict=True)))
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -23,6 +28,10 @@ def _header(length: int) -> bytes:
 
 
 def masked_crc(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
-    rotated = (crc >> 15 | crc << 17) & 0xFFFFFFFF
-    return struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
+    return _masked_crcs([data]).tobytes()
+
+
+def _masked_crcs(payloads: Sequence[bytes]) -> np.ndarray:
+    """Little-endian uint32; masked, because a CRC over bytes that hold CRCs would be weak."""
+    crc = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(payloads))
+    return ((crc >> 15 | crc << 17) + np.uint32(0xA282EAD8)).astype("<u4")

@@ -1,7 +1,7 @@
 """Writes one shard: its rows in hash order, images read in, statistics and counts given back."""
 
+import collections
 import dataclasses
-import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Literal
@@ -12,20 +12,21 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
-from beam_jobs import tfrecord
 from beam_jobs.encode import encode
-from beam_jobs.image_files import BadImageError, read_image
+from beam_jobs.layouts import LAYOUTS
+from beam_jobs.load_images import load_images
 from beam_jobs.plan import Plan
-from beam_jobs.prepare import ORDER_COLUMN, REJECTED, ShardKey, arrow_schema
+from beam_jobs.prepare import ORDER_COLUMN, REJECTED, arrow_schema
 from beam_jobs.progress import Progress
 from beam_jobs.rejected import Rejection
-from pipeline.data.features import Image
+from beam_jobs.scatter import Sent, ShardKey
+from beam_jobs.shard_file import ShardFile
+from beam_jobs.spill import Spill
+from beam_jobs.statistics import SplitStatisticsFn
 from pipeline.data.schema import Schema
 
-ROWS = "rows"
-_ROWS_AT_ONCE = 1 << 14
-_RECORDS_AT_ONCE = 1 << 10
-_IMAGES_AT_ONCE = 1 << 10  # at 100 KB an image, 100 MB
+MEASURED = "measured"
+NO_ROWS: Sent = (0, b"")  # marks that a shard exists
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,9 @@ class WrittenShard:
     split: str
     number: int
     path: str
+    index_path: str
     file_name: str
+    rows: int
     records: int
     bytes: int
     sha256: str
@@ -47,110 +50,100 @@ def shard_file_name(name: str, split: str, number: int, shards: int) -> str:
 
 
 class WriteShard(beam.DoFn):
-    """(split, shard), rows as Arrow IPC → WrittenShard. Outputs aside: (split, ROWS) and REJECTED."""
+    """(split, shard), `Sent` rows → WrittenShard. Outputs aside: REJECTED, and (split, MEASURED)."""
 
-    def __init__(self, schema: Schema, plan: Plan, *, directory: str, progress: Progress) -> None:
+    def __init__(
+        self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress
+    ) -> None:
         self._schema = schema
+        self._layout = LAYOUTS[plan.layout]
         self._shards = dict(plan.shards)
         self._directory = directory
+        self._spill = spill
         self._root = plan.root  # what places of images are told relative to
         self._progress = progress
 
     def process(
-        self, element: tuple[ShardKey, Iterable[bytes]]
+        self, element: tuple[ShardKey, Iterable[Sent]]
     ) -> Iterator[
         WrittenShard
-        | TaggedOutput[Literal["rows"], tuple[str, pa.RecordBatch]]
+        | TaggedOutput[Literal["measured"], tuple[str, object]]
         | TaggedOutput[Literal["rejected"], Rejection]
     ]:
-        (split, number), batches = element
-        records: list[bytes] = []
-        order: list[np.ndarray] = [np.zeros(0, np.uint64)]
-        rows_at_once = _IMAGES_AT_ONCE if self._schema.of_kind(Image) else _ROWS_AT_ONCE
-        for rows in _regrouped(batches, arrow_schema(self._schema), rows_at_once):
-            rows, rejected = self._with_images(rows)
-            for rejection in rejected:
-                yield TaggedOutput(REJECTED, rejection)
-            yield TaggedOutput(ROWS, (split, rows))
-            records += encode(rows, self._schema)
-            order.append(rows.column(ORDER_COLUMN).to_numpy())
-            self._progress.add(written=rows.num_rows)
-        yield self._write(split, number, _in_hash_order(records, np.concatenate(order)))
-
-    def _with_images(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Rejection]]:
-        """`rows` with image paths replaced by the files' bytes, less the rows whose file is no good image."""
+        (split, number), sent = element
+        measured = _Measured(self._schema)
         rejected: list[Rejection] = []
-        for feature in self._schema.of_kind(Image):
-            images, problems = _read_all(rows.column(feature.name).to_pylist(), feature)
-            column = rows.schema.get_field_index(feature.name)
-            bad = [image is None for image in images]
-            rejected += [
-                Rejection(
-                    source=path.removeprefix(self._root),
-                    row=None,
-                    column=feature.source_column,
-                    reason=reason,
-                    raw="",
-                )
-                for path, reason in problems
-            ]
-            rows = rows.set_column(column, feature.name, pa.array(images, pa.large_binary()))
-            rows = rows.filter(pa.array(np.invert(np.array(bad, bool))))
-        return rows, rejected
+        yield self._write(split, number, map(measured, self._buckets(sent, rejected)), measured)
+        yield TaggedOutput(MEASURED, (split, measured.accumulator))
+        for rejection in rejected:
+            yield TaggedOutput(REJECTED, rejection)
 
-    def _write(self, split: str, number: int, records: list[bytes]) -> WrittenShard:
+    def _buckets(self, sent: Iterable[Sent], rejected: list[Rejection]) -> Iterator[pa.RecordBatch]:
+        """The rows in hash order, a bucket at a time; adds to `rejected`."""
+        by_bucket = collections.defaultdict(list)
+        for bucket, value in sent:
+            if value:
+                by_bucket[bucket].append(value)
+        for bucket in sorted(by_bucket):
+            rows = _together(map(self._spill.get, by_bucket.pop(bucket)), arrow_schema(self._schema))
+            rows, bad = load_images(rows, self._schema, root=self._root)
+            rejected += bad
+            yield in_hash_order(rows, self._schema)
+            self._progress.add(written=rows.num_rows)
+
+    def _write(
+        self, split: str, number: int, rows: Iterable[pa.RecordBatch], measured: "_Measured"
+    ) -> WrittenShard:
         if not FileSystems.exists(self._directory):
             # The launcher is gone, and creating the file would bring back what the next run cleared away.
             raise RuntimeError(f"{self._directory} is gone: its run has ended")
         file_name = shard_file_name(self._schema.name, split, number, self._shards[split])
         # A runner may write a shard twice at once; each attempt has its own file, one is published.
         path = FileSystems.join(self._directory, f"{file_name}.{uuid.uuid4().hex}")
-        size, digest = _write_records(path, records)
+        with ShardFile(path, index_path=f"{path}.index") as file:
+            for records in self._layout(rows, self._schema):
+                file.add(records)
+            digest = file.finish()
         return WrittenShard(
             split=split,
             number=number,
             path=path,
+            index_path=f"{path}.index",
             file_name=file_name,
-            records=len(records),
-            bytes=size,
-            sha256=digest,
+            rows=measured.rows,
+            records=digest.records,
+            bytes=digest.bytes,
+            sha256=digest.sha256,
         )
 
 
-def _write_records(path: str, records: list[bytes]) -> tuple[int, str]:
-    """Size and SHA-256 of the TFRecord file that it writes."""
-    size, digest = 0, hashlib.sha256()
-    with FileSystems.create(path, compression_type="uncompressed") as file:
-        for start in range(0, len(records), _RECORDS_AT_ONCE):
-            part = b"".join(tfrecord.frame(records[start : start + _RECORDS_AT_ONCE]))
-            file.write(part)
-            digest.update(part)
-            size += len(part)
-    return size, digest.hexdigest()
+class _Measured:
+    """Adds the rows that pass to an accumulator of statistics, so that they need not travel."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._statistics = SplitStatisticsFn(schema)
+        self.accumulator = self._statistics.create_accumulator()
+        self.rows = 0
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        self.accumulator = self._statistics.add_input(self.accumulator, rows)
+        self.rows += rows.num_rows
+        return rows
 
 
-def _read_all(images: list[dict], feature: Image) -> tuple[list[bytes | None], list[tuple[str, str]]]:
-    """Each image's bytes, None where its file is no good image; and those files, with what is wrong."""
-    read: list[bytes | None] = []
-    problems: list[tuple[str, str]] = []
-    for path, data in ((image["path"], image["data"]) for image in images):
-        try:
-            read.append(read_image(path, feature) if data is None else data)
-        except BadImageError as error:
-            read.append(None)
-            problems.append((path, str(error)))
-    return read, problems
-
-
-def _regrouped(batches: Iterable[bytes], schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches` (an empty one marks that the shard exists), in batches of one handy size."""
-    read = [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches if batch]
-    yield from pa.Table.from_batches(read, schema).combine_chunks().to_batches(max_chunksize=rows_at_once)
-
-
-def _in_hash_order(records: list[bytes], order: np.ndarray) -> list[bytes]:
-    """Sorted by hash, rows of one hash by their bytes, so that the order of arrival leaves no trace."""
+def in_hash_order(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Sorted by hash, rows of one hash by their records, so that the order of arrival leaves no trace."""
+    order = rows.column(ORDER_COLUMN).to_numpy()
     by_hash = np.argsort(order, kind="stable")
-    if len(np.unique(order)) == len(order):
-        return [records[position] for position in by_hash.tolist()]
-    return [record for _, record in sorted(zip(order.tolist(), records, strict=True))]
+    same = np.diff(order[by_hash]) == 0
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    if len(tied):
+        records = encode(rows.take(pa.array(by_hash[tied])), schema).to_pylist()
+        ranked = sorted(zip(order[by_hash[tied]].tolist(), records, by_hash[tied].tolist(), strict=True))
+        by_hash[tied] = [position for _, _, position in ranked]
+    return rows.take(pa.array(by_hash))
+
+
+def _together(parts: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    read = [pa.ipc.read_record_batch(pa.py_buffer(part), schema) for part in parts]
+    return pa.Table.from_batches(read, schema).combine_chunks().to_batches()[0]

@@ -63,7 +63,7 @@ def _write_shard(
     with tf.io.TFRecordWriter(str(directory / name)) as writer:
         for row in mine:
             writer.write(serialize(schema, row))
-    return Shard(path=name, records=len(mine), **_size_and_digest(directory / name))
+    return Shard(path=name, records=len(mine), rows=len(mine), **_size_and_digest(directory / name))
 
 
 def _size_and_digest(path: pathlib.Path) -> dict:

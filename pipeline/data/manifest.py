@@ -36,6 +36,7 @@ class Shard(File):
     """One TFRecord file."""
 
     records: int
+    rows: int  # as many as records, unless a record holds a block of them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Manifest:
 
     name: str
     version: str
-    layout: str  # "rows": one tf.train.Example a row
+    layout: str  # "rows": one tf.train.Example a row; "blocks": one a block of rows
     schema_fingerprint: str
     plan_fingerprint: str
     rows_read: int
@@ -55,9 +56,12 @@ class Manifest:
     def records(self, split: str) -> int:
         return sum(shard.records for shard in self.splits[split])
 
+    def rows(self, split: str) -> int:
+        return sum(shard.rows for shard in self.splits[split])
+
     @property
     def rows_written(self) -> int:
-        return sum(self.records(split) for split in self.splits)
+        return sum(self.rows(split) for split in self.splits)
 
     @property
     def digest(self) -> str:

@@ -264,7 +264,7 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
         ("--direct_running_mode=multi_threading", "silently loses records"),
         ("--spilts=train=1", "received --spilts=train=1"),
         ("--splits=train=0.5", "--splits: received train=0.5"),
-        ("--format=xml", "value should be one of <csv|images>"),
+        ("--format=xml", "value should be one of <csv"),
         ("--runner=Imaginary", "--runner: received Imaginary"),
         ("--delimiter=;;", "--delimiter: received"),
         ("--output=gs://bucket/out", "expected a local directory"),

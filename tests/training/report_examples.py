@@ -78,7 +78,13 @@ def write_dataset(
     measured = [statistics for _, statistics in features]
     measured += [categorical(label.name, counts)] if counts else []
     split = SplitStatistics(examples=examples, features={f.name: f for f in measured})
-    shard = Shard(path="adult-train.tfrecord-00000-of-00001", bytes=7_340_032, sha256="0", records=examples)
+    shard = Shard(
+        path="adult-train.tfrecord-00000-of-00001",
+        bytes=7_340_032,
+        sha256="0",
+        records=examples,
+        rows=examples,
+    )
     held_out = dataclasses.replace(shard, path="adult-test.tfrecord-00000-of-00001", records=examples // 8)
     manifest = Manifest(
         name="adult",

@@ -1,0 +1,60 @@
+"""Keeps what is shuffled out of memory: values go to files, and only where they lie goes through the runner.
+
+A local runner holds everything that it shuffles in memory, or sends it through a socket. Distributed
+runners have a shuffle of their own, which the values then go through as they are.
+"""
+
+import dataclasses
+import os
+import pathlib
+import uuid
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spill:
+    """`directory` is on a disk that all workers share; empty: values travel themselves."""
+
+    directory: str
+
+    def put(self, values: Sequence[bytes]) -> list[bytes]:
+        """What to send in place of each of `values`."""
+        if not self.directory:
+            return list(values)
+        name = uuid.uuid4().hex
+        ends = _write(pathlib.Path(self.directory, name), values)
+        return [
+            f"{name} {end - len(value)} {len(value)}".encode()
+            for value, end in zip(values, ends, strict=True)
+        ]
+
+    def get(self, sent: bytes) -> bytes:
+        """The value that `sent` stands for."""
+        if not self.directory:
+            return sent
+        name, start, length = sent.decode().split()
+        descriptor = os.open(pathlib.Path(self.directory, name), os.O_RDONLY)
+        try:
+            return os.pread(descriptor, int(length), int(start))
+        finally:
+            os.close(descriptor)
+
+
+def make_spill(directory: pathlib.Path, *, runner: str) -> Spill:
+    """Spills below the run's own `directory`, unless the runner has a shuffle that outgrows memory."""
+    if runner == "DataflowRunner":
+        return Spill(directory="")
+    shuffle = directory / "shuffle"
+    shuffle.mkdir()
+    return Spill(directory=str(shuffle))
+
+
+def _write(path: pathlib.Path, values: Sequence[bytes]) -> list[int]:
+    """Where each value ends in the file."""
+    ends, position = [], 0
+    with path.open("xb") as file:
+        for value in values:
+            file.write(value)
+            position += len(value)
+            ends.append(position)
+    return ends
