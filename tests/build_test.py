@@ -27,7 +27,7 @@ ARROWS: Mapping[str, set[str]] = {
         "models",
         QUIET,
     },
-    "beam_jobs": {"pipeline/data"},
+    "beam_jobs": {"pipeline/data", QUIET},
     "demo": set(),
 }
 FREE = ("tests", "benchmarks")  # may import anything; nothing else may import them

@@ -1,0 +1,80 @@
+"""Runs an exported model on batches, through the signature that serves it.
+
+Beam's own TensorFlow handler calls `tf.keras.models.load_model`, which cannot read a Keras 3 export.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from apache_beam.ml.inference.base import ModelHandler
+
+from beam_jobs.inference.batches import Batch
+from pipeline.data.errors import InputError
+
+SIGNATURE = "serving_default"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """The model's answer to a Batch: `outputs` float32, [rows, …] each."""
+
+    piece: int
+    ordinal: int
+    keys: bytes
+    outputs: Mapping[str, np.ndarray]
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.outputs.values())))
+
+
+class ExportedModel(ModelHandler[Batch, Predicted, object]):
+    """For `RunInference`; `directory` is what `python -m pipeline.export` wrote."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def load_model(self) -> object:
+        # Only where a model runs is TensorFlow needed.
+        from pipeline import quiet  # noqa: F401 - before TensorFlow
+
+        # isort: split
+        import tensorflow as tf
+
+        return tf.saved_model.load(self._directory)
+
+    def run_inference(
+        self, batch: Sequence[Batch], model: object, inference_args: Mapping[str, object] | None = None
+    ) -> Iterator[Predicted]:
+        serve = model.signatures[SIGNATURE]
+        for rows in batch:
+            outputs = {name: value.numpy() for name, value in serve(examples=_tensor(rows.examples)).items()}
+            _check_finite(outputs)
+            yield Predicted(piece=rows.piece, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs)
+
+    def batch_elements_kwargs(self) -> Mapping[str, object]:
+        # An element is a batch already.
+        return {"min_batch_size": 1, "max_batch_size": 1}
+
+    def get_num_bytes(self, batch: Sequence[Batch]) -> int:
+        return sum(len(example) for rows in batch for example in rows.examples)
+
+
+def _tensor(examples: Sequence[bytes]) -> object:
+    import tensorflow as tf
+
+    return tf.constant(np.array(examples, object), tf.string)
+
+
+def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:
+    for name, values in outputs.items():
+        wrong = np.count_nonzero(~np.isfinite(values))
+        if wrong:
+            raise InputError(
+                f"the model's output '{name}'",
+                received=f"{wrong:,} values that are NaN or infinite",
+                expected="finite numbers",
+                action="Train and export the model again; nothing was published.",
+            )

@@ -1,0 +1,146 @@
+"""Batch inference: every row gets its prediction and keeps its key, or is listed with the reason."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+from beam_jobs import predict
+from beam_jobs.sources import open_source
+from beam_jobs.sources.source import Input
+from pipeline.data import exported, parse
+from pipeline.data import schema as schema_lib
+from pipeline.data.errors import InputError
+from pipeline.data.schema import Schema
+from tests.beam_jobs.conftest import PEOPLE, people_csv, run_binary
+
+
+def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
+    """A model that says `yes` with a probability of age / 1000, NaN for the age of 149."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = tf.io.parse_example(examples, parse.parsing_spec(schema, with_label=False))
+        age = tf.cast(features["age"], tf.float32)
+        yes = tf.where(age == 149, math.nan, age / 1000)
+        return {"probabilities": tf.stack([1 - yes, yes], axis=1)}
+
+    tf.saved_model.save(tf.Module(), str(model), signatures={"serving_default": serve})
+    schema_lib.save(schema, model / schema_lib.FILE_NAME)
+    files = {path.name: exported.sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
+    (model / exported.FILE_NAME).write_text(json.dumps({"digest": "abc", "files": files}))
+    return model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return export(tmp_path_factory.mktemp("exports") / "1", PEOPLE)
+
+
+def run(
+    model: pathlib.Path,
+    csv: pathlib.Path,
+    *,
+    keys: tuple[str, ...] = (),
+    file_format: str = "parquet",
+    max_rejected_fraction: float = 0.0,
+) -> dict:
+    source = open_source("csv")
+    job = predict.Job(
+        source=source,
+        pieces=source.pieces([Input(location=str(csv))]),
+        model=model,
+        keys=keys,
+        batch=7,
+        file_format=file_format,
+        max_rejected_fraction=max_rejected_fraction,
+        runner="FnApiRunner",
+        beam_flags=(),
+    )
+    return predict.predict(job, output=csv.parent / "out")
+
+
+@pytest.fixture
+def people(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "people.csv").write_bytes(people_csv(20))
+    return tmp_path / "people.csv"
+
+
+def test_rows_keep_their_place_and_their_order(model: pathlib.Path, people: pathlib.Path):
+    document = run(model, people)
+    table = pq.read_table(people.parent / "out" / "predictions-00000-of-00001.parquet")
+    assert table["source"].unique().to_pylist() == ["people.csv"]
+    assert table["row"].to_pylist() == list(range(1, 21))
+    probabilities = np.array(table["probabilities"].to_pylist())
+    assert probabilities[:, 1] == pytest.approx(np.arange(20, 40) / 1000)
+    assert set(table["class"].to_pylist()) == {"no"}
+    assert (document["rows_read"], document["rows_predicted"], document["rows_rejected"]) == (20, 20, 0)
+    published = json.loads((people.parent / "out" / "predictions.json").read_text())
+    assert published == document
+    assert sorted(path.name for path in (people.parent / "out").iterdir()) == [
+        "predictions-00000-of-00001.parquet",
+        "predictions.json",
+        "rejected",
+    ]
+
+
+def test_keys_are_carried_through_and_the_label_may_be_absent(model: pathlib.Path, people: pathlib.Path):
+    people.write_text("id,age,height,city,more\nx7,50,1.7,Bern,a\ny8,60,,Bern,b\n")
+    run(model, people, keys=("id", "age"), file_format="tfrecord")
+    records = tf.data.TFRecordDataset(str(people.parent / "out" / "predictions-00000-of-00001.tfrecord"))
+    first, second = (tf.train.Example.FromString(record.numpy()).features.feature for record in records)
+    assert first["id"].bytes_list.value[0] == b"x7"
+    assert second["age"].bytes_list.value[0] == b"60"
+    assert second["class"].bytes_list.value[0] == b"no"
+    assert second["probabilities"].float_list.value == pytest.approx([0.94, 0.06])
+
+
+def test_bad_rows_are_listed_and_the_others_predicted(model: pathlib.Path, people: pathlib.Path):
+    people.write_bytes(people_csv(20) + b"old,1.7,Bern,no\n")
+    document = run(model, people, max_rejected_fraction=0.1)
+    assert (document["rows_predicted"], document["rejected_reasons"]) == (20, {"not a whole number": 1})
+    [listed] = (people.parent / "out" / "rejected" / "rejected.jsonl").read_text().splitlines()
+    assert (json.loads(listed)["row"], json.loads(listed)["raw"]) == (21, "old")
+
+
+@pytest.mark.parametrize(
+    ("csv", "message"),
+    [
+        (people_csv(20) + b"old,1.7,Bern,no\n", "1 of 21 rows"),
+        (people_csv(20).replace(b"city", b"town"), "expected also 'city'"),
+        (people_csv(20) + b"149,1.7,Bern,no\n", "2 values that are NaN or infinite"),
+        (b"age,height,city\n", "0 rows, none of which"),
+    ],
+)
+def test_what_cannot_be_predicted_publishes_nothing(
+    model: pathlib.Path, people: pathlib.Path, csv: bytes, message: str
+):
+    people.write_bytes(csv)
+    with pytest.raises(InputError, match=message):
+        run(model, people)
+    assert not (people.parent / "out").exists()
+
+
+def test_a_changed_model_and_a_taken_directory_are_refused(tmp_path: pathlib.Path, people: pathlib.Path):
+    changed = export(tmp_path / "model", PEOPLE)
+    (people.parent / "out").mkdir()
+    (people.parent / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"thesis\.tex"):
+        run(changed, people)
+    (changed / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(InputError, match=r"saved_model\.pb.*as exported"):
+        run(changed, people)
+
+
+def test_the_command_line(model: pathlib.Path, people: pathlib.Path):
+    given = (f"--model={model}", f"--input={people}", "--format=csv", f"--output={people.parent / 'out'}")
+    ended = run_binary("beam_jobs.predict", *given)
+    assert (ended.code, ended.err) == (0, "")
+    assert "20 rows read, 20 predicted, 0 rejected" in ended.out
+    again = run_binary("beam_jobs.predict", *given)
+    assert again.code == 2
+    assert "predictions.json" in again.err
