@@ -31,33 +31,39 @@ def problems(records: Sequence[bytes], schema: Schema) -> dict[int, str]:
 
 
 def _of_feature(feature: Feature, decoded: Mapping[int, Mapping[str, Message]]) -> dict[int, str]:
-    size = int(np.prod(feature.shape))
+    name, wire_list, size = feature.name, f"{feature.wire}_list", int(np.prod(feature.shape))
     found: dict[int, str] = {}
-    positions, rows = [], []
+    positions: list[int] = []
+    flat: list[float | int | bytes] = []
     for position, features in decoded.items():
-        message = features.get(feature.name)
-        kind = message and message.WhichOneof("kind")
-        if kind != f"{feature.wire}_list":
-            found[position] = f"is {kind}, not {feature.wire}_list" if kind else "is absent"
-            continue
-        values = getattr(message, kind).value
-        if len(values) != size:
-            found[position] = f"has {len(values):,} values in place of {size:,}"
-            continue
-        positions.append(position)
-        rows.append(values)
+        message = features.get(name)
+        values = () if message is None else getattr(message, wire_list).value
+        if len(values) == size:
+            positions.append(position)
+            flat.extend(values)
+        else:
+            found[position] = _wrong_shape(message, wire_list, size)
     if positions:
-        wrong, problem = _outside(feature, rows)
+        wrong, problem = _outside(feature, flat)
         found |= {positions[row]: problem for row in np.flatnonzero(wrong).tolist()}
     return found
 
 
-def _outside(feature: Feature, rows: Sequence[Sequence]) -> tuple[np.ndarray, str]:
+def _wrong_shape(message: Message | None, wire_list: str, size: int) -> str:
+    kind = None if message is None else message.WhichOneof("kind")
+    if kind is None:
+        return "is absent"
+    if kind != wire_list:
+        return f"is {kind}, not {wire_list}"
+    return f"has {len(getattr(message, kind).value):,} values in place of {size:,}"
+
+
+def _outside(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.ndarray, str]:
     """Which rows hold a value that the schema does not allow, bool [rows], and what is wrong with those."""
     if feature.wire == "bytes":
-        values = [row[0] for row in rows]
-        return _wrong_strings(feature, values)
-    numbers = np.array(rows, np.float32 if feature.wire == "float" else np.int64)  # [rows, size]
+        return _wrong_strings(feature, flat)
+    dtype = np.float32 if feature.wire == "float" else np.int64
+    numbers = np.array(flat, dtype).reshape(-1, int(np.prod(feature.shape)))  # [rows, size]
     low, high = _range(feature)
     with np.errstate(invalid="ignore"):
         inside = np.isfinite(numbers) & (numbers >= low) & (numbers <= high)

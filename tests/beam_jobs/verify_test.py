@@ -1,5 +1,6 @@
 """Verifying as a user does: sound, damaged, and against an earlier version."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -7,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pipeline.data import index as index_lib
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data.schema import Schema
@@ -86,6 +88,19 @@ def test_missing_and_changed_files_are_named(people: pathlib.Path, tmp_path: pat
     assert ended.code == 2
     assert problems["dataset_info.json"].startswith("SHA-256")
     assert shard.path in problems
+
+
+def test_an_index_that_tells_something_else_is_named(people: pathlib.Path, tmp_path: pathlib.Path):
+    directory, shard = copied(people, tmp_path / "damaged")
+    name = index_lib.file_name(shard.path)
+    stored = index_lib.load(directory / name)
+    offsets = stored.offsets.copy()
+    offsets[3] += 1
+    (directory / name).write_bytes(index_lib.dumps(dataclasses.replace(stored, offsets=offsets)))
+    ended, found = verify(directory)
+    assert ended.code == 2
+    [wrong] = [problem for problem in found["dataset"]["problems"] if problem["record"] is not None]
+    assert (wrong["file"], wrong["record"], wrong["offset"]) == (name, 3, stored.offsets[3])
 
 
 def test_a_directory_without_a_manifest_is_refused(tmp_path: pathlib.Path):
