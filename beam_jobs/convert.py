@@ -11,6 +11,11 @@ Folders of images, <input>/<class>/<file>:
   python -m beam_jobs.convert --format=images --schema=schema.json --output=data/flowers/1.0.0 \
       --input=train=flowers/train --input=test=flowers/test
 
+Parquet, Avro, JSON Lines, TFRecords of Examples and TFDS likewise (see --format); text, packed:
+
+  python -m beam_jobs.convert --input=corpus.txt --tokenizer=bytes --sequence_length=512 \
+      --schema=schema.json --output=data/corpus/1.0.0
+
 `python -m beam_jobs.infer_schema` proposes the schema. The same rows give the same bytes on any runner with
 any number of workers. If a row does not conform to the schema, nothing is published, unless
 --max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
@@ -44,12 +49,13 @@ from beam_jobs import (
     progress,
     rejected,
     runners,
+    source_flags,
     statistics,
     summary,
     write,
 )
+from beam_jobs.layouts import LAYOUTS, check_layout
 from beam_jobs.plan import Plan
-from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.source import Source
 from beam_jobs.spill import Spill, make_spill
@@ -62,18 +68,22 @@ from pipeline.data.schema import Schema
 _INPUT = flags.DEFINE_multi_string(
     "input", None, "[SPLIT=]FILE, DIRECTORY or GLOB. Repeats. SPLIT= pins all its rows to that split."
 )
-_FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Raw format of the inputs.")
 _SCHEMA = flags.DEFINE_string("schema", None, "Schema file; infer_schema proposes one.")
 _OUTPUT = flags.DEFINE_string("output", None, "Dataset directory to publish; must not exist, or be empty.")
 _SPLITS = flags.DEFINE_string(
     "splits", plan.DEFAULT_SPLITS, "Fractions for rows of inputs that are not pinned to a split."
 )
-_COLUMN_NAMES = flags.DEFINE_list("column_names", [], "Column names of CSV files that have no header.")
-_DELIMITER = flags.DEFINE_string("delimiter", ",", "What separates CSV cells; \\t for a tab.")
 _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest part of the rows that may be left out.", 0.0, 1.0
 )
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input bytes that go to one shard, in MiB.", 1)
+_LAYOUT = flags.DEFINE_enum(
+    "layout",
+    "rows",
+    LAYOUTS,
+    "rows: a record a row, which every tool reads. blocks: about 1,000 rows of fixed width a record, which "
+    "cost least to read.",
+)
 _BASELINE = flags.DEFINE_string("baseline", None, "Earlier dataset to compare the statistics with.")
 _SEVERITY = flags.DEFINE_multi_string(
     "severity", [], f"KIND=SEVERITY of an anomaly: error (publishes nothing), warning or ignore. {HELP}"
@@ -186,13 +196,13 @@ def convert(
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _FORMAT, _SCHEMA, _OUTPUT)})
+    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _SCHEMA, _OUTPUT)})
     command_line.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
-    separator = command_line.separator(_DELIMITER.value)
-    source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
+    _, source = source_flags.source_of(inputs)
     schema = schema_lib.load(_SCHEMA.value)
+    check_layout(_LAYOUT.value, schema)
     rules = judge.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     output = command_line.local_directory("output", _OUTPUT.value)
     run = summary.Run(
@@ -208,6 +218,7 @@ def main(argv: Sequence[str]) -> None:
         schema,
         fractions=plan.parse_fractions(_SPLITS.value),
         shard_bytes=_SHARD_MIB.value << 20,
+        layout=_LAYOUT.value,
     )
     result = convert(source, schema, planned, output=output, run=run, rules=rules)
     print(summary.text(result))

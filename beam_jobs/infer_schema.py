@@ -7,6 +7,8 @@ r"""Proposes a schema from raw data, with what it saw as evidence, for you to re
 
   python -m beam_jobs.infer_schema --format=images --input=train=mnist/train --output=schema.json
 
+  python -m beam_jobs.infer_schema --input=corpus.txt --tokenizer=bytes --output=schema.json
+
 Each feature's `evidence` in the file says how often the value is missing, how many different values there
 are, and which. Columns that say nothing (empty, constant, an id) are listed under `ignore` with the reason.
 What needs your judgement is printed last; then `python -m beam_jobs.convert --schema=schema.json …`.
@@ -19,26 +21,24 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from beam_jobs import command_line, plan
+from beam_jobs import command_line, plan, source_flags
 from beam_jobs.propose import Proposal, propose
 from beam_jobs.propose_images import propose_images
+from beam_jobs.propose_tokens import propose_tokens
 from beam_jobs.read_profiles import read_profiles
-from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
+from beam_jobs.sources.tokens import TokenRows
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError, answers_bad_input
 from pipeline.data.features import Feature
 from pipeline.data.schema import Schema
 
 _INPUT = flags.DEFINE_multi_string("input", None, "[SPLIT=]FILE, DIRECTORY or GLOB. Repeats.")
-_FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Raw format of the inputs.")
 _OUTPUT = flags.DEFINE_string("output", None, "Schema file to write.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists; edits in it are lost.")
 _LABEL = flags.DEFINE_string("label", None, "Column to predict (images: the folder's name is).")
 _IGNORE = flags.DEFINE_list("ignore", [], "Columns to leave out.")
 _NAME = flags.DEFINE_string("name", None, "Dataset name; by default that of the first input.")
-_COLUMN_NAMES = flags.DEFINE_list("column_names", [], "Column names of CSV files that have no header.")
-_DELIMITER = flags.DEFINE_string("delimiter", ",", "What separates CSV cells; \\t for a tab.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images.", 1)
 _JSON = flags.DEFINE_string("json", None, "File to write the proposal and its remarks to, as JSON.")
 
@@ -75,11 +75,12 @@ def _description(feature: Feature) -> str:
 def _propose(inputs: Sequence[str]) -> Proposal:
     given = [parse_input(text) for text in inputs]
     plan.check_split_names(given)
-    separator = command_line.separator(_DELIMITER.value)
-    source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
-    pieces = source.pieces(given)
+    raw_format, source = source_flags.source_of(given)
     name = _NAME.value or _name_from(given[0].location)
-    if _FORMAT.value == "images":
+    if isinstance(source, TokenRows):
+        return propose_tokens(source, name=name)
+    pieces = source.pieces(given)
+    if raw_format == "images":
         return propose_images(source, pieces, name=name, max_rows=_MAX_ROWS.value)
     profiles, remarks = read_profiles(source, pieces, max_rows=_MAX_ROWS.value)
     proposal = propose(profiles, name=name, label=_LABEL.value, ignore=_IGNORE.value)
@@ -103,7 +104,7 @@ def _check_new(output: pathlib.Path) -> None:
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _FORMAT, _OUTPUT)})
+    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _OUTPUT)})
     output = pathlib.Path(_OUTPUT.value)
     _check_new(output)
     command_line.check_local_files({"output": _OUTPUT.value, "json": _JSON.value})

@@ -1,0 +1,104 @@
+"""Plain text: a row a line, a paragraph or a file, in the one column `text`."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.sources import files, lines
+from beam_jobs.sources.source import Input, Piece, RawRows
+
+TEXT_COLUMN = "text"
+UNITS = ("line", "paragraph", "document")
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+_READ_BYTES = 1 << 20  # 1 MiB
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextFiles:
+    """Lines and paragraphs (parted by blank lines), from byte ranges of large files; blank ones are skipped.
+
+    A document is a whole file. Small files share a piece in the order of their paths, so that they can be
+    packed together.
+    """
+
+    unit: Literal["line", "paragraph", "document"] = "line"
+    piece_bytes: int = files.PIECE_BYTES
+    batch_rows: int = 1 << 14
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        if self.unit == "document":
+            return list(_grouped(files.one_piece_a_file(inputs), self.piece_bytes))
+        cut = _after_blank_line if self.unit == "paragraph" else None
+        return lines.pieces(inputs, piece_bytes=self.piece_bytes, cut=cut)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        if self.unit == "document":
+            yield from map(_document, itertools.repeat(piece), piece.paths)
+            return
+        texts = lines.read(piece) if self.unit == "line" else _paragraphs(lines.read(piece))
+        numbered = ((number, text) for number, text in enumerate(texts, 1) if text.strip())
+        while batch := list(itertools.islice(numbered, self.batch_rows)):
+            numbers, values = zip(*batch, strict=True)
+            yield RawRows(
+                columns=pa.record_batch({TEXT_COLUMN: pa.array(values, pa.binary())}),
+                sources=piece.place,
+                numbers=np.array(numbers, np.int64),
+                undecoded=True,
+            )
+
+
+def _document(piece: Piece, path: str) -> RawRows:
+    with files.open_stream(path) as stream:
+        text = stream.read()
+    return RawRows(
+        columns=pa.record_batch({TEXT_COLUMN: pa.array([text], pa.binary())}),
+        sources=path.removeprefix(piece.root),
+        numbers=np.ones(1, np.int64),
+        undecoded=True,
+    )
+
+
+def _paragraphs(texts: Iterable[bytes]) -> Iterator[bytes]:
+    for is_text, group in itertools.groupby(texts, key=lambda line: bool(line.strip())):
+        if is_text:
+            yield b"\n".join(group)
+
+
+def _after_blank_line(stream: pa.NativeFile, place: int) -> int:
+    """A match may begin before `place` only by what a block before it would hold: any blank line will do."""
+    stream.seek(place)
+    rest, at = b"", place
+    while block := stream.read(_READ_BYTES):
+        found = _BLANK_LINE.search(rest + block)
+        if found:
+            return at - len(rest) + found.end()
+        # A line end and the blanks after it, of which the rest may be in the next block.
+        kept = re.search(rb"\n[ \t\r]*$", rest + block)
+        at += len(block)
+        rest = kept[0] if kept else b""
+    return at
+
+
+def _grouped(found: list[Piece], piece_bytes: int) -> Iterator[Piece]:
+    """Pieces of one split joined, in the order of their paths, up to about `piece_bytes`."""
+    for _, of_split in itertools.groupby(
+        sorted(found, key=lambda piece: (piece.split, piece.paths)), key=lambda piece: piece.split
+    ):
+        group: list[Piece] = []
+        for piece in of_split:
+            group.append(piece)
+            if sum(part.bytes for part in group) >= piece_bytes:
+                yield _joined(group)
+                group = []
+        if group:
+            yield _joined(group)
+
+
+def _joined(group: list[Piece]) -> Piece:
+    paths = tuple(path for piece in group for path in piece.paths)
+    return dataclasses.replace(group[0], paths=paths, bytes=sum(piece.bytes for piece in group))

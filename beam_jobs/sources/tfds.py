@@ -1,0 +1,121 @@
+"""Datasets that TensorFlow Datasets has prepared: `tfds:NAME[/CONFIG][:VERSION][@SPLIT]` or `tfds:DIRECTORY`.
+
+Without `@SPLIT` every split of the dataset goes to the split of that name, unless --input pins it. Nothing is
+downloaded here: prepare the dataset with `tfds build` first. TensorFlow is imported on the workers by this
+source alone, because TFDS decodes with it. Images are not decoded: their own bytes are kept.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from beam_jobs.sources import files
+from beam_jobs.sources.columns import NumberedRow, raw_rows
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.data.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+PREFIX = "tfds:"
+_EXAMPLES_IN_PIECE = 1 << 14
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TfdsDatasets:
+    """Columns by path; class labels by name. A piece is a range of a split's examples, in its own order."""
+
+    batch_rows: int = 1 << 12
+    examples_in_piece: int = _EXAMPLES_IN_PIECE
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return [piece for given in inputs for piece in self._pieces(given)]
+
+    def _pieces(self, given: Input) -> Iterator[Piece]:
+        name, _, split = given.location.removeprefix(PREFIX).partition("@")
+        splits = _builder(name).info.splits
+        if not splits or (split and split not in splits):
+            raise InputError(
+                f"--input={given.location}",
+                received=f"split '{split}'" if splits else "a dataset that is not prepared here",
+                expected=f"one of {', '.join(splits)}" if splits else "its files in TFDS's data directory",
+                action="Correct the name after '@'." if splits else f"Run `tfds build {name}` first.",
+            )
+        for found in [split] if split else list(splits):
+            info = splits[found]
+            parts = files.ranges(info.num_examples, self.examples_in_piece)
+            for start, end in parts:
+                yield Piece(
+                    paths=(f"{PREFIX}{name}@{found}",),
+                    root="",
+                    bytes=-(-info.num_bytes // len(parts)),
+                    split=given.split or found,
+                    start=start,
+                    end=end,
+                )
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        name, _, split = piece.paths[0].removeprefix(PREFIX).partition("@")
+        builder = _builder(name)
+        features = builder.info.features
+        dataset = builder.as_dataset(
+            split=f"{split}[{piece.start}:{piece.end}]",
+            shuffle_files=False,
+            decoders=_undecoded_images(features),
+        )
+        rows: list[NumberedRow] = []
+        for number, example in enumerate(dataset.as_numpy_iterator(), piece.start + 1):
+            rows.append(NumberedRow(number, _plain(example, features)))
+            if len(rows) == self.batch_rows:
+                yield _raw_rows(piece, rows)
+                rows = []
+        yield _raw_rows(piece, rows)
+
+
+def _raw_rows(piece: Piece, rows: list[NumberedRow]) -> RawRows:
+    # Numbers are those of the split, not of the piece.
+    return dataclasses.replace(raw_rows(piece, rows), sources=piece.paths[0], directory="")
+
+
+def _builder(name: str) -> "tfds.core.DatasetBuilder":
+    import tensorflow_datasets as tfds
+
+    try:
+        if pathlib.Path(name).is_dir() or "://" in name:
+            return tfds.builder_from_directory(name)
+        return tfds.builder(name)
+    except Exception as error:  # TFDS raises its own and others', with advice of many lines
+        raise InputError(
+            f"--input={PREFIX}{name}",
+            received=f"no such dataset ({type(error).__name__}: {str(error).strip().splitlines()[0][:200]})",
+            expected="a name that TFDS knows, or the directory of a prepared version of one",
+            action="Correct the name; for a directory give that which holds dataset_info.json.",
+        ) from None
+
+
+def _undecoded_images(features: Mapping[str, Any]) -> dict[str, Any]:
+    import tensorflow_datasets as tfds
+
+    skipped: dict[str, Any] = {}
+    for name, feature in features.items():
+        if isinstance(feature, tfds.features.Image):
+            skipped[name] = tfds.decode.SkipDecoding()
+        elif isinstance(feature, tfds.features.FeaturesDict) and (inside := _undecoded_images(feature)):
+            skipped[name] = inside
+    return skipped
+
+
+def _plain(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, object]:
+    """Python values; of a class label its name."""
+    return {name: _value(value, features[name]) for name, value in example.items()}
+
+
+def _value(value: object, feature: Any) -> object:
+    if isinstance(value, Mapping):
+        return _plain(value, feature)
+    if hasattr(feature, "int2str") and feature.num_classes and np.ndim(value) == 0:
+        return feature.int2str(int(value)) if value >= 0 else None  # -1: no label, as in test splits
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,1 @@
+"""Text → token ids → rows of one fixed length."""

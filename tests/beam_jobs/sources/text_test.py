@@ -1,0 +1,72 @@
+"""Text files: lines, paragraphs, documents, cut anywhere; and the rows of tokens made of them."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from beam_jobs.sources.source import Input
+from beam_jobs.sources.text import TextFiles
+from beam_jobs.sources.tokens import TokenRows
+from beam_jobs.text.tokenizers import ByteTokenizer
+from pipeline.data.errors import InputError
+
+TEXT = b"one\ntwo\r\n\n \nthree\n\n\n\nfour\nfive\n \t\nsix \xc3\xbc\n\n"
+
+
+def texts(source: TextFiles, path: pathlib.Path) -> list[bytes]:
+    pieces = source.pieces([Input(location=str(path))])
+    return [cell for piece in pieces for raw in source.read(piece) for cell in raw.column("text").to_pylist()]
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 2, 3, 5, 8, 13, 1000])
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("line", [b"one", b"two", b"three", b"four", b"five", b"six \xc3\xbc"]),
+        ("paragraph", [b"one\ntwo", b"three", b"four\nfive", b"six \xc3\xbc"]),
+        ("document", [TEXT]),
+    ],
+)
+def test_cutting_a_file_changes_no_row(tmp_path: pathlib.Path, unit: str, expected: list, piece_bytes: int):
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    assert texts(TextFiles(unit=unit, piece_bytes=piece_bytes), tmp_path / "a.txt") == expected
+
+
+def token_rows(length: int, **options: object) -> TokenRows:
+    return TokenRows(
+        source=TextFiles(unit="line"), tokenizer=ByteTokenizer(), column="text", length=length, **options
+    )
+
+
+def test_packed_rows_hold_every_token_of_a_file_in_order(tmp_path: pathlib.Path):
+    lines = [f"line {number}" for number in range(2000)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    source = token_rows(16)
+    [piece] = source.pieces([Input(location=str(tmp_path / "a.txt"))])
+    raw = list(source.read(piece))
+    tokens = np.concatenate([part.columns.column("tokens").flatten().to_numpy() for part in raw])
+    segments = np.concatenate([part.columns.column("segments").flatten().to_numpy() for part in raw])
+    kept = tokens[segments > 0]
+    assert bytes((kept[kept != 1] - 3).tolist()).decode() == "".join(lines)
+    assert (kept == 1).sum() == len(lines)
+    assert (segments == 0).sum() < len(tokens) / 64
+    assert all(len(set(part.groups.to_pylist())) <= 1 for part in raw)
+
+
+def test_one_document_a_row(tmp_path: pathlib.Path):
+    (tmp_path / "a.txt").write_bytes(b"abc\n\xff\nd\n")
+    source = token_rows(3, packing="document")
+    [piece] = source.pieces([Input(location=str(tmp_path / "a.txt"))])
+    raw = list(source.read(piece))
+    tokens = [row for part in raw for row in part.columns.column("tokens").to_pylist()]
+    assert tokens == [[100, 101, 102], [103, 1, 0]]
+    rejected = [(rejection.row, rejection.reason) for part in raw for rejection in part.rejected]
+    assert rejected == [(2, "not UTF-8")]
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: pathlib.Path):
+    (tmp_path / "a.txt").write_bytes(b"abc\n")
+    source = TokenRows(source=TextFiles(), tokenizer=ByteTokenizer(), column="body", length=4)
+    with pytest.raises(InputError, match="a column 'body'"):
+        list(source.read(*source.pieces([Input(location=str(tmp_path / "a.txt"))])))
