@@ -80,7 +80,7 @@ def publish(
     """Moves the shards into place, describes them, and writes the manifest last."""
     splits = {split: _move_shards(output, outcome, split) for split in plan.shards}
     version = output.name if _VERSION.fullmatch(output.name) else "1.0.0"
-    _write_descriptions(output, splits, outcome=outcome, schema=schema, version=version)
+    _write_descriptions(output, splits, outcome=outcome, plan=plan, schema=schema, version=version)
     (output / anomalies.FILE_NAME).write_text(verdict.dumps())
     shards = {shard.path for split in splits.values() for shard in split}
     files = [path for path in _files(output) if path not in shards]
@@ -122,10 +122,11 @@ def _write_descriptions(
     splits: Mapping[str, Sequence[Shard]],
     *,
     outcome: Outcome,
+    plan: Plan,
     schema: Schema,
     version: str,
 ) -> None:
-    metadata.write_tfds_metadata(schema, splits, version=version, directory=output)
+    metadata.write_tfds_metadata(schema, splits, layout=plan.layout, version=version, directory=output)
     schema_lib.save(schema, output / schema_lib.FILE_NAME)
     (output / metadata.SCHEMA_PROTO_FILE_NAME).write_text(metadata.schema_proto(schema))
     statistics = {split: outcome.statistics[split] for split in splits if split in outcome.statistics}

@@ -93,13 +93,13 @@ def _bytes(values: pa.Array) -> Bytes:
 
 
 def _floats(values: pa.Array) -> Bytes:
-    numbers = np.ascontiguousarray(_matrix(values).astype("<f4"))
+    numbers = np.ascontiguousarray(matrix(values).astype("<f4"))
     return from_lengths(np.full(len(numbers), numbers.shape[1] * 4), numbers)
 
 
 def _int64s(values: pa.Array) -> Bytes:
     """Varints: negative numbers are sent as their two's complement."""
-    numbers = _matrix(values).astype(np.int64).view(np.uint64)
+    numbers = matrix(values).astype(np.int64).view(np.uint64)
     digits = numbers[..., np.newaxis] >> np.arange(0, 7 * _VARINT_BYTES, 7, dtype=np.uint64)
     sent = digits > 0  # [rows, n, 10]; a digit is sent if it or a higher one is not 0
     sent[..., 0] = True
@@ -121,7 +121,7 @@ def from_lengths(lengths: np.ndarray, content: np.ndarray) -> Bytes:
     )
 
 
-def _matrix(values: pa.Array) -> np.ndarray:
+def matrix(values: pa.Array) -> np.ndarray:
     """[rows, n] numbers of a scalar column (n = 1) or a fixed-size list column."""
     if isinstance(values, pa.FixedSizeListArray):
         return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), values.type.list_size)

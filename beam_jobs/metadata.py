@@ -7,6 +7,7 @@ import numpy as np
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from pipeline.data import blocks
 from pipeline.data.features import Categorical, Feature, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.manifest import Shard
 from pipeline.data.schema import Schema
@@ -17,7 +18,12 @@ _PROTO_TYPE = {"float32": schema_pb2.FLOAT, "int64": schema_pb2.INT, "string": s
 
 
 def write_tfds_metadata(
-    schema: Schema, splits: Mapping[str, Sequence[Shard]], *, version: str, directory: pathlib.Path
+    schema: Schema,
+    splits: Mapping[str, Sequence[Shard]],
+    *,
+    layout: str,
+    version: str,
+    directory: pathlib.Path,
 ) -> None:
     """Writes dataset_info.json, features.json and class names with TFDS itself."""
     # Imported here: this runs once, in the launcher, and workers need not have TFDS.
@@ -37,7 +43,7 @@ def write_tfds_metadata(
     ]
     tfds.folder_dataset.write_metadata(
         data_dir=directory,
-        features=tfds.features.FeaturesDict({f.name: _tfds_feature(f) for f in schema.features}),
+        features=tfds.features.FeaturesDict(_tfds_features(schema, layout)),
         split_infos=infos,
         version=version,
         filename_template=template,
@@ -80,6 +86,15 @@ def _add_domain(feature: Feature, entry: schema_pb2.Feature) -> None:
             entry.image_domain.SetInParent()
         case Text():
             entry.natural_language_domain.SetInParent()
+
+
+def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
+    import tensorflow_datasets as tfds
+
+    if layout == "blocks":
+        count = tfds.features.Scalar(dtype=np.int64)
+        return {blocks.ROWS: tfds.features.Text(doc="rows of fixed width"), blocks.COUNT: count}
+    return {feature.name: _tfds_feature(feature) for feature in schema.features}
 
 
 def _tfds_feature(feature: Feature) -> object:

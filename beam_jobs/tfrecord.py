@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import google_crc32c
 import numpy as np
 
-FRAME_BYTES = 8 + 4 + 4  # of each record, beside its payload
+HEADER_BYTES = 8 + 4  # before each payload
+FRAME_BYTES = HEADER_BYTES + 4  # around each payload
 
 
 def frame(payloads: Sequence[bytes]) -> bytes:
