@@ -10,6 +10,8 @@ BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
 JOBS ?= 2
+# Conversions that `make soak` kills.
+KILLS ?= 50
 
 is_3_11 = $(shell $(1) -c 'import sys; print(sys.version_info[:2] == (3, 11))' 2>/dev/null)
 PYTHON ?= $(firstword $(foreach candidate,python3.11 python3 python,$(if $(filter True,$(call is_3_11,$(candidate))),$(candidate))))
@@ -84,6 +86,10 @@ build/engines/worker/.installed: requirements-gcp.txt
 	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+.PHONY: soak
+soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
+	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
 
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
 .PHONY: lock

@@ -43,6 +43,7 @@ from absl import app, flags
 from beam_jobs import (
     command_line,
     commit,
+    failures,
     outcome,
     plan,
     prepare,
@@ -163,7 +164,7 @@ def convert(
     """Runs the job, publishes the dataset and gives the summary; where it fails it leaves nothing behind."""
     started = time.monotonic()
     options = runners.pipeline_options(run.runner, run.beam_flags)
-    with commit.claimed(output) as directory:
+    with failures.told_in_one_line(output), commit.claimed(output) as directory:
         watched = progress.Progress(path=str(directory / "progress"))
         runner = runners.make_runner(run.runner, options, directory=directory)
         pipeline = beam.Pipeline(runner=runner, options=options)

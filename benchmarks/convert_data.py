@@ -29,14 +29,6 @@ TEXT_ROWS = 100_000  # 50 MB
 _SIDE, _DISTINCT_IMAGES = 224, 100
 _CARDINALITIES = [3, 10, 24, 100, 300, 600, 1_000, 3_000, 10_000, 30_000]
 
-TABULAR = Schema(
-    name="clicks",
-    features=(
-        Label(name="label", classes=("0", "1")),
-        *(Numeric(name=name, missing="mark") for name in NUMBERS),
-        *(Categorical(name=name, missing="mark") for name in CATEGORIES),
-    ),
-)
 PICTURES = Schema(
     name="pictures",
     features=(Image(name="image", encoding="jpeg"), Label(name="label", task="multiclass", classes=CLASSES)),
@@ -44,7 +36,20 @@ PICTURES = Schema(
 LINES = Schema(name="lines", features=(Text(name="text"),))
 
 
-def write_table(path: pathlib.Path, *, rows: int) -> None:
+def table_schema(*, vocabularies: bool) -> Schema:
+    """With listed `vocabularies`, which layout `blocks` asks for, or with ones to be learned."""
+    categories = (
+        Categorical(
+            name=name, missing="mark", vocabulary=tuple(_values_of(number).tolist()) if vocabularies else ()
+        )
+        for number, name in enumerate(CATEGORIES)
+    )
+    numbers = (Numeric(name=name, missing="mark") for name in NUMBERS)
+    label = Label(name="label", classes=("0", "1"))
+    return Schema(name="clicks", features=(label, *numbers, *categories))
+
+
+def write_table(path: pathlib.Path, rows: int) -> None:
     """A CSV file with a header."""
     options = pa.csv.WriteOptions(include_header=False, quoting_style="none")
     with path.open("wb") as file:
@@ -53,7 +58,7 @@ def write_table(path: pathlib.Path, *, rows: int) -> None:
             pa.csv.write_csv(_table(min(TABULAR_ROWS, rows - start), seed=seed), file, options)
 
 
-def write_images(directory: pathlib.Path, *, images: int) -> None:
+def write_images(directory: pathlib.Path, images: int) -> None:
     """JPEG files that differ in their last bytes at least: a comment that decoders pass over."""
     distinct = [_jpeg(seed) for seed in range(min(images, _DISTINCT_IMAGES))]
     for name in CLASSES:
@@ -63,7 +68,7 @@ def write_images(directory: pathlib.Path, *, images: int) -> None:
         path.write_bytes(distinct[i % len(distinct)] + i.to_bytes(4, "big"))
 
 
-def write_text(path: pathlib.Path, *, rows: int) -> None:
+def write_text(path: pathlib.Path, rows: int) -> None:
     with path.open("wb") as file:
         file.writelines(_lines(rows))
 
@@ -74,19 +79,23 @@ def _table(rows: int, *, seed: int) -> pa.Table:
     for _ in NUMBERS:
         columns.append(pa.array(random.lognormal(3, 2, rows).round(2), mask=random.random(rows) < 0.1))
     for number, _ in enumerate(CATEGORIES):
-        names = np.random.default_rng(number).integers(0, 1 << 32, _CARDINALITIES[number % 10])
-        names = np.array([f"{name:08x}" for name in names])
+        names = _values_of(number)
         # Few values are frequent and many are rare, as in logs.
         picked = (len(names) * random.random(rows) ** 4).astype(int)
         columns.append(pa.array(names[picked], mask=random.random(rows) < 0.05))
     return pa.table(dict(zip(COLUMNS, columns, strict=True)))
 
 
+def _values_of(category: int) -> np.ndarray:
+    numbers = np.random.default_rng(category).integers(0, 1 << 32, _CARDINALITIES[category % 10])
+    return np.array([f"{number:08x}" for number in np.unique(numbers)])
+
+
 def _jpeg(seed: int) -> bytes:
     """About 25 KB: blurred noise, so that it compresses as a photograph does."""
     noise = np.random.default_rng(seed).integers(0, 256, (_SIDE // 2, _SIDE // 2, 3), dtype=np.uint8)
     file = io.BytesIO()
-    PIL.Image.fromarray(noise).resize((_SIDE, _SIDE)).save(file, format="JPEG", quality=84)
+    PIL.Image.fromarray(noise).resize((_SIDE, _SIDE)).save(file, format="JPEG", quality=76)
     return file.getvalue()
 
 

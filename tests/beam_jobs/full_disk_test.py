@@ -1,0 +1,57 @@
+"""A disk that fills up while a run writes to it: one clear error, nothing left, what was there unharmed."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from pipeline.data import manifest as manifest_lib
+from pipeline.data import schema as schema_lib
+from tests.beam_jobs.conftest import PEOPLE, ROOT, command, people_csv
+
+# Mounts a small disk that no other process sees, publishes one dataset, runs out of room with the next.
+_SCRIPT = """
+mount -t tmpfs -o size=$1 tmpfs "$2" || exit 99
+shift 2
+"$@" --input=few.csv --output=disk/1.0.0 > /dev/null || exit 98
+"$@" --input=many.csv --output=disk/2.0.0
+code=$?
+find disk | sort
+cp -r disk/1.0.0 kept
+exit $code
+"""
+_NAMESPACE = ("unshare", "--mount", "--user", "--map-root-user")
+
+
+def can_mount() -> bool:
+    try:
+        mounted = [*_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+        return subprocess.run(mounted, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+# Full while rows are shuffled; full while records are written.
+@pytest.mark.parametrize("size", ["1m", "6m"])
+@pytest.mark.skipif(not can_mount(), reason="no small disk can be mounted here")
+def test_a_full_disk_ends_in_one_line_and_leaves_nothing(tmp_path: pathlib.Path, size: str):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "few.csv").write_bytes(people_csv(40))
+    (tmp_path / "many.csv").write_bytes(people_csv(50_000))
+    lenient = schema_lib.dumps(PEOPLE).replace('"maximum": 150', '"maximum": 1000000')
+    (tmp_path / "schema.json").write_text(lenient)
+    convert = command("beam_jobs.convert", "--format=csv", "--schema=schema.json")
+    done = subprocess.run(
+        [*_NAMESPACE, "sh", "-c", _SCRIPT, "sh", size, str(tmp_path / "disk"), *convert],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: --output=")
+    assert "a disk that is full" in line
+    assert not [path for path in done.stdout.splitlines() if path.startswith("disk/2.0.0")]
+    assert manifest_lib.open_dataset(tmp_path / "kept").manifest.rows_written == 40
