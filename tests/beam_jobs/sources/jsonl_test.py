@@ -1,0 +1,85 @@
+"""JSON Lines: nested paths, lines that are no objects, and rows that do not depend on their neighbours."""
+
+import json
+import pathlib
+
+import pytest
+
+from beam_jobs.parse import parse
+from beam_jobs.sources.jsonl import JsonLines
+from beam_jobs.sources.source import Input, RawRows
+from pipeline.data.features import Categorical, Feature, Numeric, Tensor
+
+
+def read(path: pathlib.Path, **options: int) -> list[RawRows]:
+    source = JsonLines(**options)
+    return [raw for piece in source.pieces([Input(location=str(path))]) for raw in source.read(piece)]
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "data.jsonl"
+
+
+def values(raw: list[RawRows], feature: Feature) -> list:
+    return [
+        value
+        for part in raw
+        for value in parse(feature, part.column(feature.source_column)).values.to_pylist()
+    ]
+
+
+def test_values_inside_objects_are_named_by_their_path(path: pathlib.Path):
+    path.write_text('{"a": {"b": {"c": 1}, "d": "x"}}\n{"a": null}\n{"a": {"b": {}, "d": null}}\n')
+    raw = read(path)
+    assert values(raw, Numeric(name="n", column="a.b.c", missing="mark")) == [1, None, None]
+    assert values(raw, Categorical(name="c", column="a.d", missing="mark")) == ["x", None, None]
+
+
+def test_what_is_no_object_is_one_rejected_row(path: pathlib.Path):
+    path.write_bytes(b'{"a": 1}\n[1]\n\n{"a":\n{"a": "\xff"}\n{"a": {"b": 1}, "a.b": 2}\n{"a": 2}')
+    [raw] = read(path)
+    assert raw.numbers.tolist() == [1, 7]
+    assert {rejection.row: rejection.reason for rejection in raw.rejected} == {
+        2: "not a JSON object (a list)",
+        4: "not a JSON object (Expecting value)",
+        5: "not a JSON object (not UTF-8)",
+        6: "two values at 'a.b'",
+    }
+
+
+MIXED = [
+    *({"n": value} for value in (7, 7.0, "7", 1 << 70, True, None, [7], [], [1, 2], "x")),
+    *({"t": value} for value in ([1, 2], ["1", 2.0], [[1], [2]], "1 2", [1], None)),
+    {"c": "a"},
+    {"c": 1.0},
+    {"c": ["a", "b"]},
+    {"c": {"deeper": 1}},
+]
+FEATURES = (
+    Numeric(name="n", missing="mark"),
+    Tensor(name="t", dimensions=(2,)),
+    Categorical(name="c", missing="mark"),
+)
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_a_row_gives_the_same_whatever_rows_are_around_it(path: pathlib.Path, feature: Feature):
+    path.write_text("\n".join(map(json.dumps, MIXED)))
+
+    def parsed(batch_rows: int) -> list:
+        rows = []
+        for raw in read(path, batch_rows=batch_rows):
+            column = parse(feature, raw.column(feature.name))
+            bad = {row: bool(reason) for row, reason in column.problems.items()}
+            found = column.values.to_pylist()
+            rows += [(raw.ids[row].as_py(), row in bad or found[row]) for row in range(len(found))]
+        return rows
+
+    assert parsed(batch_rows=1) == parsed(batch_rows=3) == parsed(batch_rows=1000)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 30, 1000])
+def test_cutting_a_file_changes_no_row(path: pathlib.Path, piece_bytes: int):
+    path.write_bytes(b"\n".join(b'{"n": %d}\r' % number for number in range(30)))
+    assert values(read(path, piece_bytes=piece_bytes), Numeric(name="n")) == list(range(30))

@@ -1,0 +1,70 @@
+"""Parquet and Avro: typed, nested, and Parquet in pieces of row groups."""
+
+import pathlib
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from beam_jobs.sources.avro import AvroFiles
+from beam_jobs.sources.parquet import ParquetFiles
+from beam_jobs.sources.source import Input, RawRows, Source
+from pipeline.data.errors import InputError
+
+ROWS = [{"n": number, "address": {"zip": f"{number:05}", "geo": None}} for number in range(100)]
+
+
+def read(source: Source, path: pathlib.Path) -> list[RawRows]:
+    return [raw for piece in source.pieces([Input(location=str(path))]) for raw in source.read(piece)]
+
+
+@pytest.mark.parametrize("piece_bytes", [100, 1000, 1 << 20])
+def test_row_groups_come_once_with_their_row_numbers(tmp_path: pathlib.Path, piece_bytes: int):
+    path = tmp_path / "data.parquet"
+    pa.parquet.write_table(pa.Table.from_pylist(ROWS), path, row_group_size=7)
+    source = ParquetFiles(piece_bytes=piece_bytes, batch_rows=5)
+    raw = read(source, path)
+    rows = [
+        (number, *row.values())
+        for part in raw
+        for number, row in zip(part.numbers.tolist(), part.columns.to_pylist(), strict=True)
+    ]
+    assert rows == [(number + 1, number, f"{number:05}", None) for number in range(100)]
+    assert raw[0].columns.schema.names == ["n", "address.zip", "address.geo"]
+
+
+def test_two_columns_of_one_path_are_refused(tmp_path: pathlib.Path):
+    path = tmp_path / "data.parquet"
+    pa.parquet.write_table(pa.table({"a": [{"b": 1}], "a.b": [2]}), path)
+    with pytest.raises(InputError, match="several columns of one name"):
+        read(ParquetFiles(), path)
+
+
+def test_avro_records_are_rows(tmp_path: pathlib.Path):
+    path = tmp_path / "data.avro"
+    schema = {
+        "type": "record",
+        "name": "row",
+        "fields": [
+            {"name": "n", "type": ["null", "long"]},
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "tags", "type": {"type": "map", "values": "string"}},
+        ],
+    }
+    with path.open("wb") as file:
+        fastavro.writer(
+            file, schema, [{"n": 1, "day": 1, "tags": {"a": "x"}}, {"n": None, "day": 2, "tags": {}}]
+        )
+    [raw] = read(AvroFiles(), path)
+    assert raw.column("n").to_pylist() == [1, None]
+    assert raw.column("tags.a").to_pylist() == ["x", None]
+    assert [str(day) for day in raw.column("day").to_pylist()] == ["1970-01-02", "1970-01-03"]
+
+
+@pytest.mark.parametrize(("source", "name"), [(ParquetFiles(), "Parquet"), (AvroFiles(), "Avro")])
+def test_other_files_are_refused(tmp_path: pathlib.Path, source: Source, name: str):
+    path = tmp_path / "data"
+    path.write_bytes(b"PAR1 Obj\x01 something else PAR1")
+    with pytest.raises(InputError, match=f"does not read as {name}"):
+        read(source, path)
