@@ -60,7 +60,7 @@ def _innermost(error: BaseException) -> str:
 def _no_config_file(error: OSError) -> InputError:
     return InputError(
         "--config",
-        received=" ".join(str(error).split()),
+        received=" ".join(str(error).split()).rsplit("] ")[-1],  # what follows ml_collections' own list
         expected="a Python file with a function get_config()",
         action="Start from one in pipeline/configs.",
     )
