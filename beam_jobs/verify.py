@@ -9,7 +9,7 @@ what is damaged is named with shard, record number and byte offset. With --again
 changed, records that moved between splits or leak from a train split, and how the statistics moved.
 Exit code 0: sound; 2: damaged. Leaks and drift are findings, no damage.
 
-One shard is read at a time; in memory stay 32 bytes a record. It needs no TensorFlow.
+One shard is read at a time; in memory stay 52 bytes a row. It needs no TensorFlow.
 """
 
 import pathlib

@@ -44,7 +44,7 @@ def _of_feature(feature: Feature, decoded: Mapping[int, Mapping[str, Message]]) 
         else:
             found[position] = _wrong_shape(message, wire_list, size)
     if positions:
-        wrong, problem = _outside(feature, flat)
+        wrong, problem = _wrong(feature, flat)
         found |= {positions[row]: problem for row in np.flatnonzero(wrong).tolist()}
     return found
 
@@ -58,12 +58,16 @@ def _wrong_shape(message: Message | None, wire_list: str, size: int) -> str:
     return f"has {len(getattr(message, kind).value):,} values in place of {size:,}"
 
 
-def _outside(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.ndarray, str]:
+def _wrong(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.ndarray, str]:
     """Which rows hold a value that the schema does not allow, bool [rows], and what is wrong with those."""
     if feature.wire == "bytes":
         return _wrong_strings(feature, flat)
-    dtype = np.float32 if feature.wire == "float" else np.int64
-    numbers = np.array(flat, dtype).reshape(-1, int(np.prod(feature.shape)))  # [rows, size]
+    numbers = np.array(flat, np.float32 if feature.wire == "float" else np.int64)
+    return outside(feature, numbers.reshape(-1, int(np.prod(feature.shape))))
+
+
+def outside(feature: Feature, numbers: np.ndarray) -> tuple[np.ndarray, str]:
+    """The same of numbers [rows, size]."""
     low, high = _range(feature)
     with np.errstate(invalid="ignore"):
         inside = np.isfinite(numbers) & (numbers >= low) & (numbers <= high)

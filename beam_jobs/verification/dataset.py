@@ -8,6 +8,7 @@ import numpy as np
 import tqdm
 
 from beam_jobs.verification.files import Problem, file_problems
+from beam_jobs.verification.layouts import LAYOUTS
 from beam_jobs.verification.shards import Reading, ReadShard, index_problems, read_shard
 from pipeline.data import index as index_lib
 from pipeline.data import manifest as manifest_lib
@@ -25,30 +26,32 @@ class Place:
 
     shard: str
     record: int  # 0-based
+    row: int  # in the record; 0 unless a record holds a block of rows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadSplit:
-    """The sound records of a split, shard after shard."""
+    """The rows of the sound records of a split, shard after shard."""
 
     shards: tuple[ReadShard, ...]
 
     @property
     def contents(self) -> np.ndarray:
-        """Hash of each record's payload, uint64 [records]."""
-        return np.concatenate([shard.records["content"] for shard in self.shards])
+        """Hash of each row, uint64 [rows]."""
+        return np.concatenate([shard.rows["content"] for shard in self.shards])
 
     @property
     def ids(self) -> np.ndarray:
-        """Hash of each row's id, uint64 [records]."""
-        return np.concatenate([shard.records["id"] for shard in self.shards])
+        """Hash of each row's id, uint64 [rows]."""
+        return np.concatenate([shard.rows["id"] for shard in self.shards])
 
     def place(self, position: int) -> Place:
-        """Of the record at `position` of the arrays."""
+        """Of the row at `position` of the arrays."""
         for shard in self.shards:
-            if position < len(shard.records):
-                return Place(shard=shard.path, record=int(shard.records["ordinal"][position]))
-            position -= len(shard.records)
+            if position < len(shard.rows):
+                row = shard.rows[position]
+                return Place(shard=shard.path, record=int(row["record"]), row=int(row["row"]))
+            position -= len(shard.rows)
         raise IndexError(position)
 
 
@@ -65,8 +68,8 @@ class Verified:
     problem_count: int
 
     @property
-    def records(self) -> int:
-        return sum(len(shard.records) for split in self.splits.values() for shard in split.shards)
+    def rows(self) -> int:
+        return sum(len(shard.rows) for split in self.splits.values() for shard in split.shards)
 
 
 def verify(directory: pathlib.Path) -> Verified:
@@ -74,12 +77,12 @@ def verify(directory: pathlib.Path) -> Verified:
     manifest = manifest_lib.load(directory)
     found = [problem for file in manifest.files for problem in file_problems(directory, file)]
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
-    if manifest.layout != "rows":
+    if manifest.layout not in LAYOUTS:
         raise InputError(
             f"dataset {directory}",
             received=f"layout '{manifest.layout}'",
-            expected="layout 'rows'",
-            action="Verifying the records of other layouts is not built yet.",
+            expected=f"one of {', '.join(LAYOUTS)}",
+            action="Verify it with the version that wrote it.",
         )
     size = sum(shard.bytes for shards in manifest.splits.values() for shard in shards)
     with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc="verify", disable=None, leave=False) as bar:
@@ -111,7 +114,9 @@ def id_features(schema: Schema) -> tuple[str, ...]:
 def _read_splits(
     directory: pathlib.Path, manifest: Manifest, schema: Schema, *, on_bytes: Callable[[int], object]
 ) -> dict[str, ReadSplit]:
-    reading = Reading(schema=schema, id_features=id_features(schema), on_bytes=on_bytes)
+    reading = Reading(
+        schema=schema, layout=LAYOUTS[manifest.layout], id_features=id_features(schema), on_bytes=on_bytes
+    )
     return {
         split: ReadSplit(shards=tuple(read_shard(directory, shard, reading) for shard in shards))
         for split, shards in manifest.splits.items()
@@ -126,7 +131,7 @@ def _statistics(directory: pathlib.Path, manifest: Manifest, found: list[Problem
         found.append(Problem(file=name, problem=str(error)))
         return {}
     for split, measured in statistics.items():
-        rows = manifest.records(split) if split in manifest.splits else 0
+        rows = manifest.rows(split) if split in manifest.splits else 0
         if measured.examples != rows:
             problem = f"describes {measured.examples:,} rows of split '{split}' in place of {rows:,}"
             found.append(Problem(file=name, problem=problem))

@@ -71,8 +71,8 @@ def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     old, new = _counted_contents(before), _counted_contents(after)
     extra = hashes.surplus(new, old)
     rows = Rows(
-        before=before.records,
-        after=after.records,
+        before=before.rows,
+        after=after.rows,
         added=int(extra.sum()),
         removed=int(hashes.surplus(old, new).sum()),
         changed=None,

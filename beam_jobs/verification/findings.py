@@ -47,9 +47,9 @@ def _dataset_json(verified: Verified) -> dict:
         "directory": str(verified.directory),
         "digest": verified.manifest.digest,
         "sound": not verified.problem_count,
-        "records": verified.records,
+        "rows": verified.rows,
         "splits": {
-            name: sum(len(shard.records) for shard in split.shards) for name, split in verified.splits.items()
+            name: sum(len(shard.rows) for shard in split.shards) for name, split in verified.splits.items()
         },
         "problem_count": verified.problem_count,
         "problems": [dataclasses.asdict(problem) for problem in verified.problems],
@@ -59,7 +59,7 @@ def _dataset_json(verified: Verified) -> dict:
 def _soundness(verified: Verified) -> Section:
     count = verified.problem_count
     files = len(verified.manifest.files) + sum(len(shards) for shards in verified.manifest.splits.values())
-    checked = f"{files:,} files and {verified.records:,} records read to the last byte"
+    checked = f"{files:,} files and {verified.rows:,} rows read to the last byte"
     return Section(
         title=f"{verified.directory}: {f'{count:,} problems' if count else 'sound'}",
         note=f"{checked}: sizes, digests, checksums, counts, schema. Digest {verified.manifest.digest}",
@@ -79,13 +79,13 @@ def _splits(verified: Verified) -> Section:
     rows = tuple(
         (
             name,
-            f"{sum(shard.records for shard in shards):,}",
+            f"{sum(shard.rows for shard in shards):,}",
             f"{len(shards):,}",
             f"{_bytes(shards) / 1e6:,.1f}",
         )
         for name, shards in verified.manifest.splits.items()
     )
-    return Section(title="Splits, as published", header=("split", "records", "shards", "MB"), rows=rows)
+    return Section(title="Splits, as published", header=("split", "rows", "shards", "MB"), rows=rows)
 
 
 def _bytes(shards: Sequence) -> int:
@@ -142,7 +142,12 @@ def _statistics(difference: Difference) -> Iterator[Section]:
 
 
 def _examples(places: Sequence[Place]) -> str:
-    return ", ".join(f"{place.shard} record {place.record:,}" for place in places[:2])
+    return ", ".join(_example(place) for place in places[:2])
+
+
+def _example(place: Place) -> str:
+    in_block = f" row {place.row:,}" if place.row else ""
+    return f"{place.shard} record {place.record:,}{in_block}"
 
 
 def _cut(rows: list[tuple[str, ...]], *, total: int) -> tuple[tuple[str, ...], ...]:

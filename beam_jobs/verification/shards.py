@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from beam_jobs.sources.example_proto import NoExampleError, features_of
-from beam_jobs.verification import conform
 from beam_jobs.verification.files import Problem, file_problems
+from beam_jobs.verification.layouts import Layout
 from beam_jobs.verification.records import Damage, Record, read_records
 from pipeline.data import index
 from pipeline.data.errors import InputError
@@ -19,18 +18,19 @@ LISTED_LIMIT = 1000  # problems of a shard that are kept one by one
 _RECORDS_AT_ONCE = 1 << 10
 _BYTES_AT_ONCE = 16 << 20  # 16 MiB
 
-# One sound record: where it stands, and hashes of its payload and of its row's id (0 where it holds none).
-RECORD = np.dtype(
-    [("ordinal", "<i8"), ("offset", "<u8"), ("length", "<u4"), ("content", "<u8"), ("id", "<u8")]
-)
+# One sound record: where it stands, and the hash of its payload.
+RECORD = np.dtype([("ordinal", "<i8"), ("offset", "<u8"), ("length", "<u4"), ("content", "<u8")])
+# One row: the record and the place in it, hashes of its content and of its id (0 where there is none).
+ROW = np.dtype([("record", "<i8"), ("row", "<i4"), ("content", "<u8"), ("id", "<u8")])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadShard:
-    """`records` is RECORD [sound records], in stored order."""
+    """`records` is RECORD [sound records], `rows` ROW [their rows], in stored order."""
 
     path: str
     records: np.ndarray
+    rows: np.ndarray
     problems: tuple[Problem, ...]  # the first `LISTED_LIMIT`
     problem_count: int
 
@@ -40,6 +40,7 @@ class Reading:
     """How shards are read: what their records must conform to, and who is told of the bytes read."""
 
     schema: Schema
+    layout: Layout
     id_features: tuple[str, ...]  # features that together identify a row; empty: records hold no id
     on_bytes: Callable[[int], object] = lambda count: None
 
@@ -47,21 +48,27 @@ class Reading:
 def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadShard:
     """Goes on behind damage, so that everything that is wrong is found at once."""
     found = list(file_problems(directory, shard))
-    chunks = [np.zeros(0, RECORD)]
+    record_chunks, row_chunks = [np.zeros(0, RECORD)], [np.zeros(0, ROW)]
     path = directory / shard.path
     if path.is_file():
         with path.open("rb") as file:
             for chunk in _chunks(read_records(file, path.stat().st_size)):
                 records = [item for item in chunk if isinstance(item, Record)]
-                found += _problems(shard, chunk, records, reading.schema)
-                chunks.append(_hashed(records, reading))
+                found += _problems(shard, chunk, records, reading)
+                record_chunks.append(_hashed(records))
+                row_chunks.append(_hashed_rows(records, reading))
                 reading.on_bytes(sum(len(record.payload) for record in records))
-    hashed = np.concatenate(chunks)
-    if len(hashed) != shard.records:
-        problem = f"{len(hashed):,} sound records in place of {shard.records:,}"
-        found.append(Problem(file=shard.path, problem=problem))
+    records, rows = np.concatenate(record_chunks), np.concatenate(row_chunks)
+    for what, sound, published in (("records", records, shard.records), ("rows", rows, shard.rows)):
+        if len(sound) != published:
+            problem = f"{len(sound):,} sound {what} in place of {published:,}"
+            found.append(Problem(file=shard.path, problem=problem))
     return ReadShard(
-        path=shard.path, records=hashed, problems=tuple(found[:LISTED_LIMIT]), problem_count=len(found)
+        path=shard.path,
+        records=records,
+        rows=rows,
+        problems=tuple(found[:LISTED_LIMIT]),
+        problem_count=len(found),
     )
 
 
@@ -86,32 +93,38 @@ def index_problems(directory: pathlib.Path, shard: ReadShard) -> Iterator[Proble
 
 
 def _problems(
-    shard: Shard, chunk: Sequence[Record | Damage], records: Sequence[Record], schema: Schema
+    shard: Shard, chunk: Sequence[Record | Damage], records: Sequence[Record], reading: Reading
 ) -> Iterator[Problem]:
     reasons = [(item, item.reason) for item in chunk if isinstance(item, Damage)]
-    wrong = conform.problems([record.payload for record in records], schema)
+    wrong = reading.layout.problems([record.payload for record in records], reading.schema)
     reasons += [(records[position], problem) for position, problem in wrong.items()]
     for item, reason in sorted(reasons, key=lambda pair: pair[0].ordinal):
         yield Problem(file=shard.path, problem=reason, record=item.ordinal, offset=item.offset)
 
 
-def _hashed(records: Sequence[Record], reading: Reading) -> np.ndarray:
+def _hashed(records: Sequence[Record]) -> np.ndarray:
     hashed = np.zeros(len(records), RECORD)
     hashed["ordinal"] = [record.ordinal for record in records]
     hashed["offset"] = [record.offset for record in records]
     hashed["length"] = [len(record.payload) for record in records]
     hashed["content"] = index.content_hashes(record.payload for record in records)
-    if reading.id_features:
-        hashed["id"] = index.content_hashes(_id(record.payload, reading.id_features) for record in records)
     return hashed
 
 
-def _id(payload: bytes, names: Sequence[str]) -> bytes:
-    try:
-        features = features_of(payload)
-        return b"\x1f".join(features[name].SerializeToString() for name in names)
-    except (NoExampleError, KeyError):
-        return payload  # named as a problem elsewhere
+def _hashed_rows(records: Sequence[Record], reading: Reading) -> np.ndarray:
+    contents = [reading.layout.rows(record.payload, reading.schema) for record in records]
+    counts = [len(rows) for rows in contents]
+    hashed = np.zeros(sum(counts), ROW)
+    hashed["record"] = np.repeat([record.ordinal for record in records], counts)
+    hashed["row"] = [number for count in counts for number in range(count)]
+    hashed["content"] = index.content_hashes(row for rows in contents for row in rows)
+    if reading.id_features:
+        hashed["id"] = index.content_hashes(
+            reading.layout.row_id(row, reading.schema, reading.id_features)
+            for rows in contents
+            for row in rows
+        )
+    return hashed
 
 
 def _chunks(items: Iterator[Record | Damage]) -> Iterator[list[Record | Damage]]:

@@ -20,13 +20,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib
     """Converts people, each version once; gives a copy that may be damaged."""
     root = tmp_path_factory.mktemp("published")
 
-    def convert(csv: bytes, *, name: str, schema: Schema = PEOPLE) -> pathlib.Path:
+    def convert(csv: bytes, *, name: str, schema: Schema = PEOPLE, layout: str = "rows") -> pathlib.Path:
         (root / f"{name}.csv").write_bytes(csv)
         schema_lib.save(schema, root / "schema.json")
         ended = run_binary(
             "beam_jobs.convert",
             *("--format=csv", f"--schema={root / 'schema.json'}", f"--output={root / name}"),
-            *(f"--input={root / f'{name}.csv'}", "--splits=train=0.5,test=0.5"),
+            *(f"--input={root / f'{name}.csv'}", "--splits=train=0.5,test=0.5", f"--layout={layout}"),
         )
         assert ended.code == 0, ended.err
         return root / name
@@ -60,7 +60,7 @@ def test_a_sound_dataset(people: pathlib.Path):
     ended, found = verify(people)
     assert (ended.code, ended.err) == (0, "")
     assert "sound" in ended.out
-    assert (found["dataset"]["sound"], found["dataset"]["records"]) == (True, 400)
+    assert (found["dataset"]["sound"], found["dataset"]["rows"]) == (True, 400)
 
 
 def test_a_flipped_byte_is_named_with_record_and_offset(people: pathlib.Path, tmp_path: pathlib.Path):
@@ -74,7 +74,7 @@ def test_a_flipped_byte_is_named_with_record_and_offset(people: pathlib.Path, tm
     assert damaged[0]["file"] == shard.path
     assert "checksum" in damaged[0]["problem"]
     assert damaged[0]["offset"] < len(content) // 2
-    assert found["dataset"]["records"] == 399
+    assert found["dataset"]["rows"] == 399
     assert f"{damaged[0]['record']:,}" in ended.out
 
 
@@ -142,3 +142,14 @@ def test_rows_with_an_id_are_changed_or_moved(published: Callable[..., pathlib.P
     }
     leaked = sum(leak["records"] for leak in found["difference"]["leaks"])
     assert leaked == next(m["records"] for m in found["difference"]["moved"] if m["before"] == "train")
+
+
+def test_blocks_are_compared_row_by_row(published: Callable[..., pathlib.Path]):
+    before = published(people_csv(400), name="blocks_before", schema=lenient(), layout="blocks")
+    changed = b"".join(people_csv(400).splitlines(keepends=True)[:-2])
+    after = published(changed, name="blocks_after", schema=lenient(), layout="blocks")
+    ended, found = verify(after, f"--against={before}")
+    assert ended.code == 0, ended.out
+    rows = found["difference"]["rows"]
+    assert rows == {"before": 400, "after": 398, "added": 0, "removed": 2, "changed": None}
+    assert found["difference"]["leaks"] == []
