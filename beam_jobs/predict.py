@@ -22,10 +22,9 @@ import apache_beam as beam
 from absl import app, flags
 from apache_beam.ml.inference.base import RunInference
 
-from beam_jobs import command_line, commit, prepare, progress, rejected, runners, summary
+from beam_jobs import command_line, commit, prepare, progress, rejected, runners, source_flags, summary
 from beam_jobs.inference import batches, publish, tables
 from beam_jobs.inference.model import ExportedModel
-from beam_jobs.sources import FORMATS, open_source
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.source import Piece, Source
 from pipeline.data import exported
@@ -35,12 +34,9 @@ from pipeline.data.schema import Schema
 
 _MODEL = flags.DEFINE_string("model", None, "Exported model.")
 _INPUT = flags.DEFINE_multi_string("input", None, "FILE, DIRECTORY or GLOB. Repeats.")
-_FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Raw format of the inputs.")
 _OUTPUT = flags.DEFINE_string("output", None, "Directory to publish; must not exist, or be empty.")
 _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "How predictions are stored.")
 _KEYS = flags.DEFINE_list("keys", [], "Columns of the input to carry through.")
-_COLUMN_NAMES = flags.DEFINE_list("column_names", [], "Column names of CSV files that have no header.")
-_DELIMITER = flags.DEFINE_string("delimiter", ",", "What separates CSV cells; \\t for a tab.")
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest part of the rows that may be left out.", 0.0, 1.0
@@ -130,13 +126,13 @@ def predict(job: Job, *, output: pathlib.Path) -> dict[str, object]:
 
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    command_line.check_given({flag.name: flag.value for flag in (_MODEL, _INPUT, _FORMAT, _OUTPUT)})
+    command_line.check_given({flag.name: flag.value for flag in (_MODEL, _INPUT, _OUTPUT)})
     command_line.check_local_files({"json": _JSON.value})
-    separator = command_line.separator(_DELIMITER.value)
-    source = open_source(_FORMAT.value, column_names=_COLUMN_NAMES.value, delimiter=separator)
+    inputs = [parse_input(text) for text in _INPUT.value]
+    _, source = source_flags.source_of(inputs)
     job = Job(
         source=source,
-        pieces=source.pieces([parse_input(text) for text in _INPUT.value]),
+        pieces=source.pieces(inputs),
         model=command_line.local_directory("model", _MODEL.value),
         keys=tuple(_KEYS.value),
         batch=_BATCH.value,

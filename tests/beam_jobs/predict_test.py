@@ -136,6 +136,13 @@ def test_a_changed_model_and_a_taken_directory_are_refused(tmp_path: pathlib.Pat
         run(changed, people)
 
 
+def test_what_a_killed_run_left_is_cleared(model: pathlib.Path, people: pathlib.Path):
+    (people.parent / "out" / "_tmp" / "an older run").mkdir(parents=True)
+    (people.parent / "out" / "predictions-00001-of-00002.parquet").write_text("half")
+    assert run(model, people)["rows_predicted"] == 20
+    assert not (people.parent / "out" / "predictions-00001-of-00002.parquet").exists()
+
+
 def test_the_command_line(model: pathlib.Path, people: pathlib.Path):
     given = (f"--model={model}", f"--input={people}", "--format=csv", f"--output={people.parent / 'out'}")
     ended = run_binary("beam_jobs.predict", *given)
