@@ -9,6 +9,7 @@ from typing import Literal
 # missing only among numbers.
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+_IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,12 @@ class ColumnProfile:
     @property
     def rows(self) -> int:
         return sum(self.counts.values()) + self.undecodable + self.images
+
+    @property
+    def are_images(self) -> bool:
+        """Images, or the paths of image files."""
+        paths = [value.lower().endswith(_IMAGE_NAMES) for value in self.values]
+        return self.images > 0 or (bool(paths) and all(paths))
 
     @property
     def holds_lists(self) -> bool:

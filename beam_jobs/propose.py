@@ -61,7 +61,7 @@ def propose_feature(profile: ColumnProfile) -> Feature:
         return _whole_numbers(profile, common)
     if profile.numbers:
         return Numeric(**common)
-    if profile.images:
+    if profile.are_images:
         return Image(name=profile.name, evidence=profile.evidence())
     if profile.holds_lists:
         [size] = profile.lengths.keys() - {0}
@@ -133,7 +133,7 @@ def _useless(profile: ColumnProfile) -> str:
     if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
         sizes = sorted(profile.lengths.keys() - {0})
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
-    if profile.images or profile.holds_lists:
+    if profile.are_images or profile.holds_lists:
         return ""
     present = sum(profile.values.values())
     if profile.missing_fraction >= _EMPTY:

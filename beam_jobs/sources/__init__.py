@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from beam_jobs.sources.avro import AvroFiles
+from beam_jobs.sources.bigquery import PREFIX as BIGQUERY_PREFIX
+from beam_jobs.sources.bigquery import BigQueryTables
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.jsonl import JsonLines
@@ -16,6 +18,7 @@ from pipeline.data.errors import InputError
 
 _WITHOUT_OPTIONS: Mapping[str, Callable[[], Source]] = {
     "avro": AvroFiles,
+    "bigquery": BigQueryTables,
     "images": ImageFolders,
     "jsonl": JsonLines,
     "parquet": ParquetFiles,
@@ -61,8 +64,10 @@ def format_of(inputs: Sequence[Input]) -> str:
 
 
 def _format_of(location: str) -> str | None:
-    if location.startswith(TFDS_PREFIX):
-        return "tfds"
+    services = {TFDS_PREFIX: "tfds", BIGQUERY_PREFIX: "bigquery"}
+    for prefix, found in services.items():
+        if location.startswith(prefix):
+            return found
     for compression in (".gz", ".bz2", ".zst"):
         location = location.removesuffix(compression)
     return next((found for end, found in _OF_NAME.items() if location.endswith(end)), None)

@@ -1,0 +1,94 @@
+"""BigQuery tables, `bigquery:PROJECT.DATASET.TABLE`, through the Storage Read API, as Arrow.
+
+Never run on the real service: only against a fake client in the tests. The launcher opens one read session a
+table, which is a snapshot of it; each of its streams is a piece, so that a retry reads the same rows. Rows
+have no order in BigQuery; rejected ones are told by their number in a stream.
+
+API: https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.sources.columns import without_structs
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.data.errors import InputError
+
+PREFIX = "bigquery:"
+_TABLE = re.compile(r"bigquery:([^.:]+(?::[^.]+)?)\.(\w+)\.([\w$-]+)")
+_ARROW = 2  # DataFormat.ARROW
+_STREAMS = 1000  # what the service gives at most
+
+
+def _real_client() -> Any:
+    try:
+        from google.cloud import bigquery_storage
+    except ImportError:
+        raise InputError(
+            "--format=bigquery",
+            received="no library 'google-cloud-bigquery-storage'",
+            expected="that library, which is not installed by default",
+            action="Install requirements-gcp.txt, here and where the workers run.",
+        ) from None
+    return bigquery_storage.BigQueryReadClient()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BigQueryTables:
+    """Typed columns; those inside records are named by their path."""
+
+    client: Callable[[], Any] = _real_client  # a function, because clients cannot be pickled
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        client = self.client()
+        return [piece for given in inputs for piece in _streams(client, given)]
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        [stream] = piece.paths
+        schema, row = None, 0
+        for response in self.client().read_rows(stream):
+            if schema is None:  # the first response alone tells it
+                schema = pa.ipc.read_schema(pa.py_buffer(response.arrow_schema.serialized_schema))
+            cells = pa.py_buffer(response.arrow_record_batch.serialized_record_batch)
+            batch = pa.ipc.read_record_batch(cells, schema)
+            yield RawRows(
+                columns=without_structs(batch, piece.input_root),
+                sources=f"{piece.input_root} stream {stream.rpartition('/')[2]}",
+                numbers=np.arange(row, row + batch.num_rows) + 1,
+            )
+            row += batch.num_rows
+
+
+def _streams(client: Any, given: Input) -> Iterator[Piece]:
+    named = _TABLE.fullmatch(given.location)
+    if not named:
+        raise _error(given, "no name of a table")
+    project, dataset, table = named.groups()
+    request = {"table": f"projects/{project}/datasets/{dataset}/tables/{table}", "data_format": _ARROW}
+    try:
+        session = client.create_read_session(
+            parent=f"projects/{project}", read_session=request, max_stream_count=_STREAMS
+        )
+    except Exception as error:  # of google.api_core, which is optional, too
+        raise _error(given, f"a refusal of the service ({' '.join(str(error).split())[:200]})") from None
+    if not session.streams:
+        raise _error(given, "a table without rows")
+    each = -(-session.estimated_total_bytes_scanned // len(session.streams))
+    for stream in session.streams:
+        yield Piece(
+            paths=(stream.name,), root="", bytes=max(1, each), split=given.split, input_root=given.location
+        )
+
+
+def _error(given: Input, received: str) -> InputError:
+    return InputError(
+        f"--input={given.location}",
+        received=received,
+        expected="bigquery:PROJECT.DATASET.TABLE, a table that you may read",
+        action="Correct the name, or log in with `gcloud auth application-default login`.",
+    )
