@@ -10,6 +10,8 @@ from pipeline.data.errors import InputError
 FORMAT = "penstock.anomalies/1"
 FILE_NAME = "anomalies.json"
 
+_NAMED = 5  # values that a message names
+
 Severity = Literal["error", "warning", "ignore"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "ignore")
 
@@ -103,6 +105,13 @@ def check(anomalies: Iterable[Anomaly]) -> None:
 def line(anomaly: Anomaly) -> str:
     where = f"{anomaly.split}, '{anomaly.feature}'" if anomaly.feature else anomaly.split
     return f"{anomaly.severity}: {anomaly.kind}: {where}: {anomaly.message}"
+
+
+def named(values: Sequence[tuple[str, int]], *, of: int) -> str:
+    """How many values there are in which part of `of` rows, and the first of them with their counts."""
+    rows = sum(count for _, count in values)
+    first = ", ".join(f"{value!r} × {count:,}" for value, count in values[:_NAMED])
+    return f"{len(values):,} value{'s' * (len(values) > 1)} in {rows / of:.2%} of rows: {first}"
 
 
 def dumps(anomalies: Sequence[Anomaly], policy: Policy, *, baseline_digest: str | None) -> str:

@@ -4,10 +4,9 @@ import math
 from collections.abc import Iterator
 
 from beam_jobs.validation import drift
-from beam_jobs.validation.anomalies import Anomaly, Policy
+from beam_jobs.validation.anomalies import Anomaly, Policy, named
 from pipeline.data.statistics import FeatureStatistics, SplitStatistics, Statistics
 
-_SHOWN = 5  # values that a message names
 _DEVIATIONS = 4.0  # how far chance may move a fraction
 
 
@@ -96,8 +95,7 @@ def _new_values(
             feature=now.name,
             kind="new_values",
             severity=policy.severity("new_values"),
-            message=f"{len(new):,} values in {fraction:.2%} of rows are new: "
-            + ", ".join(f"{value!r} × {count:,}" for value, count in new[:_SHOWN]),
+            message=f"the baseline lacks {named(new, of=now.present)}",
             value=fraction,
             threshold=policy.limit("new_values"),
         )

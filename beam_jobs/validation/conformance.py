@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from beam_jobs.validation.anomalies import Anomaly, Policy
+from beam_jobs.validation.anomalies import Anomaly, Policy, named
 from pipeline.data.features import Categorical, Feature, Label
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, Statistics
 
-_SHOWN = 5  # values that a message names
+_SHOWN = 5  # classes that a message names
 
 
 def anomalies(statistics: Statistics, schema: Schema, policy: Policy) -> list[Anomaly]:
@@ -78,8 +78,7 @@ def _out_of_domain(
             feature=feature.name,
             kind="out_of_domain",
             severity=policy.severity("out_of_domain"),
-            message=f"{len(outside):,} values in {fraction:.2%} of rows are not declared: "
-            + ", ".join(f"{value!r} × {count:,}" for value, count in outside[:_SHOWN]),
+            message=f"the schema lacks {named(outside, of=measured.present)}",
             value=fraction,
             threshold=limit,
         )

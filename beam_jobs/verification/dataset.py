@@ -88,10 +88,11 @@ def verify(directory: pathlib.Path) -> Verified:
     with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc="verify", disable=None, leave=False) as bar:
         splits = _read_splits(directory, manifest, schema, on_bytes=bar.update)
     shards = [shard for split in splits.values() for shard in split.shards]
-    indexes = {file.path for file in manifest.files}
-    for shard in shards:
-        if index_lib.file_name(shard.path) in indexes:
-            found += index_problems(directory, shard)
+    listed = {file.path for file in manifest.files}
+    published = [shard for split in manifest.splits.values() for shard in split]
+    for shard, read in zip(published, shards, strict=True):
+        if index_lib.file_name(shard.path) in listed:
+            found += index_problems(directory, shard, read)
     statistics = _statistics(directory, manifest, found)
     return Verified(
         directory=directory,

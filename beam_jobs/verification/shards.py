@@ -72,24 +72,25 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
     )
 
 
-def index_problems(directory: pathlib.Path, shard: ReadShard) -> Iterator[Problem]:
-    """Whether the index tells where every record is, and what it holds."""
+def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) -> Iterator[Problem]:
+    """Whether the index tells where every sound record is, and what it holds."""
     name = index.file_name(shard.path)
     try:
         stored = index.load(directory / name)
     except (InputError, OSError) as error:
         yield Problem(file=name, problem=f"unreadable: {error}")
         return
-    if len(stored) != len(shard.records):
-        problem = f"tells of {len(stored):,} records, where {len(shard.records):,} are sound"
+    if len(stored) != published.records:
+        problem = f"tells of {len(stored):,} records in place of {published.records:,}"
         yield Problem(file=name, problem=problem)
-        return
-    wrong = stored.offsets != shard.records["offset"]
-    wrong |= stored.lengths != shard.records["length"]
-    wrong |= stored.hashes != shard.records["content"]
-    for row in np.flatnonzero(wrong)[:LISTED_LIMIT].tolist():
-        offset = int(shard.records["offset"][row])
-        yield Problem(file=name, problem="does not tell what the shard holds", record=row, offset=offset)
+    records = shard.records[shard.records["ordinal"] < len(stored)]
+    told = records["ordinal"]
+    wrong = stored.offsets[told] != records["offset"]
+    wrong |= stored.lengths[told] != records["length"]
+    wrong |= stored.hashes[told] != records["content"]
+    for record in records[wrong][:LISTED_LIMIT]:
+        ordinal, offset = int(record["ordinal"]), int(record["offset"])
+        yield Problem(file=name, problem="does not tell what the shard holds", record=ordinal, offset=offset)
 
 
 def _problems(

@@ -76,6 +76,7 @@ def test_a_flipped_byte_is_named_with_record_and_offset(people: pathlib.Path, tm
     assert damaged[0]["offset"] < len(content) // 2
     assert found["dataset"]["rows"] == 399
     assert f"{damaged[0]['record']:,}" in ended.out
+    assert {problem["file"] for problem in found["dataset"]["problems"]} == {shard.path}
 
 
 def test_missing_and_changed_files_are_named(people: pathlib.Path, tmp_path: pathlib.Path):
