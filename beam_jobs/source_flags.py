@@ -8,7 +8,7 @@ from beam_jobs import command_line
 from beam_jobs.sources import FORMATS, format_of, open_source
 from beam_jobs.sources.source import Input, Source
 from beam_jobs.sources.text import UNITS
-from beam_jobs.sources.tokens import TokenRows
+from beam_jobs.sources.tokens import PACKINGS, TokenRows
 from beam_jobs.text.tokenizers import open_tokenizer
 
 _FORMAT = flags.DEFINE_enum("format", None, FORMATS, "Raw format; by default what the inputs' names say.")
@@ -26,7 +26,7 @@ _SEQUENCE_LENGTH = flags.DEFINE_integer("sequence_length", 512, "Tokens a row.",
 _PACKING = flags.DEFINE_enum(
     "packing",
     "packed",
-    ["packed", "document"],
+    PACKINGS,
     "Rows full of documents, or one document a row, cut or padded.",
 )
 _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "Column that --tokenizer reads.")

@@ -8,7 +8,7 @@ source alone, because TFDS decodes with it. Images are not decoded: their own by
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from beam_jobs.sources import files
 from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
 
 PREFIX = "tfds:"
 _EXAMPLES_IN_PIECE = 1 << 14
@@ -80,7 +77,7 @@ def _raw_rows(piece: Piece, rows: list[NumberedRow]) -> RawRows:
     return dataclasses.replace(raw_rows(piece, rows), sources=piece.paths[0], directory="")
 
 
-def _builder(name: str) -> "tfds.core.DatasetBuilder":
+def _builder(name: str) -> Any:
     import tensorflow_datasets as tfds
 
     try:

@@ -25,7 +25,7 @@ TOKENS_COLUMN = "tokens"
 SEGMENTS_COLUMN = "segments"
 _ROWS_IN_PACK = 64
 
-Packing = Literal["packed", "document"]
+PACKINGS = ("packed", "document")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class TokenRows:
     tokenizer: Tokenizer
     column: str
     length: int
-    packing: Packing = "packed"
+    packing: Literal["packed", "document"] = "packed"
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
         return self.source.pieces(inputs)
