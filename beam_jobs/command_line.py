@@ -52,6 +52,11 @@ def local_directory(name: str, value: str) -> pathlib.Path:
     return pathlib.Path(value).absolute()
 
 
+def directory(value: str) -> str:
+    """`value` as an absolute path, or as the URL that it is."""
+    return value.rstrip("/") if "://" in value else str(pathlib.Path(value).absolute())
+
+
 def separator(text: str) -> str:
     r"""One character, of which `\t` is the one that shells make hard to type; raises InputError."""
     separator = text.replace("\\t", "\t")

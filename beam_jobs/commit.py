@@ -14,7 +14,7 @@ import pathlib
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from beam_jobs import metadata
 from beam_jobs import rejected as rejected_lib
@@ -31,7 +31,7 @@ from pipeline.data.manifest import File, Manifest, Shard
 from pipeline.data.schema import Schema
 
 CONVERSION_FILE_NAME = "conversion.json"
-_TEMPORARY = "_tmp"
+TEMPORARY = "_tmp"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 # Every name that a run gives to something in the output directory.
 _OURS = re.compile(
@@ -52,14 +52,14 @@ def claimed(output: pathlib.Path) -> Iterator[pathlib.Path]:
         with _locked(output):
             _check_unpublished(output)
             _clear(output)
-            temporary = output / _TEMPORARY / uuid.uuid4().hex
+            temporary = output / TEMPORARY / uuid.uuid4().hex
             temporary.mkdir(parents=True)
             try:
                 yield temporary
             except BaseException:
                 _clear(output)
                 raise
-            shutil.rmtree(output / _TEMPORARY)
+            shutil.rmtree(output / TEMPORARY)
     except BaseException:
         for directory in made:
             with contextlib.suppress(OSError):
@@ -76,9 +76,14 @@ def publish(
     schema: Schema,
     verdict: Verdict,
     conversion: Mapping[str, object],
+    move: Callable[[str, str], object] | None = None,
 ) -> Manifest:
-    """Moves the shards into place, describes them, and writes the manifest last."""
-    splits = {split: _move_shards(output, outcome, split) for split in plan.shards}
+    """Moves the shards into place, describes them, and writes the manifest last.
+
+    `move` takes a file that a worker wrote and the name that it gets, if that place is not in `output`.
+    """
+    move = move or (lambda path, name: pathlib.Path(path).replace(output / name))
+    splits = {split: _move_shards(move, outcome, split) for split in plan.shards}
     version = output.name if _VERSION.fullmatch(output.name) else "1.0.0"
     _write_descriptions(output, splits, outcome=outcome, plan=plan, schema=schema, version=version)
     (output / anomalies.FILE_NAME).write_text(verdict.dumps())
@@ -100,11 +105,11 @@ def publish(
     return manifest
 
 
-def _move_shards(output: pathlib.Path, outcome: Outcome, split: str) -> tuple[Shard, ...]:
+def _move_shards(move: Callable[[str, str], object], outcome: Outcome, split: str) -> tuple[Shard, ...]:
     shards = []
     for shard in outcome.shards_of(split):
-        pathlib.Path(shard.path).replace(output / shard.file_name)
-        pathlib.Path(shard.index_path).replace(output / index.file_name(shard.file_name))
+        move(shard.path, shard.file_name)
+        move(shard.index_path, index.file_name(shard.file_name))
         shards.append(
             Shard(
                 path=shard.file_name,
@@ -150,7 +155,7 @@ def _write_last(output: pathlib.Path, temporary: pathlib.Path, manifest: Manifes
 def _files(output: pathlib.Path) -> list[str]:
     """Relative paths of the files in `output`, but for what is temporary."""
     found = (path.relative_to(output) for path in output.rglob("*") if path.is_file())
-    return sorted(str(path) for path in found if path.parts[0] != _TEMPORARY)
+    return sorted(str(path) for path in found if path.parts[0] != TEMPORARY)
 
 
 def _described(output: pathlib.Path, path: str) -> File:
@@ -201,12 +206,8 @@ def _locked(output: pathlib.Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _check_unpublished(output: pathlib.Path) -> None:
-    if not (output / manifest_lib.FILE_NAME).exists():
-        return
-    # Killed between its last two acts, a run leaves this beside a whole dataset.
-    shutil.rmtree(output / _TEMPORARY, ignore_errors=True)
-    raise InputError(
+def already_published(output: pathlib.Path | str) -> InputError:
+    return InputError(
         f"--output={output}",
         received="a published dataset",
         expected="a directory that does not exist, or is empty",
@@ -214,10 +215,9 @@ def _check_unpublished(output: pathlib.Path) -> None:
     )
 
 
-def _clear(output: pathlib.Path) -> None:
-    """Removes what a run left; raises InputError if any of it may be somebody else's."""
-    found = sorted(path.name for path in output.iterdir())
-    foreign = [name for name in found if not _OURS.fullmatch(name)] if _TEMPORARY in found else found
+def check_ours(output: pathlib.Path | str, names: Sequence[str]) -> None:
+    """Raises InputError if any of `names` in `output` may be somebody else's."""
+    foreign = [name for name in names if not _OURS.fullmatch(name)] if TEMPORARY in names else names
     if foreign:
         raise InputError(
             f"--output={output}",
@@ -225,7 +225,21 @@ def _clear(output: pathlib.Path) -> None:
             expected="a directory that does not exist, or is empty",
             action="Choose another directory, or move these files away.",
         )
+
+
+def _check_unpublished(output: pathlib.Path) -> None:
+    if not (output / manifest_lib.FILE_NAME).exists():
+        return
+    # Killed between its last two acts, a run leaves this beside a whole dataset.
+    shutil.rmtree(output / TEMPORARY, ignore_errors=True)
+    raise already_published(output)
+
+
+def _clear(output: pathlib.Path) -> None:
+    """Removes what a run left; raises InputError if any of it may be somebody else's."""
+    found = sorted(path.name for path in output.iterdir())
+    check_ours(output, found)
     # The mark that these leftovers are ours goes last.
-    for name in sorted(found, key=lambda name: name == _TEMPORARY):
+    for name in sorted(found, key=lambda name: name == TEMPORARY):
         path = output / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()

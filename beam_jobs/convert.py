@@ -30,7 +30,6 @@ Flags that are not listed here go to Beam, for instance two worker processes:
 """
 
 import datetime
-import pathlib
 import pickle
 import shlex
 import sys
@@ -39,10 +38,11 @@ from collections.abc import Sequence
 
 import apache_beam as beam
 from absl import app, flags
+from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs import (
     command_line,
-    commit,
+    destination,
     failures,
     outcome,
     plan,
@@ -70,7 +70,9 @@ _INPUT = flags.DEFINE_multi_string(
     "input", None, "[SPLIT=]FILE, DIRECTORY or GLOB. Repeats. SPLIT= pins all its rows to that split."
 )
 _SCHEMA = flags.DEFINE_string("schema", None, "Schema file; infer_schema proposes one.")
-_OUTPUT = flags.DEFINE_string("output", None, "Dataset directory to publish; must not exist, or be empty.")
+_OUTPUT = flags.DEFINE_string(
+    "output", None, "Dataset directory to publish, local or gs://; must not exist, or be empty."
+)
 _SPLITS = flags.DEFINE_string(
     "splits", plan.DEFAULT_SPLITS, "Fractions for rows of inputs that are not pinned to a split."
 )
@@ -102,7 +104,7 @@ def build(
     schema: Schema,
     planned: Plan,
     *,
-    directory: pathlib.Path,
+    directory: str,
     spill: Spill,
     watched: progress.Progress,
 ) -> None:
@@ -123,7 +125,7 @@ def build(
         | "Shuffle" >> beam.GroupByKey()
         | "Write"
         >> beam.ParDo(
-            write.WriteShard(schema, planned, directory=str(directory), spill=spill, progress=watched)
+            write.WriteShard(schema, planned, directory=directory, spill=spill, progress=watched)
         ).with_outputs(write.MEASURED, prepare.REJECTED, main="shards")
     )
     measured = (
@@ -140,7 +142,7 @@ def build(
     read = prepared[prepare.READ] | "RowsRead" >> beam.CombineGlobally(sum)
     _ = (
         pipeline
-        | "Outcome" >> beam.Create([str(directory / outcome.FILE_NAME)])
+        | "Outcome" >> beam.Create([FileSystems.join(directory, outcome.FILE_NAME)])
         | "Save"
         >> beam.Map(
             outcome.save,
@@ -157,29 +159,29 @@ def convert(
     schema: Schema,
     planned: Plan,
     *,
-    output: pathlib.Path,
+    output: str,
     run: summary.Run,
     rules: judge.Rules,
 ) -> dict:
     """Runs the job, publishes the dataset and gives the summary; where it fails it leaves nothing behind."""
     started = time.monotonic()
     options = runners.pipeline_options(run.runner, run.beam_flags)
-    with failures.told_in_one_line(output), commit.claimed(output) as directory:
-        watched = progress.Progress(path=str(directory / "progress"))
-        runner = runners.make_runner(run.runner, options, directory=directory)
+    with failures.told_in_one_line(output), destination.claimed(output) as workspace:
+        watched = progress.Progress(path=str(workspace.local / "progress"))
+        runner = runners.make_runner(run.runner, options, directory=workspace.local)
         pipeline = beam.Pipeline(runner=runner, options=options)
-        spill = make_spill(directory, runner=run.runner)
-        build(pipeline, source, schema, planned, directory=directory, spill=spill, watched=watched)
+        spill = make_spill(workspace.shared, runner=run.runner)
+        build(pipeline, source, schema, planned, directory=workspace.shared, spill=spill, watched=watched)
         with runners.bad_input_from_workers(), progress.shown(watched):
             pipeline.run().wait_until_finish()
-        result = outcome.load(str(directory / outcome.FILE_NAME))
+        result = outcome.load(FileSystems.join(workspace.shared, outcome.FILE_NAME))
         outcome.check_reconciled(result, planned)
         rejected.check_limit(result.rejected, rows_read=result.rows_read, limit=run.max_rejected_fraction)
         outcome.check_not_empty(result, planned)
         verdict = judge.judge(result.statistics_of(planned), schema, rules)
-        manifest = commit.publish(
+        manifest = destination.publish(
             output,
-            directory,
+            workspace,
             outcome=result,
             plan=planned,
             schema=schema,
@@ -205,7 +207,7 @@ def main(argv: Sequence[str]) -> None:
     schema = schema_lib.load(_SCHEMA.value)
     check_layout(_LAYOUT.value, schema)
     rules = judge.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
-    output = command_line.local_directory("output", _OUTPUT.value)
+    output = command_line.directory(_OUTPUT.value)
     run = summary.Run(
         command=shlex.join(["python", "-m", "beam_jobs.convert", *sys.argv[1:]]),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -18,7 +18,7 @@ _CAUSE = re.compile(
 
 
 @contextlib.contextmanager
-def told_in_one_line(output: pathlib.Path) -> Iterator[None]:
+def told_in_one_line(output: pathlib.Path | str) -> Iterator[None]:
     """Raises InputError in place of any other exception; the traceback of a bug is kept in a file."""
     try:
         yield
@@ -31,7 +31,7 @@ def told_in_one_line(output: pathlib.Path) -> Iterator[None]:
         raise _failed(text) from None
 
 
-def _disk_full(output: pathlib.Path) -> InputError:
+def _disk_full(output: pathlib.Path | str) -> InputError:
     return InputError(
         f"--output={output}",
         received="a disk that is full, or a quota that is used up",

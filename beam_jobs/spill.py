@@ -40,11 +40,11 @@ class Spill:
             os.close(descriptor)
 
 
-def make_spill(directory: pathlib.Path, *, runner: str) -> Spill:
-    """Spills below the run's own `directory`, unless the runner has a shuffle that outgrows memory."""
-    if runner == "DataflowRunner":
+def make_spill(directory: str, *, runner: str) -> Spill:
+    """Spills below the run's own `directory`, if it is on a disk; Dataflow has a shuffle of its own."""
+    if runner == "DataflowRunner" or "://" in directory:
         return Spill(directory="")
-    shuffle = directory / "shuffle"
+    shuffle = pathlib.Path(directory, "shuffle")
     shuffle.mkdir()
     return Spill(directory=str(shuffle))
 

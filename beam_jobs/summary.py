@@ -53,14 +53,14 @@ def conversion(run: Run, plan: Plan, outcome: Outcome, *, seconds: float) -> dic
 
 def to_json(
     manifest: Manifest,
-    directory: pathlib.Path,
+    directory: str,
     *,
     seconds: float,
     reasons: Mapping[str, int],
     anomalies: Sequence[Anomaly] = (),
 ) -> dict:
     return {
-        "directory": str(directory),
+        "directory": directory,
         "digest": manifest.digest,
         "rows_read": manifest.rows_read,
         "rows_written": manifest.rows_written,

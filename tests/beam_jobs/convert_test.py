@@ -267,7 +267,7 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
         ("--format=xml", "value should be one of <csv"),
         ("--runner=Imaginary", "--runner: received Imaginary"),
         ("--delimiter=;;", "--delimiter: received"),
-        ("--output=gs://bucket/out", "expected a local directory"),
+        ("--output=nowhere://bucket/out", "expected a local directory, or a location that Beam reaches"),
         (
             "--json=nowhere/summary.json",
             "--json=nowhere/summary.json: received a directory that does not exist",
