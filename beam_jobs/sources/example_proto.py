@@ -59,10 +59,11 @@ def features_of(record: bytes) -> dict[str, Message]:
     if tags not in ([], [_FEATURES_TAG]):
         raise NoExampleError("not a tf.train.Example")
     try:
-        features = dict(_Example.FromString(record).features.feature)
+        entries = _Example.FromString(record).features.feature
     except DecodeError:
         raise NoExampleError("not a tf.train.Example") from None
-    if any(not name.isprintable() for name in features):
+    features = {name: entries[name] for name in entries}
+    if not "".join(features).isprintable():
         raise NoExampleError("not a tf.train.Example")  # one message deeper, as in a list of Examples
     return features
 
