@@ -67,7 +67,7 @@ ENGINES := $(addprefix build/engines/,prism boot flink/job-server.jar spark/job-
 
 # Those that cannot be installed (no Go, no Java, no network) are left out, and the table says so.
 .PHONY: engines
-engines: install  ## The same bytes on Prism, Flink and Spark, which it installs, from PENSTOCK_DATA.
+engines: install  ## The same bytes on Prism, Flink, Spark and a staged Dataflow job; installs them. PENSTOCK_DATA
 	-@$(MAKE) --keep-going --no-print-directory $(ENGINES)
 	.venv/bin/python -m tests.same_bytes --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 

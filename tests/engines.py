@@ -70,4 +70,6 @@ PROCESS_ENGINES = tuple(
         ("SparkRunner", _SPARK_FLAGS, SPARK),
     )
 )
-ENGINES = (REFERENCE, _embedded(2), _embedded(4), *LOOPBACK_ENGINES, *PROCESS_ENGINES)
+# Its flags are known once the stand-ins for Google's services run: tests/fake_dataflow.py.
+DATAFLOW = Engine(name="DataflowRunner", mode="replayed", flags=(), needs=(WORKER / ".installed",))
+ENGINES = (REFERENCE, _embedded(2), _embedded(4), *LOOPBACK_ENGINES, *PROCESS_ENGINES, DATAFLOW)

@@ -16,12 +16,14 @@ import subprocess
 import sys
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 
 from tests.engines import ROOT, WORKER
 
 BUCKET = "penstock-test"
+_GCP_PACKAGES = sorted((WORKER / "lib").glob("python*/site-packages"))
 _JOB = re.compile(r"/jobs/([^/?:]+)")
 _SECONDS_TO_START = 30
 
@@ -83,10 +85,14 @@ class _Jobs(http.server.ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def running(directory: pathlib.Path) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
-    """Environment and flags with which a conversion goes to this service; its logs land in `directory`."""
+    """Environment and flags with which a conversion goes to this service; its logs land in `directory`.
+
+    The launcher gets what it needs for gs:// from the worker's environment, of the same pinned versions.
+    """
     storage = f"http://localhost:{_free_port()}"
     environment = {**os.environ, "STORAGE_EMULATOR_HOST": storage, "NO_GCE_CHECK": "true"}
     environment.pop("PYTHONPATH", None)
+    launcher = {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, _GCP_PACKAGES)])}
     with _storage(storage, directory), _Jobs(environment, directory) as service:
         threading.Thread(target=service.serve_forever, daemon=True).start()
         flags = (
@@ -99,8 +105,20 @@ def running(directory: pathlib.Path) -> Iterator[tuple[dict[str, str], tuple[str
             f"--temp_location=gs://{BUCKET}/temp",
             f"--staging_location=gs://{BUCKET}/staging",
         )
-        yield environment, flags
+        yield launcher, flags
         service.shutdown()
+
+
+def download(environment: Mapping[str, str], prefix: str, directory: pathlib.Path) -> None:
+    """Copies every object of the bucket that starts with `prefix` into `directory`."""
+    api = environment["STORAGE_EMULATOR_HOST"]
+    listed = json.load(urllib.request.urlopen(f"{api}/storage/v1/b/{BUCKET}/o?prefix={prefix}"))
+    for name in (item["name"] for item in listed["items"]):
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        quoted = urllib.parse.quote(name, safe="")
+        content = urllib.request.urlopen(f"{api}/download/storage/v1/b/{BUCKET}/o/{quoted}?alt=media")
+        path.write_bytes(content.read())
 
 
 @contextlib.contextmanager
