@@ -4,7 +4,7 @@
   python -m tests.same_bytes --data=DIR --only=taxi --engines=FnApiRunner,PrismRunner
 
 Converts Adult, Chicago taxi and MNIST on each engine, and once more from input files in another order, and
-compares every published file with those of FnApiRunner in one process. Everything lands below
+compares every published file with those of FnApiRunner in one process. What was not run, and why, is in the table. Everything lands below
 build/same_bytes/.
 """
 
@@ -35,13 +35,13 @@ _PARTS = 4  # that a CSV file is dealt out to
 
 
 def run(
-    module: str, *arguments: str, directory: pathlib.Path, environment: Mapping[str, str] = os.environ
+    module: str, *arguments: str, directory: pathlib.Path, environment: Mapping[str, str] | None = None
 ) -> None:
     """Runs a command of ours outside the checkout, so that no worker finds our code by accident."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=directory,
-        env={"PYTHONPATH": str(ROOT), **environment},
+        env=environment or {**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
