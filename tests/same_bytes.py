@@ -4,8 +4,8 @@
   python -m tests.same_bytes --data=DIR --only=taxi --engines=FnApiRunner,PrismRunner
 
 Converts Adult, Chicago taxi and MNIST on each engine, and once more from input files in another order, and
-compares every published file with those of FnApiRunner in one process. What was not run, and why, is in the table. Everything lands below
-build/same_bytes/.
+compares every published file with those of FnApiRunner in one process; an engine that is not installed stands
+in the table with the reason. Everything lands below build/same_bytes/.
 """
 
 import filecmp
