@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib
 import logging
 import pathlib
 import re
@@ -48,6 +49,8 @@ def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path)
         logging.getLogger().setLevel(logging.CRITICAL)
     if name == "FnApiRunner":
         return _embedded_runner(options, worker_log=directory / "workers.log")
+    if name == "DataflowRunner":
+        _check_dataflow(options)
     # Workers in our own process (LOOPBACK) ignore it; all others have no other way to our code.
     setup = options.view_as(SetupOptions)
     setup.extra_packages = [*(setup.extra_packages or ()), str(worker_wheel.build(directory))]
@@ -58,8 +61,29 @@ def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path)
             "--runner",
             received=f"{name} ({error})",
             expected="the name of a Beam runner whose packages are installed",
-            action="Use --runner=FnApiRunner, or install what it needs "
-            "(DataflowRunner: pip install -r requirements-gcp.txt).",
+            action="Use --runner=FnApiRunner, or install what it needs.",
+        ) from None
+
+
+def _check_dataflow(options: PipelineOptions) -> None:
+    """Raises InputError for what Beam would only tell in the middle of a submission."""
+    given = options.get_all_options()
+    missing = [f"--{name}" for name in ("project", "region", "temp_location") if not given[name]]
+    if missing:
+        raise InputError(
+            "--runner=DataflowRunner",
+            received=f"no {', '.join(missing)}",
+            expected="a project, a region and a gs:// location for temporary files",
+            action="deploy/dataflow/README.md shows a whole command.",
+        )
+    try:
+        importlib.import_module("apache_beam.io.gcp.gcsio")
+    except ImportError as error:
+        raise InputError(
+            "--runner=DataflowRunner",
+            received=str(error),
+            expected="Beam with what it needs for Google Cloud",
+            action="pip install --require-hashes -r requirements-gcp.txt",
         ) from None
 
 

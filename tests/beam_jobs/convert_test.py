@@ -266,6 +266,7 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
         ("--splits=train=0.5", "--splits: received train=0.5"),
         ("--format=xml", "value should be one of <csv"),
         ("--runner=Imaginary", "--runner: received Imaginary"),
+        ("--runner=DataflowRunner", "received no --project, --region, --temp_location"),
         ("--delimiter=;;", "--delimiter: received"),
         ("--output=nowhere://bucket/out", "expected a local directory, or a location that Beam reaches"),
         (
