@@ -27,7 +27,9 @@ def score(model_directory: pathlib.Path, dataset: Dataset, *, split: str, batch:
     metrics = EvaluationMetrics(schema.label)
     label_spec = {schema.label.name: parse.parsing_spec(schema)[schema.label.name]}
     stored = reader.stored_order(dataset, split).batch(batch).prefetch(tf.data.AUTOTUNE)
-    progress = tqdm(total=dataset.records(split), unit=" examples", desc=f"evaluate {split}", leave=False)
+    progress = tqdm(
+        total=dataset.records(split), unit=" examples", desc=f"evaluate {split}", leave=False, disable=None
+    )
     with reader.naming_damage(dataset, split), progress:
         for serialized in stored:
             labels = tf.io.parse_example(serialized, label_spec)[schema.label.name]
