@@ -13,17 +13,16 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
+from pipeline.data import feature_json
 from pipeline.data.errors import InputError
-from pipeline.data.features import KINDS, Clean, Feature, Label
+from pipeline.data.feature_json import refuse_unknown_keys, schema_error
+from pipeline.data.features import Feature, Label
 
 FORMAT = "penstock.schema/1"
 FILE_NAME = "schema.json"
 
 # TFDS puts the name into file names and splits those at '-'.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
-
-# Fields of a feature that change no byte of the records.
-COMMENTS = ("description", "evidence", "max_missing_fraction")
 
 F = TypeVar("F", bound=Feature)
 
@@ -43,22 +42,24 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not NAME_PATTERN.fullmatch(self.name):
-            raise _error("name", self.name, "lower-case letters, digits and '_', starting with a letter")
+            raise schema_error(
+                "name", self.name, "lower-case letters, digits and '_', starting with a letter"
+            )
         names = [feature.name for feature in self.features]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise _error("features", f"{repeated} more than once", "every feature name once")
+            raise schema_error("features", f"{repeated} more than once", "every feature name once")
         if not names:
-            raise _error("features", "an empty list", "at least one feature")
+            raise schema_error("features", "an empty list", "at least one feature")
         if len(self.of_kind(Label)) > 1:
-            raise _error("features", [label.name for label in self.of_kind(Label)], "at most one label")
+            raise schema_error("features", [label.name for label in self.of_kind(Label)], "at most one label")
 
     def __getitem__(self, name: str) -> Feature:
         for feature in self.features:
             if feature.name == name:
                 return feature
         known = ", ".join(feature.name for feature in self.features)
-        raise _error("features", f"a request for '{name}'", f"one of {known}")
+        raise schema_error("features", f"a request for '{name}'", f"one of {known}")
 
     def of_kind(self, *kinds: type[F]) -> tuple[F, ...]:
         return tuple(feature for feature in self.features if isinstance(feature, kinds))
@@ -68,7 +69,7 @@ class Schema:
         """The label; raises InputError where the schema declares none."""
         labels = self.of_kind(Label)
         if not labels:
-            raise _error("features", "no label", "one feature of kind 'label'")
+            raise schema_error("features", "no label", "one feature of kind 'label'")
         return labels[0]
 
     @property
@@ -122,7 +123,7 @@ def to_json(schema: Schema, *, comments: bool = True) -> dict:
     document: dict = {"format": FORMAT, "name": schema.name}
     if schema.row_id:
         document["row_id"] = list(schema.row_id)
-    document["features"] = [_feature_to_json(feature, comments) for feature in schema.features]
+    document["features"] = [feature_json.to_json(feature, comments=comments) for feature in schema.features]
     if schema.ignore:
         document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)
     return document
@@ -132,16 +133,21 @@ def from_json(document: Mapping) -> Schema:
     """The inverse of `to_json`; unknown keys are refused."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         received = document.get("format") if isinstance(document, Mapping) else type(document).__name__
-        raise _error("format", received, f"'{FORMAT}'")
-    _refuse_unknown("schema", document, {"format", "name", "features", "ignore", "row_id"})
+        raise schema_error("format", received, f"'{FORMAT}'")
+    refuse_unknown_keys("schema", document, {"format", "name", "features", "ignore", "row_id"})
     features = document.get("features")
     if not isinstance(features, list):
-        raise _error("features", type(features).__name__, "a list of features")
+        raise schema_error("features", type(features).__name__, "a list of features")
+    ignore, row_id = document.get("ignore", {}), document.get("row_id", [])
+    if not (isinstance(ignore, Mapping) and all(isinstance(reason, str) for reason in ignore.values())):
+        raise schema_error("ignore", repr(ignore), "an object: column name to reason")
+    if not (isinstance(row_id, list) and all(isinstance(column, str) for column in row_id)):
+        raise schema_error("row_id", repr(row_id), "a list of column names")
     return Schema(
         name=str(document.get("name", "")),
-        features=tuple(_feature_from_json(feature) for feature in features),
-        ignore=dict(document.get("ignore", {})),
-        row_id=tuple(document.get("row_id", ())),
+        features=tuple(feature_json.from_json(feature) for feature in features),
+        ignore=dict(ignore),
+        row_id=tuple(row_id),
     )
 
 
@@ -165,91 +171,5 @@ def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
     return problems
 
 
-def _feature_to_json(feature: Feature, comments: bool) -> dict:
-    document: dict = {"kind": feature.kind}
-    for field in dataclasses.fields(feature):
-        value = getattr(feature, field.name)
-        if field.name in COMMENTS and not comments:
-            continue
-        if field.name == "clean":
-            value = _non_defaults(value)
-            if value:
-                document["clean"] = value
-        elif field.name == "name" or value != _default(field):
-            document[field.name] = _plain(value)
-    return document
-
-
-def _feature_from_json(document: Mapping) -> Feature:
-    if not isinstance(document, Mapping):
-        raise _error("features", repr(document), "an object for each feature")
-    kind = KINDS.get(document.get("kind", ""))
-    thing = f"feature '{document.get('name', '?')}'"
-    if kind is None:
-        raise _error(f"{thing}, field 'kind'", document.get("kind"), f"one of {', '.join(KINDS)}")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    _refuse_unknown(thing, document, {*fields, "kind"})
-    values = {name: _typed(thing, fields[name], v) for name, v in document.items() if name != "kind"}
-    return kind(**{"name": "", **values})
-
-
-def _typed(thing: str, field: dataclasses.Field, value: object) -> object:
-    """Checks a JSON value against the type of the field it is meant for."""
-    if field.name == "clean":
-        return _clean_from_json(thing, value)
-    if field.name == "default":
-        wanted: tuple[type, ...] = (int, float, str, type(None))
-    elif field.name in ("minimum", "maximum", "max_missing_fraction"):
-        wanted = (int, float, type(None))
-    else:
-        default = _default(field)
-        wanted = (list,) if isinstance(default, tuple) else (type(default),)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-        expected = " or ".join(kind.__name__ for kind in wanted)
-        raise _error(f"{thing}, field '{field.name}'", repr(value), expected)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _clean_from_json(thing: str, document: object) -> Clean:
-    if not isinstance(document, Mapping):
-        raise _error(f"{thing}, field 'clean'", repr(document), "an object")
-    fields = {field.name: field for field in dataclasses.fields(Clean)}
-    _refuse_unknown(f"{thing}, field 'clean'", document, set(fields))
-    return Clean(**{name: _typed(thing, fields[name], value) for name, value in document.items()})
-
-
-def _default(field: dataclasses.Field) -> object:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return "" if field.default is dataclasses.MISSING else field.default
-
-
-def _non_defaults(clean: Clean) -> dict:
-    values = {field.name: getattr(clean, field.name) for field in dataclasses.fields(clean)}
-    defaults = {field.name: _default(field) for field in dataclasses.fields(clean)}
-    return {name: _plain(value) for name, value in values.items() if value != defaults[name]}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _refuse_unknown(thing: str, document: Mapping, allowed: set[str]) -> None:
-    unknown = sorted(set(document) - allowed)
-    if unknown:
-        raise _error(f"{thing}, keys", ", ".join(unknown), f"only {', '.join(sorted(allowed))}")
-
-
 def _canonical(document: object) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _error(thing: str, received: object, expected: str) -> InputError:
-    return InputError(
-        f"schema {thing}".replace("schema schema", "schema"),
-        received=received,
-        expected=expected,
-        action="Correct the schema file.",
-    )

@@ -111,6 +111,18 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
             {"features": [{"kind": "numeric", "name": "x", "clean": {"strp": " "}}]},
             "field 'clean', keys: received strp",
         ),
+        ({"features": [{"kind": ["numeric"], "name": "x"}]}, "field 'kind': received ['numeric']"),
+        ({"features": ["x"]}, "expected an object for each feature"),
+        (
+            {"features": [{"kind": "categorical", "name": "c", "vocabulary": [1, 2]}]},
+            "field 'vocabulary': received [1, 2]; expected list of str",
+        ),
+        (
+            {"features": [{"kind": "numeric", "name": "x", "clean": {"aliases": {"a": 1}}}]},
+            "field 'aliases': received {'a': 1}; expected dict of str",
+        ),
+        ({"features": [{"kind": "numeric", "name": "x"}], "ignore": ["y"]}, "ignore: received ['y']"),
+        ({"features": [{"kind": "numeric", "name": "x"}], "row_id": "y"}, "row_id: received 'y'"),
         ({"name": "Census", "features": [{"kind": "numeric", "name": "x"}]}, "received Census; expected"),
     ],
 )
