@@ -1,12 +1,12 @@
-"""Value clean-up of whole columns: strip, then null markers, then aliases, as `features.Clean` declares.
+"""Value clean-up of whole columns: strip, then null markers, then aliases, as `feature.Clean` declares.
 
-`pipeline/data/preprocess.py` does the same to raw strings when a model serves.
+`pipeline/data/clean.py` does the same to raw strings when a model serves.
 """
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.data.features import Clean
+from pipeline.data.feature import Clean
 
 
 def clean(text: pa.StringArray, rules: Clean) -> pa.StringArray:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
 
 # Tags (field number << 3 | 2, "length-delimited"). Every length-delimited field here has number 1, 2 or 3.

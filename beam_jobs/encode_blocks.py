@@ -12,7 +12,7 @@ from beam_jobs.encode import FIELD_1, Bytes, entry_head, from_lengths, matrix, v
 from beam_jobs.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data import blocks
 from pipeline.data.blocks import Geometry
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
 
 _COUNT_BYTES = 2  # a varint that is padded to this size holds up to 2**14 - 1

@@ -30,7 +30,7 @@ from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.tokens import TokenRows
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError, answers_bad_input
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
 
 _INPUT = flags.DEFINE_multi_string("input", None, "[SPLIT=]FILE, DIRECTORY or GLOB. Repeats.")

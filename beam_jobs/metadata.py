@@ -8,7 +8,8 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from pipeline.data import blocks
-from pipeline.data.features import Categorical, Feature, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.manifest import Shard
 from pipeline.data.schema import Schema
 

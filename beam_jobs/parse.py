@@ -16,7 +16,8 @@ from beam_jobs.cells.lists import fixed_list, single
 from beam_jobs.cells.numbers import number
 from beam_jobs.cells.problems import Problems, decode
 from beam_jobs.clean import clean
-from pipeline.data.features import Categorical, Clean, Feature, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.feature import Clean, Feature
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

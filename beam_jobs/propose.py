@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from beam_jobs.column_profile import ColumnProfile
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Clean, Feature, Image, Label, Numeric, Tensor, Text
+from pipeline.data.feature import Clean, Feature
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text
 from pipeline.data.schema import Schema
 
 _EMPTY = 0.999  # missing fraction from which a column says nothing

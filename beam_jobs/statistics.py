@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from beam_jobs import exact_sum
 from beam_jobs.prepare import ORDER_COLUMN
-from pipeline.data.features import Categorical, Feature, Image, Label, Text
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Image, Label, Text
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 from pipeline.data.manifest import Dataset, File, Manifest, Shard
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts

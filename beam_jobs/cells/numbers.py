@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells.problems import Problems, convert
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 
 FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 

@@ -16,7 +16,8 @@ from beam_jobs.inference.model import Predicted
 from beam_jobs.progress import Progress
 from beam_jobs.tfrecord import frame
 from pipeline.data.errors import InputError
-from pipeline.data.features import Feature, Label, Numeric, Tensor, Text
+from pipeline.data.feature import Feature
+from pipeline.data.features import Label, Numeric, Tensor, Text
 from pipeline.data.schema import Schema
 
 CLASS_COLUMN = "class"

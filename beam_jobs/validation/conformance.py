@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
-from pipeline.data.features import Categorical, Feature, Label
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Label
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, Statistics
 

@@ -7,7 +7,8 @@ from google.protobuf.message import Message
 
 from beam_jobs.image_files import BadImageError, check_image
 from beam_jobs.sources.example_proto import NoExampleError, features_of
-from pipeline.data.features import Categorical, Feature, Image, Label, Numeric, Tokens
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tokens
 from pipeline.data.schema import Schema
 
 

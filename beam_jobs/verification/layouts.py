@@ -8,7 +8,7 @@ import numpy as np
 from beam_jobs.sources.example_proto import NoExampleError, features_of
 from beam_jobs.verification import conform
 from pipeline.data import blocks
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
 
 

@@ -17,7 +17,8 @@ import dataclasses
 import numpy as np
 
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Feature, Image, Text, Tokens
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Image, Text, Tokens
 from pipeline.data.schema import Schema
 
 ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"

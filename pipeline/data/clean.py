@@ -8,7 +8,8 @@ import re
 
 import tensorflow as tf
 
-from pipeline.data.features import Feature, Image
+from pipeline.data.feature import Feature
+from pipeline.data.features import Image
 from pipeline.data.schema import Schema
 
 

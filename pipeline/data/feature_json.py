@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from pipeline.data.errors import InputError
-from pipeline.data.features import KINDS, Clean, Feature
+from pipeline.data.feature import Clean, Feature
+from pipeline.data.features import KINDS
 
 # Fields of a feature that change no byte of the records.
 COMMENTS = ("description", "evidence", "max_missing_fraction")

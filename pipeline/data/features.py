@@ -2,97 +2,14 @@
 
 Each kind is a frozen dataclass that says how one column of raw data becomes one entry of a
 `tf.train.Example`: its wire list (`float`, `int64` or `bytes`), static shape, clean-up, and what stands in
-the record where the value is missing. Standard library and numpy only: Beam workers import this file.
+the record where the value is missing. Standard library only: Beam workers import this file.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pipeline.data.errors import InputError
-
-Wire = Literal["float", "int64", "bytes"]
-Missing = Literal["reject", "default", "mark"]
-Dtype = Literal["float32", "int64", "string"]
-
-WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "string": "bytes"}
-
-# What stands in a record for a missing value under `missing: mark`. There is none for int64.
-MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Clean:
-    """Value clean-up, applied in this order: strip, then null markers, then aliases."""
-
-    strip: str = " \t\r\n"  # characters removed from both ends
-    null_markers: tuple[str, ...] = ("",)  # what means "no value"
-    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # spelling -> canonical value
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Feature:
-    """What every feature declares.
-
-    `missing` says what a missing value does: `reject` the row, write the `default`, or `mark` it in the
-    record (NaN for float32, the empty string for strings) so that preprocessing can tell the model. Where
-    more than `max_missing_fraction` of a split lacks a value, validation refuses the whole dataset.
-    """
-
-    name: str
-    column: str = ""  # column of the raw data; empty: same as `name`
-    description: str = ""
-    missing: Missing = "reject"
-    default: float | int | str | None = None
-    max_missing_fraction: float | None = None
-    clean: Clean = Clean()
-    evidence: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
-
-    kind: ClassVar[str]
-    may_be_missing: ClassVar[bool] = True
-
-    @property
-    def source_column(self) -> str:
-        return self.column or self.name
-
-    @property
-    def dtype(self) -> Dtype:
-        raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Static shape of one example's value, as stored in the record."""
-        return ()
-
-    @property
-    def wire(self) -> Wire:
-        return WIRE_OF_DTYPE[self.dtype]
-
-    @property
-    def fill(self) -> float | int | str | None:
-        """The value written where the raw value is missing; None where such a row is rejected."""
-        if self.missing == "reject":
-            return None
-        return MARKER[self.dtype] if self.missing == "mark" else self.default
-
-    def __post_init__(self) -> None:
-        _require(bool(self.name), self, "name", self.name, "a non-empty name")
-        _require_one_of(self, "missing", ("reject", "default", "mark"))
-        if self.missing != "reject":
-            _require(self.may_be_missing, self, "missing", self.missing, f"'reject' for a {self.kind}")
-        if self.missing == "default":
-            _require(self.default is not None, self, "default", None, "a value, because missing is 'default'")
-        if self.missing == "mark":
-            expected = "'reject' or 'default': an int64 has no value left over to mark with"
-            _require(self.dtype in MARKER, self, "missing", "mark", expected)
-        limit = self.max_missing_fraction
-        in_range = limit is None or 0 <= limit <= 1
-        _require(in_range, self, "max_missing_fraction", limit, "a fraction, 0 … 1")
-        self._check()
-
-    def _check(self) -> None:
-        """Checks what only this kind declares."""
+from pipeline.data.feature import Dtype, Feature
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,8 +26,8 @@ class Numeric(Feature):
         return self.number
 
     def _check(self) -> None:
-        _require_one_of(self, "number", ("float32", "int64"))
-        _check_default_is_number(self)
+        self._require_one_of("number", ("float32", "int64"))
+        self._require_number_as_default()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,15 +52,15 @@ class Categorical(Feature):
         return "int64" if self.encoding == "integer" else "string"
 
     def _check(self) -> None:
-        _require_one_of(self, "encoding", ("vocabulary", "hashed", "integer"))
-        _require_one_of(self, "unknown", ("reject", "oov"))
+        self._require_one_of("encoding", ("vocabulary", "hashed", "integer"))
+        self._require_one_of("unknown", ("reject", "oov"))
         if self.encoding == "hashed":
-            _require(self.buckets > 0, self, "buckets", self.buckets, "a positive number of buckets")
+            self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
         if self.encoding == "integer":
-            _require(self.size > 0, self, "size", self.size, "a positive number of values")
-            _check_default_is_number(self)
+            self._require(self.size > 0, "size", self.size, "a positive number of values")
+            self._require_number_as_default()
         if self.unknown == "reject" and self.encoding == "vocabulary":
-            _require(bool(self.vocabulary), self, "vocabulary", "none", "the values that are allowed")
+            self._require(bool(self.vocabulary), "vocabulary", "none", "the values that are allowed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,15 +77,15 @@ class Label(Feature):
         return "float32" if self.task == "regression" else "int64"
 
     def _check(self) -> None:
-        _require_one_of(self, "task", ("binary", "multiclass", "regression"))
+        self._require_one_of("task", ("binary", "multiclass", "regression"))
         n = len(self.classes)
-        _require(n == len(set(self.classes)), self, "classes", self.classes, "different names")
+        self._require(n == len(set(self.classes)), "classes", self.classes, "different names")
         if self.task == "binary":
-            _require(n == 2, self, "classes", self.classes, "two names, the positive class second")
+            self._require(n == 2, "classes", self.classes, "two names, the positive class second")
         if self.task == "multiclass":
-            _require(n >= 2, self, "classes", self.classes, "two names or more")
+            self._require(n >= 2, "classes", self.classes, "two names or more")
         if self.task == "regression":
-            _require(n == 0, self, "classes", self.classes, "none for regression")
+            self._require(n == 0, "classes", self.classes, "none for regression")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,10 +104,10 @@ class Image(Feature):
         return "string"
 
     def _check(self) -> None:
-        _require_one_of(self, "encoding", ("png", "jpeg", "any"))
-        _require_one_of(self, "channels", (1, 3, 4))
+        self._require_one_of("encoding", ("png", "jpeg", "any"))
+        self._require_one_of("channels", (1, 3, 4))
         fixed = (self.height > 0) == (self.width > 0) and min(self.height, self.width) >= 0
-        _require(fixed, self, "height, width", (self.height, self.width), "both positive, or both 0")
+        self._require(fixed, "height, width", (self.height, self.width), "both positive, or both 0")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -206,8 +123,8 @@ class Text(Feature):
         return "string"
 
     def _check(self) -> None:
-        _require(self.length > 0, self, "length", self.length, "a positive number of words")
-        _require(self.buckets > 0, self, "buckets", self.buckets, "a positive number of buckets")
+        self._require(self.length > 0, "length", self.length, "a positive number of words")
+        self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -228,9 +145,9 @@ class Tokens(Feature):
         return (self.length,)
 
     def _check(self) -> None:
-        _require(self.length > 0, self, "length", self.length, "a positive number of tokens")
+        self._require(self.length > 0, "length", self.length, "a positive number of tokens")
         size = self.vocabulary_size
-        _require(size > 0, self, "vocabulary_size", size, "a positive number of token ids")
+        self._require(size > 0, "vocabulary_size", size, "a positive number of token ids")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -251,34 +168,11 @@ class Tensor(Feature):
         return self.dimensions
 
     def _check(self) -> None:
-        _require_one_of(self, "number", ("float32", "int64"))
+        self._require_one_of("number", ("float32", "int64"))
         ok = bool(self.dimensions) and min(self.dimensions) > 0
-        _require(ok, self, "dimensions", self.dimensions, "one or more positive sizes")
+        self._require(ok, "dimensions", self.dimensions, "one or more positive sizes")
 
 
 KINDS: Mapping[str, type[Feature]] = {
     kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor)
 }
-
-
-def _require(ok: bool, feature: Feature, field: str, received: object, expected: str) -> None:
-    if not ok:
-        raise InputError(
-            f"schema feature '{feature.name}', field '{field}'",
-            received=repr(received),
-            expected=expected,
-            action="Correct this field in the schema file.",
-        )
-
-
-def _require_one_of(feature: Feature, field: str, allowed: tuple) -> None:
-    value = getattr(feature, field)
-    _require(value in allowed, feature, field, value, f"one of {', '.join(map(str, allowed))}")
-
-
-def _check_default_is_number(feature: Feature) -> None:
-    default = feature.default
-    is_number = isinstance(default, int | float) and not isinstance(default, bool)
-    _require(default is None or is_number, feature, "default", default, "a number")
-    if feature.dtype == "int64":
-        _require(default is None or default == int(default), feature, "default", default, "a whole number")

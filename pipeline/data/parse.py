@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from pipeline.data.features import Feature, Label
+from pipeline.data.feature import Feature
+from pipeline.data.features import Label
 from pipeline.data.schema import Schema
 
 DTYPES = {"float32": tf.float32, "int64": tf.int64, "string": tf.string}

@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from pipeline.data import feature_json
 from pipeline.data.errors import InputError
+from pipeline.data.feature import Feature
 from pipeline.data.feature_json import refuse_unknown_keys, schema_error
-from pipeline.data.features import Feature, Label
+from pipeline.data.features import Label
 
 FORMAT = "penstock.schema/1"
 FILE_NAME = "schema.json"

@@ -13,7 +13,8 @@ import PIL.Image
 import pytest
 
 from pipeline.data import schema as schema_lib
-from pipeline.data.features import Categorical, Clean, Image, Label, Numeric
+from pipeline.data.feature import Clean
+from pipeline.data.features import Categorical, Image, Label, Numeric
 from pipeline.data.schema import Schema
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.parse import parse
-from pipeline.data.features import Categorical, Clean, Feature, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.feature import Clean, Feature
+from pipeline.data.features import Categorical, Label, Numeric, Tensor, Text, Tokens
 
 
 def parsed(feature: Feature, *cells: str | bytes) -> tuple[list, dict[int, str]]:

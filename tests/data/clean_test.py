@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from beam_jobs import clean as beam_clean
 from pipeline.data.clean import clean_strings
-from pipeline.data.features import Categorical, Clean, Label, Text
+from pipeline.data.feature import Clean
+from pipeline.data.features import Categorical, Label, Text
 from pipeline.data.schema import Schema
 
 WORK = Categorical(

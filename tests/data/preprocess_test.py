@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Feature, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.preprocess import Preprocess, decode_images
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, SplitStatistics, ValueCounts

@@ -8,16 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError
-from pipeline.data.features import (
-    Categorical,
-    Clean,
-    Image,
-    Label,
-    Numeric,
-    Tensor,
-    Text,
-    Tokens,
-)
+from pipeline.data.feature import Clean
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema import Schema
 
 CENSUS = Schema(

@@ -16,7 +16,8 @@ import tensorflow as tf
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.errors import InputError
 from pipeline.data.exported import open_export
-from pipeline.data.features import Categorical, Clean, Label, Numeric
+from pipeline.data.feature import Clean
+from pipeline.data.features import Categorical, Label, Numeric
 from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema

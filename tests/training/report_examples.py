@@ -11,7 +11,8 @@ import numpy as np
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
-from pipeline.data.features import Categorical, Feature, Label, Numeric
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Label, Numeric
 from pipeline.data.manifest import Manifest, Shard
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts

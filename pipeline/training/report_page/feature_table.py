@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.data.features import Feature
+from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, NumericSummary, SplitStatistics
 from pipeline.training.report_page import formats

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.parse import parse
-from pipeline.data.features import Categorical, Clean, Feature, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.feature import Clean, Feature
+from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 
 WHOLE = Numeric(name="n", number="int64", missing="default", default=0)
 REAL = Numeric(name="n", missing="mark")

@@ -8,7 +8,8 @@ import pytest
 from beam_jobs.parse import parse
 from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.source import Input, RawRows
-from pipeline.data.features import Categorical, Feature, Numeric, Tensor
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Numeric, Tensor
 
 
 def read(path: pathlib.Path, **options: int) -> list[RawRows]:

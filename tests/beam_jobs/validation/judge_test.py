@@ -8,7 +8,8 @@ from beam_jobs.validation import judge
 from beam_jobs.validation.anomalies import Anomaly, parse_policy
 from beam_jobs.validation.judge import Rules
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Feature, Label, Numeric
+from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical, Label, Numeric
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import (
     FeatureStatistics,
