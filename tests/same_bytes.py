@@ -8,7 +8,6 @@ compares every published file with those of FnApiRunner in one process; an engin
 in the table with the reason. Everything lands below build/same_bytes/.
 """
 
-import filecmp
 import itertools
 import json
 import os
@@ -23,6 +22,7 @@ from absl import app, flags
 
 from tests import fake_dataflow
 from tests.engines import DATAFLOW, ENGINES, REFERENCE, ROOT, Engine
+from tests.published import differences
 from tests.real_data import Case, cases, unpack_mnist
 from tests.table import show
 
@@ -83,14 +83,6 @@ def _dealt_out(given: str, folder: pathlib.Path, *, has_header: bool) -> Iterato
         part = folder / f"{split}{number}.csv"
         part.write_text("".join([*header, *rows[number::_PARTS]]))
         yield f"{split}{pinned}{part}"
-
-
-def differences(one: pathlib.Path, other: pathlib.Path) -> list[str]:
-    """Paths of files that are not the same in both datasets, but for the record of how each was made."""
-    found = (path.relative_to(root) for root in (one, other) for path in root.rglob("*") if path.is_file())
-    names = sorted({str(path) for path in found} - {"conversion.json"})
-    _, different, unreadable = filecmp.cmpfiles(one, other, names, shallow=False)
-    return different + unreadable
 
 
 def compare(case: Case, folder: pathlib.Path, engines: Sequence[Engine]) -> Iterator[dict[str, object]]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.beam_jobs.conftest import Ended, people_csv
 from tests.engines import LOOPBACK_ENGINES, Engine
-from tests.same_bytes import differences
+from tests.published import differences
 
 Convert = Callable[..., Ended]
 

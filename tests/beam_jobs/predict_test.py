@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from beam_jobs import predict
+from beam_jobs.inference import job as job_lib
 from beam_jobs.sources import open_source
 from beam_jobs.sources.source import Input
 from pipeline.data import exported, parse
@@ -50,7 +50,7 @@ def run(
     max_rejected_fraction: float = 0.0,
 ) -> dict:
     source = open_source("csv")
-    job = predict.Job(
+    job = job_lib.Job(
         source=source,
         pieces=source.pieces([Input(location=str(csv))]),
         model=model,
@@ -61,7 +61,7 @@ def run(
         runner="FnApiRunner",
         beam_flags=(),
     )
-    return predict.predict(job, output=csv.parent / "out")
+    return job_lib.predict(job, output=csv.parent / "out")
 
 
 @pytest.fixture

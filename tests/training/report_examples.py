@@ -86,7 +86,9 @@ def write_dataset(
         records=examples,
         rows=examples,
     )
-    held_out = dataclasses.replace(shard, path="adult-test.tfrecord-00000-of-00001", records=examples // 8)
+    held_out = dataclasses.replace(
+        shard, path="adult-test.tfrecord-00000-of-00001", records=examples // 8, rows=examples // 8
+    )
     manifest = Manifest(
         name="adult",
         version="1.0.0",
