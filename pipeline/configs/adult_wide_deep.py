@@ -4,8 +4,8 @@ r"""Adult (census income): is a person's income above 50,000 dollars a year?
       --workdir=runs/adult
 
 Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
-Duration: 21 s of CPU time with TensorFlow's start; 25 s on the clock.
-Result: ROC AUC 0.9146 and accuracy 0.862 on the 16,281 rows of adult.test.
+Duration: 12 s.
+Result: ROC AUC 0.9168 and accuracy 0.863 on the 16,281 rows of adult.test (`make acceptance`).
 """
 
 from ml_collections import ConfigDict

@@ -4,8 +4,8 @@ r"""MNIST, 28x28 pixels, 60,000 + 10,000 images.
       --workdir=runs/mnist --strategy=mirrored --logical_devices=2 --precision=mixed_bfloat16
 
 Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
-Duration: 3 min 46 s of CPU time; 5 min 43 s on a machine shared with other jobs.
-Result: test accuracy 0.9926 after 3 epochs.
+Duration: 2 min 33 s.
+Result: test accuracy 0.9926 after 3 epochs (`make acceptance`).
 """
 
 from ml_collections import ConfigDict

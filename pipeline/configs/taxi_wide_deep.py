@@ -4,8 +4,8 @@ r"""Chicago taxi trips: is the tip more than a fifth of the fare?
       --workdir=runs/taxi
 
 Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
-Duration: 16 s of CPU time with TensorFlow's start.
-Result: ROC AUC 0.959 and accuracy 0.906 on 1,478 test rows.
+Duration: 10 s.
+Result: ROC AUC 0.9600 and accuracy 0.911 on 1,478 test rows (`make acceptance`).
 """
 
 from ml_collections import ConfigDict
