@@ -19,7 +19,8 @@ def load_images(rows: pa.RecordBatch, schema: Schema, *, root: str) -> tuple[pa.
             rejected.append(Rejection(source=source, row=None, column=column, reason=reason, raw=""))
         position = rows.schema.get_field_index(feature.name)
         rows = rows.set_column(position, feature.name, pa.array(images, pa.large_binary()))
-        rows = rows.filter(pa.array(np.array([image is not None for image in images], bool)))
+        if problems:  # or a filter would copy every image for nothing
+            rows = rows.filter(pa.array(np.array([image is not None for image in images], bool)))
     return rows, rejected
 
 
