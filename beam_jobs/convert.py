@@ -63,6 +63,7 @@ from beam_jobs.spill import Spill, make_spill
 from beam_jobs.validation import judge
 from beam_jobs.validation.anomalies import HELP
 from pipeline.data import schema as schema_lib
+from pipeline.data import whole_files
 from pipeline.data.errors import answers_bad_input
 from pipeline.data.schema import Schema
 
@@ -226,7 +227,7 @@ def main(argv: Sequence[str]) -> None:
     result = convert(source, schema, planned, output=output, run=run, rules=rules)
     print(summary.text(result))
     if _JSON.value:
-        summary.write_json(_JSON.value, result)
+        whole_files.write_json(_JSON.value, result)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ are, and which. Columns that say nothing (empty, constant, an id) are listed und
 What needs your judgement is printed last; then `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
-import json
 import pathlib
 import re
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from beam_jobs.read_profiles import read_profiles
 from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.tokens import TokenRows
 from pipeline.data import schema as schema_lib
+from pipeline.data import whole_files
 from pipeline.data.errors import InputError, answers_bad_input
 from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
@@ -115,7 +115,7 @@ def main(argv: Sequence[str]) -> None:
     print(f"\nschema {output}")
     if _JSON.value:
         document = {"schema": schema_lib.to_json(proposal.schema), "review": proposal.review}
-        pathlib.Path(_JSON.value).write_text(json.dumps(document, indent=2) + "\n")
+        whole_files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from beam_jobs import command_line, source_flags, summary
+from beam_jobs import command_line, source_flags
 from beam_jobs.inference import job as job_lib
 from beam_jobs.inference import tables
 from beam_jobs.sources.files import parse_input
+from pipeline.data import whole_files
 from pipeline.data.errors import answers_bad_input
 
 _MODEL = flags.DEFINE_string("model", None, "Exported model.")
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
         f"{document['rows_rejected']:,} rejected\npredictions {output}"
     )
     if _JSON.value:
-        summary.write_json(_JSON.value, document)
+        whole_files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":

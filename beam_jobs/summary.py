@@ -2,8 +2,6 @@
 
 import dataclasses
 import importlib.metadata
-import json
-import pathlib
 import platform
 from collections.abc import Mapping, Sequence
 
@@ -100,10 +98,6 @@ def text(summary: Mapping) -> str:
             f"dataset {summary['directory']}",
         ]
     )
-
-
-def write_json(path: str, document: Mapping) -> None:
-    pathlib.Path(path).write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _inputs(plan: Plan) -> list[dict[str, object]]:

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from absl import app, flags
 
 from pipeline import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data import manifest
+from pipeline.data import manifest, whole_files
 from pipeline.data.errors import answers_bad_input
 from pipeline.release import scoring
-from pipeline.training import workdir
 
 _MODEL = flags.DEFINE_string("model", None, "Directory written by pipeline.export.", required=True)
 _DATASET = flags.DEFINE_string("dataset", None, "Directory written by beam_jobs.convert.", required=True)
@@ -37,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
         batch=_BATCH.value,
     )
     if _JSON.value:
-        workdir.write_json(pathlib.Path(_JSON.value), result)
+        whole_files.write_json(_JSON.value, result)
     print(f"{_MODEL.value} on {result['split']} of {_DATASET.value}: {result['examples']:,} examples")
     for name, value in result.items():
         if isinstance(value, float):

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from absl import app, flags, logging
 
 from pipeline import quiet  # noqa: F401 - before TensorFlow
+from pipeline.data import whole_files
 from pipeline.data.errors import answers_bad_input
 from pipeline.release import saved_model
-from pipeline.training import restore, workdir
+from pipeline.training import restore
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "Training run, as given to pipeline.train.", required=True)
 _OUTPUT = flags.DEFINE_string("output", None, "New directory for the exported model.", required=True)
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> None:
     )
     document = saved_model.export_model(trained, output)
     if _JSON.value:
-        workdir.write_json(pathlib.Path(_JSON.value), document)
+        whole_files.write_json(_JSON.value, document)
     print(f"SavedModel: {output}")
     print(f"  step {document['step']:,}; {document['parameters']:,} parameters; task {document['task']}")
     print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")

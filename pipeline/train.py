@@ -57,7 +57,8 @@ def main(argv: Sequence[str]) -> None:
     dataset = manifest.open_dataset(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.training import run, workdir
+    from pipeline.data import whole_files
+    from pipeline.training import run
     from pipeline.training.progress import summary
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
@@ -73,7 +74,7 @@ def main(argv: Sequence[str]) -> None:
     )
     metrics = run.train(request)
     if _JSON.value:
-        workdir.write_json(pathlib.Path(_JSON.value), metrics)
+        whole_files.write_json(_JSON.value, metrics)
     print(
         f"{summary(metrics)}\n"
         f"report: {request.workdir / 'report.html'}\n"

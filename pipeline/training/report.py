@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from pipeline.training import workdir as files
+from pipeline.data import whole_files
 from pipeline.training.report_page.dataset import dataset_section
 from pipeline.training.report_page.findings import findings_section
 from pipeline.training.report_page.inputs import ReportInputs, read_inputs
@@ -32,7 +32,7 @@ def write_report(workdir: str | os.PathLike) -> pathlib.Path:
     workdir = pathlib.Path(workdir)
     page = render(read_inputs(workdir))
     path = workdir / FILE_NAME
-    files.write_bytes(path, page.encode())
+    whole_files.write_bytes(path, page.encode())
     return path
 
 

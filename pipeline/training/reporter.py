@@ -4,6 +4,7 @@ import datetime
 import time
 from collections.abc import Callable, Mapping
 
+from pipeline.data import whole_files
 from pipeline.training import workdir as files
 from pipeline.training.progress import Progress
 from pipeline.training.report import write_report
@@ -53,11 +54,11 @@ class Reporter:
         """Receives the final metrics. After this the run counts as finished."""
         self._progress.close()
         self._summaries.close()
-        files.write_json(self._workdir.evaluation, evaluation)
+        whole_files.write_json(self._workdir.evaluation, evaluation)
         self._record["finished"] = True
         self._write_record(step)
         write_report(self._workdir.path)
 
     def _write_record(self, step: int) -> None:
         self._record |= {"steps": step, "seconds": round(self._clock() - self._start, 3)}
-        files.write_json(self._workdir.run, self._record)
+        whole_files.write_json(self._workdir.run, self._record)

@@ -7,14 +7,13 @@ import tempfile
 import tensorflow as tf
 
 from pipeline.data import manifest as manifest_lib
-from pipeline.data import reader
+from pipeline.data import reader, whole_files
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.augment import Augmentation
 from pipeline.data.input import training_batches
 from pipeline.training import callbacks, golden, optimizer
 from pipeline.training import strategy as strategy_lib
-from pipeline.training import workdir as files
 from pipeline.training.build import build_model, build_preprocess
 from pipeline.training.checkpoint import Checkpoints
 from pipeline.training.evaluation import Evaluator, logits_of
@@ -84,9 +83,9 @@ class Trainer:
         workdir.path.mkdir(parents=True, exist_ok=True)
         golden.write(workdir.golden, dataset)
         if self._is_chief:
-            files.write_bytes(workdir.schema, schema_lib.dumps(self._schema).encode())
+            whole_files.write_bytes(workdir.schema, schema_lib.dumps(self._schema).encode())
             statistics = dataset.directory / manifest_lib.STATISTICS_FILE_NAME
-            files.write_bytes(workdir.statistics, statistics.read_bytes())
+            whole_files.write_bytes(workdir.statistics, statistics.read_bytes())
 
     def _checkpoints(self) -> Checkpoints:
         inputs = golden.inputs(self._setup.workdir.golden, self._schema, self._preprocess)

@@ -1,12 +1,12 @@
-"""The working directory of a training run: the names of its files, and how they are written whole."""
+"""The working directory of a training run: the names of its files, and its history."""
 
 import dataclasses
 import json
-import os
 import pathlib
 
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
+from pipeline.data import whole_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,22 +50,6 @@ class Workdir:
         return self.path / "golden.tfrecord"
 
 
-def write_bytes(path: pathlib.Path, data: bytes) -> None:
-    """Replaces `path` at once: a reader, or a run killed now, sees the old or the new content."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def write_json(path: pathlib.Path, document: dict) -> None:
-    # repr: a config may hold what JSON cannot, such as a LambdaCallback's function.
-    write_bytes(path, (json.dumps(document, indent=2, default=repr) + "\n").encode())
-
-
 def read_json(path: pathlib.Path) -> dict | None:
     """The document, or None where there is no such file."""
     try:
@@ -82,7 +66,7 @@ def append_line(path: pathlib.Path, document: dict) -> None:
 def keep_lines_up_to(path: pathlib.Path, step: int) -> None:
     """Drops what was logged after `step`, and a last line that a kill cut short."""
     kept = [line for line in _whole_lines(path) if json.loads(line)["step"] <= step]
-    write_bytes(path, b"".join(kept))
+    whole_files.write_bytes(path, b"".join(kept))
 
 
 def _whole_lines(path: pathlib.Path) -> list[bytes]:

@@ -2,13 +2,13 @@
 
 import json
 
+from pipeline.data import whole_files
 from pipeline.training import workdir
 
 
-def test_json_round_trip(tmp_path):
-    workdir.write_json(tmp_path / "new" / "run.json", {"a": [1, 2]})
-    assert workdir.read_json(tmp_path / "new" / "run.json") == {"a": [1, 2]}
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.json"]
+def test_json_that_is_there_is_read(tmp_path):
+    whole_files.write_json(tmp_path / "run.json", {"a": [1, 2]})
+    assert workdir.read_json(tmp_path / "run.json") == {"a": [1, 2]}
 
 
 def test_absent_json_is_none(tmp_path):

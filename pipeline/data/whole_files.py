@@ -1,0 +1,23 @@
+"""Writes files that are there whole or not at all."""
+
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+
+
+def write_bytes(path: str | os.PathLike, data: bytes) -> None:
+    """Replaces `path` at once: a reader, or a run killed now, sees the old or the new content."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: str | os.PathLike, document: Mapping) -> None:
+    # repr: a config may hold what JSON cannot, such as a LambdaCallback's function.
+    write_bytes(path, (json.dumps(document, indent=2, default=repr) + "\n").encode())
