@@ -66,7 +66,6 @@ def same(received: list, expected: list) -> bool:
 
 
 @given(rows)
-@settings(deadline=None)
 def test_tensorflow_reads_back_what_was_encoded(values: list[dict]):
     for record, row in zip(encode(to_batch(values), SCHEMA).to_pylist(), values, strict=True):
         read = read_with_tensorflow(record)
@@ -80,7 +79,7 @@ def test_tensorflow_reads_back_what_was_encoded(values: list[dict]):
 
 
 @given(rows.filter(bool))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_every_feature_is_there_so_that_shapes_are_fixed(values: list[dict]):
     spec = {f.name: tf.io.FixedLenFeature(f.shape, f.dtype) for f in SCHEMA.features}
     parsed = tf.io.parse_example(encode(to_batch(values), SCHEMA).to_pylist(), spec)

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_jobs import statistics
@@ -99,7 +99,6 @@ any_row = st.builds(
 
 
 @given(st.lists(any_row, min_size=1, max_size=60), st.randoms())
-@settings(deadline=None)
 def test_the_order_of_rows_and_merges_leaves_no_trace(rows: list[dict], chance: random.Random):
     before = statistics.SAMPLE_ROWS
     statistics.SAMPLE_ROWS = 8  # so that the sample, too, is a real choice

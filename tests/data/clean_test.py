@@ -39,7 +39,7 @@ def test_features_that_are_no_strings_pass_unchanged():
 ALPHABET = " \t.?^]-\\aé€"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     values=st.lists(st.text(ALPHABET, max_size=6), min_size=1, max_size=8),
     strip=st.text(ALPHABET, max_size=4),

@@ -174,7 +174,6 @@ def test_cutting_a_file_changes_no_row(path: pathlib.Path, content: bytes, piece
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 1 << 20])
-@hypothesis.settings(deadline=None)
 @hypothesis.given(content=hypothesis.strategies.text('ab,"\n\r', max_size=60))
 def test_rows_begin_where_a_careful_reader_says(block_bytes: int, content: str):
     """Against a state machine that goes byte by byte."""
