@@ -11,8 +11,11 @@ from collections.abc import Sequence
 import google_crc32c
 import numpy as np
 
-HEADER_BYTES = 8 + 4  # before each payload
-FRAME_BYTES = HEADER_BYTES + 4  # around each payload
+CRC_BYTES = 4
+HEADER_BYTES = 8 + CRC_BYTES  # before each payload
+FRAME_BYTES = HEADER_BYTES + CRC_BYTES  # around each payload
+
+_MASK = 0xA282EAD8
 
 
 def frame(payloads: Sequence[bytes]) -> bytes:
@@ -29,10 +32,12 @@ def _header(length: int) -> bytes:
 
 
 def masked_crc(data: bytes) -> bytes:
-    return _masked_crcs([data]).tobytes()
+    """The 4 bytes that TFRecord puts behind `data`; masked, as a CRC over bytes that hold CRCs is weak."""
+    crc = google_crc32c.value(data)
+    return (((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF).to_bytes(CRC_BYTES, "little")
 
 
 def _masked_crcs(payloads: Sequence[bytes]) -> np.ndarray:
-    """Little-endian uint32; masked, because a CRC over bytes that hold CRCs would be weak."""
+    """`masked_crc` of many payloads at once: little-endian uint32."""
     crc = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(payloads))
-    return ((crc >> 15 | crc << 17) + np.uint32(0xA282EAD8)).astype("<u4")
+    return ((crc >> 15 | crc << 17) + np.uint32(_MASK)).astype("<u4")

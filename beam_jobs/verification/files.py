@@ -1,11 +1,10 @@
 """What can be wrong with a file of a dataset, and whether it is the one that was published."""
 
 import dataclasses
-import hashlib
 import pathlib
 from collections.abc import Iterator
 
-from pipeline.data.manifest import File
+from pipeline.data.manifest import File, sha256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,8 +27,7 @@ def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]
     if size != published.bytes:
         problem = f"{size:,} bytes in place of {published.bytes:,}, as published"
         yield Problem(file=published.path, problem=problem)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = sha256(path)
     if digest != published.sha256:
         problem = f"SHA-256 {digest[:12]}… in place of {published.sha256[:12]}…"
         yield Problem(file=published.path, problem=problem)

@@ -8,10 +8,8 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import google_crc32c
+from beam_jobs.tfrecord import CRC_BYTES, HEADER_BYTES, masked_crc
 
-_HEADER_BYTES = 12  # length, its CRC
-_CRC_BYTES = 4
 _SEARCH_BYTES = 1 << 20  # 1 MiB
 
 
@@ -31,12 +29,6 @@ class Damage:
     reason: str
 
 
-def masked_crc(data: bytes) -> bytes:
-    """The 4 bytes that TFRecord puts behind `data`."""
-    crc = google_crc32c.value(data)
-    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
-
-
 def read_records(file: BinaryIO, size: int) -> Iterator[Record | Damage]:
     """Everything in a file of `size` bytes, in order; `file` is seekable and uncompressed."""
     offset = ordinal = 0
@@ -48,8 +40,8 @@ def read_records(file: BinaryIO, size: int) -> Iterator[Record | Damage]:
 
 def _read_one(file: BinaryIO, offset: int, size: int, ordinal: int) -> tuple[Record | Damage, int]:
     """What stands at `offset`, and where it ends."""
-    header = file.read(_HEADER_BYTES)
-    if len(header) < _HEADER_BYTES:
+    header = file.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
         return Damage(ordinal=ordinal, offset=offset, reason="the file ends inside the record's length"), size
     if not _is_header(header):
         end = _next_header(file, offset + 1, size)
@@ -57,11 +49,11 @@ def _read_one(file: BinaryIO, offset: int, size: int, ordinal: int) -> tuple[Rec
         reason = f"the checksum of the record's length is wrong; {end - offset:,} bytes cannot be read"
         return Damage(ordinal=ordinal, offset=offset, reason=reason), end
     (length,) = struct.unpack_from("<Q", header)
-    end = offset + _HEADER_BYTES + length + _CRC_BYTES
+    end = offset + HEADER_BYTES + length + CRC_BYTES
     if end > size:
         reason = f"the file ends inside the record, {end - size:,} bytes too early"
         return Damage(ordinal=ordinal, offset=offset, reason=reason), size
-    payload, crc = file.read(length), file.read(_CRC_BYTES)
+    payload, crc = file.read(length), file.read(CRC_BYTES)
     if crc != masked_crc(payload):
         reason = f"the checksum of its {length:,} bytes is wrong"
         return Damage(ordinal=ordinal, offset=offset, reason=reason), end
@@ -69,14 +61,14 @@ def _read_one(file: BinaryIO, offset: int, size: int, ordinal: int) -> tuple[Rec
 
 
 def _is_header(header: bytes) -> bool:
-    return len(header) == _HEADER_BYTES and header[8:] == masked_crc(header[:8])
+    return len(header) == HEADER_BYTES and header[8:] == masked_crc(header[:8])
 
 
 def _next_header(file: BinaryIO, start: int, size: int) -> int:
     """The first offset from `start` on where a record's header stands; `size` if there is none."""
     while start < size:
         file.seek(start)
-        data = file.read(_SEARCH_BYTES + _HEADER_BYTES - 1)
+        data = file.read(_SEARCH_BYTES + HEADER_BYTES - 1)
         # No record has 2**32 bytes, so the upper half of every length is zero.
         zeros = data.find(b"\0\0\0\0", 4)
         while 4 <= zeros <= len(data) - 8:

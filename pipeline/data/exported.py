@@ -3,11 +3,11 @@
 Standard library only: Beam workers import this file.
 """
 
-import hashlib
 import json
 import pathlib
 
 from pipeline.data.errors import InputError
+from pipeline.data.manifest import sha256
 
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
@@ -34,8 +34,3 @@ def open_export(directory: pathlib.Path) -> dict:
                 action="Restore the file from a copy, or export the model again.",
             )
     return document
-
-
-def sha256(path: pathlib.Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

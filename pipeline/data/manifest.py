@@ -139,6 +139,12 @@ def load(directory: pathlib.Path) -> Manifest:
     return manifest
 
 
+def sha256(path: pathlib.Path) -> str:
+    """Digest of a file's content, as the manifest names it; read in parts, so of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def dumps(manifest: Manifest) -> str:
     return json.dumps({**_body(manifest), "digest": manifest.digest}, indent=2) + "\n"
 

@@ -5,14 +5,12 @@ again at a position sees exactly what it would have seen.
 """
 
 import contextlib
-import hashlib
-import pathlib
 from collections.abc import Iterator
 
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import Dataset, Shard
+from pipeline.data.manifest import Dataset, sha256
 
 READ_BUFFER_BYTES = 1 << 20  # 1 MiB; the default of 256 KiB costs more system calls
 SHARDS_AT_ONCE = 16
@@ -58,9 +56,8 @@ def naming_damage(dataset: Dataset, split: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError as error:
-        damaged = [
-            shard.path for shard in dataset.manifest.splits[split] if _differs(dataset.directory, shard)
-        ]
+        shards = dataset.manifest.splits[split]
+        damaged = [shard.path for shard in shards if sha256(dataset.directory / shard.path) != shard.sha256]
         where = ", ".join(damaged) or "a shard"
         raise InputError(
             f"dataset {dataset.directory}, split '{split}'",
@@ -109,8 +106,3 @@ def _permute_windows(
         return tf.random.experimental.stateless_shuffle(run, seed=order_seed)
 
     return records.batch(window).enumerate().map(permute).unbatch()
-
-
-def _differs(directory: pathlib.Path, shard: Shard) -> bool:
-    with (directory / shard.path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() != shard.sha256

@@ -104,7 +104,7 @@ def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
         "parameters": trained.model.count_params(),
         "dataset_digest": trained.dataset_digest,
         "signatures": [signatures_lib.SERVING_DEFAULT, signatures_lib.RAW],
-        "files": {str(path.relative_to(directory)): exported.sha256(path) for path in files},
+        "files": {str(path.relative_to(directory)): manifest_lib.sha256(path) for path in files},
     }
     document["digest"] = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     (directory / exported.FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")

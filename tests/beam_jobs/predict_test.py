@@ -15,6 +15,7 @@ from beam_jobs.sources.source import Input
 from pipeline.data import exported, parse
 from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError
+from pipeline.data.manifest import sha256
 from pipeline.data.schema import Schema
 from tests.beam_jobs.conftest import PEOPLE, people_csv, run_binary
 
@@ -31,7 +32,7 @@ def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
 
     tf.saved_model.save(tf.Module(), str(model), signatures={"serving_default": serve})
     schema_lib.save(schema, model / schema_lib.FILE_NAME)
-    files = {path.name: exported.sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
+    files = {path.name: sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
     (model / exported.FILE_NAME).write_text(json.dumps({"digest": "abc", "files": files}))
     return model
 
