@@ -17,14 +17,15 @@ def open_export(directory: pathlib.Path) -> dict:
     """Reads `export.json` after checking every file against it; raises InputError on any difference."""
     try:
         document = json.loads((directory / FILE_NAME).read_bytes())
-    except (OSError, ValueError):
+        files = dict(document["files"])
+    except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"model {directory}",
             received=f"no readable {FILE_NAME} there",
             expected="a directory written by pipeline.export",
             action="Name the directory that `python -m pipeline.export --output=…` wrote.",
         ) from None
-    for path, digest in document["files"].items():
+    for path, digest in files.items():
         found = sha256(directory / path) if (directory / path).is_file() else "no such file"
         if found != digest:
             raise InputError(

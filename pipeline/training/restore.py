@@ -46,6 +46,8 @@ def restore_model(workdir: pathlib.Path) -> RestoredRun:
     record = files.read_json(run.run)
     if record is None:
         raise _no_run(run.path, "a directory without run.json")
+    if not {"config", "precision"} <= set(record):
+        raise _no_run(run.path, "a run.json that tells of no run")
     config, schema = ConfigDict(record["config"]), schema_lib.load(run.schema)
     preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN_SPLIT])
     precision = Precision(**record["precision"])

@@ -7,6 +7,7 @@ import pathlib
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import whole_files
+from pipeline.data.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +52,18 @@ class Workdir:
 
 
 def read_json(path: pathlib.Path) -> dict | None:
-    """The document, or None where there is no such file."""
+    """The document, or None where there is no such file; raises InputError where it is no JSON."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise InputError(
+            f"file {path}",
+            received=f"invalid JSON ({error})",
+            expected="what the training run wrote there",
+            action="Restore the file from a copy, or train in an empty --workdir.",
+        ) from None
 
 
 def append_line(path: pathlib.Path, document: dict) -> None:

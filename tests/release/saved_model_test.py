@@ -161,6 +161,13 @@ def test_a_changed_file_is_named(exported, tmp_path):
         open_export(copy)
 
 
+@pytest.mark.parametrize("content", ["{", "{}", "[1]", '{"files": 1}'])
+def test_an_export_that_tells_of_no_files_is_refused(content, tmp_path):
+    (tmp_path / "export.json").write_text(content)
+    with pytest.raises(InputError, match=r"no readable export\.json.*written by pipeline\.export"):
+        open_export(tmp_path)
+
+
 def test_a_dataset_of_another_schema_is_refused(exported, tmp_path):
     other = Schema(name="people", features=SCHEMA.features[1:])
     dataset = write_dataset(tmp_path / "1.0.0", other, {"test": [{"work": "x", "rich": 0}]}, shards=1)

@@ -2,13 +2,22 @@
 
 import json
 
+import pytest
+
 from pipeline.data import whole_files
+from pipeline.data.errors import InputError
 from pipeline.training import workdir
 
 
 def test_json_that_is_there_is_read(tmp_path):
     whole_files.write_json(tmp_path / "run.json", {"a": [1, 2]})
     assert workdir.read_json(tmp_path / "run.json") == {"a": [1, 2]}
+
+
+def test_json_that_was_damaged_is_named(tmp_path):
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"run\.json: received invalid JSON"):
+        workdir.read_json(tmp_path / "run.json")
 
 
 def test_absent_json_is_none(tmp_path):
