@@ -13,6 +13,7 @@ from beam_jobs.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data import blocks
 from pipeline.data.blocks import Geometry
 from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical
 from pipeline.data.schema import Schema
 
 _COUNT_BYTES = 2  # a varint that is padded to this size holds up to 2**14 - 1
@@ -43,7 +44,10 @@ def to_rows(batch: pa.RecordBatch, schema: Schema) -> np.ndarray:
 def _numbers(feature: Feature, values: pa.Array) -> np.ndarray:
     if blocks.is_index(feature):
         return _indices(feature, values)
-    return matrix(values.fill_null(feature.fill) if values.null_count else values)
+    numbers = matrix(values.fill_null(feature.fill) if values.null_count else values)
+    if isinstance(feature, Categorical):  # of encoding 'integer'
+        return np.where((numbers >= 0) & (numbers < feature.size), numbers, blocks.UNKNOWN)
+    return numbers
 
 
 def _indices(feature: Feature, values: pa.Array) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Layout `blocks`: one `tf.train.Example` holds a block of rows of fixed width, nothing in them to parse.
 
-A row is a packed little-endian record of the schema's features, in the schema's order (`row_dtype`). A
-block is an ordinary Example with these features:
+A row is a packed little-endian record of the schema's features, in the schema's order, each filled up to
+whole words of 4 bytes (`row_dtype`), so that a row is an array of int32, too. A block is an ordinary Example
+with these features:
 
   rows     bytes: `Geometry.rows` rows, one after the other
   count    int64: how many of them, from the first, are rows of the data; the others repeat them to fill up
@@ -13,20 +14,22 @@ the schema that writer and readers share; standard library and numpy only.
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
 from pipeline.data.errors import InputError
 from pipeline.data.feature import Feature
-from pipeline.data.features import Categorical, Image, Text, Tokens
+from pipeline.data.features import Categorical, Image, Label, Text, Tokens
 from pipeline.data.schema import Schema
 
 ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"
 
+WORD_BYTES = 4
 MAXIMUM_ROWS = 1024  # in a block
 MAXIMUM_BYTES = 4 << 20  # 4 MiB of rows in a block, unless one row is larger
 
-# What stands for a value of a listed vocabulary that is not an index into it.
+# What stands for a value that is not an index into its listed vocabulary, or not in its integer range.
 UNKNOWN, MISSING = -1, -2
 
 
@@ -49,7 +52,13 @@ def geometry(schema: Schema) -> Geometry:
 
 def row_dtype(schema: Schema) -> np.dtype:
     """Structured dtype of one row; raises InputError if a feature has no fixed width."""
-    return np.dtype([(feature.name, *_field(feature)) for feature in schema.features])
+    fields: list[tuple] = []
+    for feature in schema.features:
+        fields.append((feature.name, *_field(feature)))
+        spare = -np.dtype(fields[-1:]).itemsize % WORD_BYTES
+        if spare:
+            fields.append((f"{feature.name} (spare)", "u1", (spare,)))
+    return np.dtype(fields)
 
 
 def is_index(feature: Feature) -> bool:
@@ -58,14 +67,28 @@ def is_index(feature: Feature) -> bool:
 
 
 def _field(feature: Feature) -> tuple[str, tuple[int, ...]]:
-    """Type and shape. Every width is a multiple of 4 bytes, so that a row is an array of int32, too."""
+    """Type and shape, as narrow as the values allow: bytes that are not written need not be read."""
     if is_index(feature):
         return "<i4", ()
-    if isinstance(feature, Tokens) and feature.vocabulary_size <= 1 << 31:
-        return "<i4", feature.shape
     if feature.dtype == "string":
         raise _no_fixed_width(feature)
+    largest = _largest(feature)
+    if largest < 1 << 16 and isinstance(feature, Tokens):
+        return "<u2", feature.shape
+    if largest < 1 << 31:
+        return "<i4", feature.shape
     return {"float32": "<f4", "int64": "<i8"}[feature.dtype], feature.shape
+
+
+def _largest(feature: Feature) -> float:
+    """The largest integer that the feature can hold; infinite where nothing declares one."""
+    if isinstance(feature, Tokens):
+        return feature.vocabulary_size - 1
+    if isinstance(feature, Categorical) and feature.encoding == "integer":
+        return feature.size - 1
+    if isinstance(feature, Label) and feature.classes:
+        return len(feature.classes) - 1
+    return math.inf
 
 
 def _no_fixed_width(feature: Feature) -> InputError:

@@ -31,7 +31,7 @@ FULL = {
     "tokens": [1, 2, 99], "matrix": [1, 2, 3, 4], "label": 1,
 }  # fmt: skip
 EMPTY = {**FULL, "weight": None, "count": None, "city": None, "color": None}
-STRANGE = {**FULL, "city": "Oslo", "color": "green"}
+STRANGE = {**FULL, "city": "Oslo", "color": "green", "digit": 10}
 
 
 def examples(rows: list[dict], *, batches: int = 1) -> list[bytes]:
@@ -59,7 +59,7 @@ def test_values_are_as_they_were():
     assert (full["city"], full["color"]) == (1, 0)
     assert np.isnan(empty["weight"])
     assert (empty["count"], empty["city"], empty["color"]) == (-1, blocks.MISSING, 1)
-    assert (strange["city"], strange["color"]) == (blocks.UNKNOWN, blocks.UNKNOWN)
+    assert [strange[name] for name in ("city", "color", "digit")] == [blocks.UNKNOWN] * 3
 
 
 @pytest.mark.parametrize("rows", [1, 127, 128, 1024, 1025, 5000])
@@ -85,7 +85,8 @@ def test_all_rows_of_a_file_lie_at_multiples_of_their_width():
 
 def test_every_number_in_a_row_is_aligned_to_4_bytes():
     dtype = blocks.row_dtype(SCHEMA)
-    assert {dtype.fields[name][1] % 4 for name in dtype.names} == {0}
+    assert {dtype.fields[feature.name][1] % 4 for feature in SCHEMA.features} == {0}
+    assert dtype["tokens"].base == np.uint16
     assert dtype.itemsize % 4 == 0
 
 
