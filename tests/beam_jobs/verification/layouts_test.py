@@ -45,7 +45,7 @@ def test_a_block_holds_the_rows_that_count():
             "row 0 of the block: feature 'city' is no index into the vocabulary",
         ),
         (block(GOOD, count=1025), "a count of 1,025 in a block of 1,024 rows"),
-        (block(GOOD, size=-1), "not a block of 1,024 rows of 20 bytes"),
+        (block(GOOD, size=-1), "not a block of 1,024 rows of 16 bytes"),
         (b"", "not a block: no rows, or no count of them"),
     ],
 )
