@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.encode import FIELD_1, Bytes, entry_head, from_lengths, matrix, varint
-from beam_jobs.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data import blocks
 from pipeline.data.blocks import Geometry
 from pipeline.data.feature import Feature
 from pipeline.data.features import Categorical
+from pipeline.data.framing import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.schema import Schema
 
 _COUNT_BYTES = 2  # a varint that is padded to this size holds up to 2**14 - 1

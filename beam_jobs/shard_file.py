@@ -11,6 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_jobs import tfrecord
 from beam_jobs.encode import Bytes
 from pipeline.data import index as index_lib
+from pipeline.data.framing import FRAME_BYTES
 from pipeline.data.index import Index
 
 
@@ -54,8 +55,8 @@ class ShardFile:
     def finish(self) -> ShardDigest:
         """Writes the index; call it once, after the last record."""
         lengths = np.concatenate(self._lengths)
-        ends = np.cumsum(lengths + np.uint64(tfrecord.FRAME_BYTES), dtype=np.uint64)
-        starts = ends - lengths - np.uint64(tfrecord.FRAME_BYTES)
+        ends = np.cumsum(lengths + np.uint64(FRAME_BYTES), dtype=np.uint64)
+        starts = ends - lengths - np.uint64(FRAME_BYTES)
         index = Index(offsets=starts, lengths=lengths, hashes=np.concatenate(self._hashes))
         with FileSystems.create(self._index_path, compression_type="uncompressed") as file:
             file.write(index_lib.dumps(index))

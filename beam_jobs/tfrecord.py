@@ -1,7 +1,4 @@
-"""TFRecord framing: length, masked CRC32C of the length, payload, masked CRC32C of the payload.
-
-Format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details.
-"""
+"""TFRecord framing of many payloads at once (`pipeline/data/framing.py`)."""
 
 import functools
 import itertools
@@ -11,11 +8,7 @@ from collections.abc import Sequence
 import google_crc32c
 import numpy as np
 
-CRC_BYTES = 4
-HEADER_BYTES = 8 + CRC_BYTES  # before each payload
-FRAME_BYTES = HEADER_BYTES + CRC_BYTES  # around each payload
-
-_MASK = 0xA282EAD8
+from pipeline.data.framing import MASK, masked_crc
 
 
 def frame(payloads: Sequence[bytes]) -> bytes:
@@ -31,13 +24,7 @@ def _header(length: int) -> bytes:
     return packed + masked_crc(packed)
 
 
-def masked_crc(data: bytes) -> bytes:
-    """The 4 bytes that TFRecord puts behind `data`; masked, as a CRC over bytes that hold CRCs is weak."""
-    crc = google_crc32c.value(data)
-    return (((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF).to_bytes(CRC_BYTES, "little")
-
-
 def _masked_crcs(payloads: Sequence[bytes]) -> np.ndarray:
     """`masked_crc` of many payloads at once: little-endian uint32."""
     crc = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(payloads))
-    return ((crc >> 15 | crc << 17) + np.uint32(_MASK)).astype("<u4")
+    return ((crc >> 15 | crc << 17) + np.uint32(MASK)).astype("<u4")

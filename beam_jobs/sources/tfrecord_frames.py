@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from beam_jobs.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, masked_crc
 from pipeline.data.errors import InputError
+from pipeline.data.framing import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, masked_crc
 
 _READ_BYTES = 8 << 20  # 8 MiB
 

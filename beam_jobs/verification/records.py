@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from beam_jobs.tfrecord import CRC_BYTES, HEADER_BYTES, masked_crc
+from pipeline.data.framing import CRC_BYTES, HEADER_BYTES, masked_crc
 
 _SEARCH_BYTES = 1 << 20  # 1 MiB
 

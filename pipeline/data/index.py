@@ -64,7 +64,11 @@ def dumps(index: Index) -> bytes:
 
 def load(path: str | os.PathLike) -> Index:
     """Raises InputError if the file is no index, or is cut short."""
-    content = pathlib.Path(path).read_bytes()
+    return loads(pathlib.Path(path).read_bytes(), path)
+
+
+def loads(content: bytes, path: str | os.PathLike) -> Index:
+    """The inverse of `dumps`; `path` names the file in the InputError."""
     records = int.from_bytes(content[len(MAGIC) : _HEAD_BYTES], "little")
     size = _HEAD_BYTES + records * _RECORD_BYTES
     if not content.startswith(MAGIC) or len(content) != size:

@@ -79,12 +79,16 @@ class Dataset:
 
     def shard_paths(self, split: str) -> list[str]:
         """Absolute paths of the shards of `split` that hold records, in order."""
-        return [str(self.directory / shard.path) for shard in self._shards(split) if shard.records]
+        return [str(self.directory / shard.path) for shard in self.shards(split) if shard.records]
 
     def records(self, split: str) -> int:
-        return sum(shard.records for shard in self._shards(split))
+        return sum(shard.records for shard in self.shards(split))
 
-    def _shards(self, split: str) -> tuple[Shard, ...]:
+    def rows(self, split: str) -> int:
+        return sum(shard.rows for shard in self.shards(split))
+
+    def shards(self, split: str) -> tuple[Shard, ...]:
+        """Raises InputError if there is no such split."""
         if split not in self.manifest.splits:
             raise InputError(
                 f"dataset {self.directory}",
