@@ -1,90 +1,138 @@
-"""Random shifts, turns, zooms and flips of image batches that depend on nothing but (seed, index).
+"""What a training example's image goes through: cut out, flipped, moved, recoloured, in this order.
 
-Stateful random operations in a parallel map give other pixels on every run; here each draw is a keyed hash
-of the example's index in the training stream, so a resumed run sees the same pixels.
+Every step is a pure function of (seed, index), index being the example's place in the training stream: a run
+that resumes, on any number of hosts and threads, sees the same pixels.
 """
 
 import dataclasses
-import math
 
 import tensorflow as tf
 
+from pipeline.data import colour, geometry
+from pipeline.data.crop import random_box
+from pipeline.data.draws import Draws
 from pipeline.data.errors import InputError
+from pipeline.data.images import Shape, decode_crop, decode_whole
 
-RESOLUTION = 1 << 24  # as many steps as a float32 in [0, 1) can tell apart
+_LIMITS = {
+    "shift": 1.0,
+    "rotate_degrees": 180.0,
+    "zoom": 0.9,
+    "brightness": 1.0,
+    "contrast": 1.0,
+    "saturation": 1.0,
+    "hue": 0.5,
+    "rand_augment": 14,
+    "rand_augment_magnitude": 10.0,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """How far an image may be moved; all 0 and False: not at all."""
+    """How far an image may be changed; as it is by default: not at all. Steps are taken in this order."""
 
+    crop_area: tuple[float, float] = (1.0, 1.0)  # smallest and largest part shown, of the area; (1, 1): whole
+    crop_aspect: tuple[float, float] = (3 / 4, 4 / 3)  # its least and greatest width / height
+    flip: bool = False  # left to right, half of the time
     shift: float = 0.0  # largest shift, as a fraction of the side
     rotate_degrees: float = 0.0  # largest turn either way
     zoom: float = 0.0  # largest change of scale: 0.1 means 0.9 to 1.1
-    flip: bool = False  # left to right, half of the time
+    brightness: float = 0.0  # largest change: 0.4 means a factor of 0.6 to 1.4
+    contrast: float = 0.0  # the same
+    saturation: float = 0.0  # the same
+    hue: float = 0.0  # largest turn of the colour circle either way; 0.5: half of it
+    rand_augment: int = 0  # operations of RandAugment, one after another
+    rand_augment_magnitude: float = 9.0  # their strength, up to 10
 
     def __post_init__(self) -> None:
-        for name, limit in (("shift", 1.0), ("rotate_degrees", 180.0), ("zoom", 0.9)):
-            value = getattr(self, name)
-            if not 0.0 <= value <= limit:
-                raise InputError(
-                    f"augmentation '{name}'",
-                    received=value,
-                    expected=f"a number from 0 to {limit:g}",
-                    action=f"Correct --config.augmentation.{name}.",
-                )
+        for name, limit in _LIMITS.items():
+            _require(0 <= getattr(self, name) <= limit, name, getattr(self, name), f"0 to {limit:g}")
+        least, most = self.crop_area
+        _require(0 < least <= most <= 1, "crop_area", self.crop_area, "two rising fractions, each to 1")
+        least, most = self.crop_aspect
+        _require(0 < least <= most, "crop_aspect", self.crop_aspect, "two rising numbers above 0")
 
     @property
-    def does_nothing(self) -> bool:
-        return self == Augmentation()
+    def crops(self) -> bool:
+        return tuple(self.crop_area) != (1.0, 1.0)
+
+
+def training_image(
+    data: tf.Tensor,
+    index: tf.Tensor,
+    *,
+    shape: Shape,
+    max_pixels: int,
+    augmentation: Augmentation,
+    seed: int,
+) -> tf.Tensor:
+    """One encoded image as training sees it: `decode_training_image`, then `augment_image`.
+
+    Args:
+      data: string [], a JPEG, PNG, GIF, WebP or BMP file.
+      index: int64 [], the example's place in the training stream.
+      shape: height, width and channels to return: `preprocess.inputs.image_shape`.
+      max_pixels: of the schema's image feature.
+
+    Returns:
+      uint8 [*shape]; Preprocess takes a batch of these in place of encoded images.
+
+    Raises:
+      tf.errors.InvalidArgumentError: see `decode_image`.
+    """
+    image = decode_training_image(
+        data, index, shape=shape, max_pixels=max_pixels, augmentation=augmentation, seed=seed
+    )
+    return augment_image(image, index, augmentation=augmentation, seed=seed)
+
+
+def decode_training_image(
+    data: tf.Tensor,
+    index: tf.Tensor,
+    *,
+    shape: Shape,
+    max_pixels: int,
+    augmentation: Augmentation,
+    seed: int,
+) -> tf.Tensor:
+    """The costly half of `training_image`: what part to show, decoded and resized to uint8 [*shape]."""
+    if not augmentation.crops:
+        return decode_whole(data, shape, max_pixels=max_pixels)
+    draws = Draws(seed=seed, index=index)
+    box = random_box(draws, area=augmentation.crop_area, aspect=augmentation.crop_aspect)
+    return decode_crop(data, box, shape, max_pixels=max_pixels)
+
+
+def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentation, seed: int) -> tf.Tensor:
+    """The rest of `training_image`: uint8 [height, width, channels] → the same shape."""
+    draws = Draws(seed=seed, index=index)
+    if augmentation.flip:
+        image = geometry.flip(image, draws)
+    moves = {name: getattr(augmentation, name) for name in ("shift", "rotate_degrees", "zoom")}
+    if any(moves.values()):
+        image = geometry.move(image, draws, **moves)
+    changes = {name: getattr(augmentation, name) for name in ("brightness", "contrast", "saturation", "hue")}
+    if any(changes.values()):
+        image = colour.jitter(image, draws, **changes)
+    return image
 
 
 def augment_images(
     images: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentation, seed: int
 ) -> tf.Tensor:
-    """Moves each image by its own random amount.
-
-    Args:
-      images: uint8 [batch, height, width, channels].
-      index: int64 [batch], each example's place in the training stream.
-
-    Returns:
-      uint8, same shape. What moves in from outside is black.
-    """
-    if augmentation.does_nothing:
-        return images
-    return tf.raw_ops.ImageProjectiveTransformV3(
-        images=images,
-        transforms=_transforms(tf.shape(images), index, augmentation, seed),
-        output_shape=tf.shape(images)[1:3],
-        fill_value=0.0,
-        interpolation="BILINEAR",
-        fill_mode="CONSTANT",
+    """`augment_image` over a batch: uint8 [batch, height, width, channels], int64 [batch]."""
+    return tf.map_fn(
+        lambda pair: augment_image(*pair, augmentation=augmentation, seed=seed),
+        (images, index),
+        fn_output_signature=tf.TensorSpec(images.shape[1:], tf.uint8),
     )
 
 
-def _transforms(shape: tf.Tensor, index: tf.Tensor, augmentation: Augmentation, seed: int) -> tf.Tensor:
-    """Affine maps from output to input pixels about the image's centre: float32 [batch, 8].
-
-    Rows are (a0, a1, a2, b0, b1, b2, 0, 0): x_in = a0 x + a1 y + a2, y_in = b0 x + b1 y + b2.
-    """
-    height, width = tf.cast(shape[1], tf.float32), tf.cast(shape[2], tf.float32)
-    angle = math.radians(augmentation.rotate_degrees) * _symmetric(index, seed, draw=0)
-    scale = 1.0 / (1.0 + augmentation.zoom * _symmetric(index, seed, draw=1))
-    shift_x = augmentation.shift * width * _symmetric(index, seed, draw=2)
-    shift_y = augmentation.shift * height * _symmetric(index, seed, draw=3)
-    flips = augmentation.flip & (_symmetric(index, seed, draw=4) < 0.0)
-    mirror = tf.where(flips, -1.0, 1.0)
-    cosine, sine = tf.cos(angle) * scale, tf.sin(angle) * scale
-    a0, a1, b0, b1 = cosine * mirror, -sine, sine * mirror, cosine
-    centre_x, centre_y = (width - 1.0) / 2.0, (height - 1.0) / 2.0
-    a2 = centre_x - a0 * centre_x - a1 * centre_y + shift_x
-    b2 = centre_y - b0 * centre_x - b1 * centre_y + shift_y
-    zero = tf.zeros_like(angle)
-    return tf.stack([a0, a1, a2, b0, b1, b2, zero, zero], axis=1)
-
-
-def _symmetric(index: tf.Tensor, seed: int, *, draw: int) -> tf.Tensor:
-    """Uniform numbers in [-1, 1), float32 [batch], by SipHash of the index keyed with (seed, draw)."""
-    hashed = tf.strings.to_hash_bucket_strong(tf.strings.as_string(index), RESOLUTION, key=[seed, draw])
-    return tf.cast(hashed, tf.float32) * (2.0 / RESOLUTION) - 1.0
+def _require(ok: bool, name: str, received: object, expected: str) -> None:
+    if not ok:
+        raise InputError(
+            f"augmentation '{name}'",
+            received=received,
+            expected=expected,
+            action=f"Correct --config.augmentation.{name}.",
+        )

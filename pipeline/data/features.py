@@ -90,12 +90,16 @@ class Label(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Image(Feature):
-    """An encoded image, stored as its file's own bytes. A height or width of 0 means that sizes vary."""
+    """An encoded image, stored as its file's own bytes. A height or width of 0 means that sizes vary.
+
+    An image of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
+    """
 
     height: int = 0
     width: int = 0
     channels: int = 3
     encoding: Literal["png", "jpeg", "any"] = "any"
+    max_pixels: int = 89_478_485  # 256 MiB of RGB, where Pillow begins to warn
     kind: ClassVar[str] = "image"
     may_be_missing: ClassVar[bool] = False
 
@@ -106,6 +110,7 @@ class Image(Feature):
     def _check(self) -> None:
         self._require_one_of("encoding", ("png", "jpeg", "any"))
         self._require_one_of("channels", (1, 3, 4))
+        self._require(self.max_pixels > 0, "max_pixels", self.max_pixels, "a positive number of pixels")
         fixed = (self.height > 0) == (self.width > 0) and min(self.height, self.width) >= 0
         self._require(fixed, "height, width", (self.height, self.width), "both positive, or both 0")
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from pipeline.data.errors import InputError
 from pipeline.data.features import Categorical, Image, Numeric, Tensor, Text, Tokens
+from pipeline.data.images import decode_images
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, SplitStatistics
 
@@ -53,8 +54,8 @@ class Preprocess(tf.Module):
         self._ids = [(name, transform) for name, transform, _ in ids]
         self._sequences = {f.name: _word_ids(f) for f in schema.of_kind(Text)}
         self._sequences |= {f.name: _token_ids for f in schema.of_kind(Tokens)}
-        self._image = _only_image(schema)
-        self._image_shape = self._image and _image_shape(self._image, image_size)
+        self.image = _only_image(schema)
+        self._image_shape = self.image and _image_shape(self.image, image_size)
         self.inputs = ModelInputs(
             image_shape=self._image_shape,
             numeric=len(numerics)
@@ -68,8 +69,8 @@ class Preprocess(tf.Module):
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Raw features, each [batch, …] → the tensors that `inputs` describes."""
         outputs = {name: transform(features[name]) for name, transform in self._sequences.items()}
-        if self._image:
-            outputs["image"] = decode_images(features[self._image.name], self._image_shape)
+        if self.image:
+            outputs["image"] = self._pixels(features[self.image.name])
         if self.inputs.numeric:
             outputs["numeric"] = self._numeric(features)
         if self._ids:
@@ -77,32 +78,18 @@ class Preprocess(tf.Module):
             outputs["categories"] = tf.stack(ids, axis=1)  # (batch, columns)
         return outputs
 
+    def _pixels(self, images: tf.Tensor) -> tf.Tensor:
+        """Decodes files, string [batch]; training has decoded them already."""
+        if images.dtype == tf.uint8:
+            return tf.ensure_shape(images, [None, *self._image_shape])
+        return decode_images(images, self._image_shape, max_pixels=self.image.max_pixels)
+
     def _numeric(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         columns = [transform(features[name])[:, None] for name, transform in self._numerics]
         columns += [tf.cast(tf.math.is_nan(features[name]), tf.float32)[:, None] for name in self._marked]
         flatten = keras.layers.Flatten(dtype="float32")
         columns += [flatten(tf.cast(features[name], tf.float32)) for name in self._tensors]
         return tf.concat(columns, axis=1)  # (batch, numeric)
-
-
-def decode_images(encoded: tf.Tensor, shape: tuple[int, int, int]) -> tf.Tensor:
-    """Encoded images, string [batch] → uint8 [batch, *shape]; an animation gives its first frame."""
-    height, width, channels = shape
-
-    def decode(data: tf.Tensor) -> tf.Tensor:
-        image = tf.io.decode_image(data, channels=channels, expand_animations=False)
-        image.set_shape([None, None, channels])
-        is_sized = tf.reduce_all(tf.shape(image)[:2] == [height, width])
-        resized = tf.cond(is_sized, lambda: image, lambda: _resize(image, height, width))
-        return tf.ensure_shape(resized, shape)
-
-    return tf.map_fn(decode, encoded, fn_output_signature=tf.TensorSpec(shape, tf.uint8))
-
-
-def _resize(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    # Antialiased: without it, shrinking a photograph four times drops 15 of 16 pixels.
-    resized = tf.image.resize(image, [height, width], antialias=True)
-    return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8)
 
 
 def _standardize(statistics: FeatureStatistics) -> Transform:
