@@ -30,6 +30,7 @@ Flags that are not listed here go to Beam, for instance two worker processes:
 """
 
 import datetime
+import gc
 import pickle
 import shlex
 import sys
@@ -113,7 +114,6 @@ def build(
     prepared = (
         pipeline
         | "Pieces" >> beam.Create(planned.pieces)
-        | "Spread" >> beam.Reshuffle()
         | "Prepare"
         >> beam.ParDo(prepare.Prepare(source, schema, planned, spill=spill, progress=watched)).with_outputs(
             prepare.READ, prepare.REJECTED, main="rows"
@@ -121,7 +121,7 @@ def build(
     )
     empty = [(key, write.NO_ROWS) for key in planned.shard_keys()]
     written = (
-        (prepared.rows, pipeline | "Shards" >> beam.Create(empty))
+        (prepared.rows, pipeline | "Shards" >> beam.Create(empty, reshuffle=False))
         | beam.Flatten()
         | "Shuffle" >> beam.GroupByKey()
         | "Write"
@@ -138,17 +138,17 @@ def build(
     left_out = (
         (prepared[prepare.REJECTED], written[prepare.REJECTED])
         | "AllRejected" >> beam.Flatten()
-        | "Rejected" >> beam.CombineGlobally(rejected.CollectRejected())
+        | "Rejected" >> beam.CombineGlobally(rejected.CollectRejected()).without_defaults()
     )
-    read = prepared[prepare.READ] | "RowsRead" >> beam.CombineGlobally(sum)
+    read = prepared[prepare.READ] | "RowsRead" >> beam.CombineGlobally(sum).without_defaults()
     _ = (
         pipeline
         | "Outcome" >> beam.Create([FileSystems.join(directory, outcome.FILE_NAME)])
         | "Save"
         >> beam.Map(
             outcome.save,
-            rows_read=beam.pvalue.AsSingleton(read),
-            rejected=beam.pvalue.AsSingleton(left_out),
+            rows_read=beam.pvalue.AsSingleton(read, default_value=0),
+            rejected=beam.pvalue.AsSingleton(left_out, default_value=rejected.NOTHING),
             shards=beam.pvalue.AsList(written.shards),
             statistics=beam.pvalue.AsDict(measured),
         )
@@ -167,6 +167,7 @@ def convert(
     """Runs the job, publishes the dataset and gives the summary; where it fails it leaves nothing behind."""
     started = time.monotonic()
     options = runners.pipeline_options(run.runner, run.beam_flags)
+    gc.freeze()  # what was imported stays: no collection need look through it
     with failures.told_in_one_line(output), destination.claimed(output) as workspace:
         watched = progress.Progress(path=str(workspace.local / "progress"))
         runner = runners.make_runner(run.runner, options, directory=workspace.local)

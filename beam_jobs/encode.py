@@ -9,6 +9,7 @@ serialisation does not promise.
 Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -38,8 +39,9 @@ def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
     """One serialised Example a row, all at once."""
     features = sorted(schema.features, key=lambda feature: feature.name.encode())
     pieces = [piece for feature in features for piece in _entry(feature, rows.column(feature.name))]
-    body = joined(*pieces)
-    return joined(_by_length(body, lambda length: FIELD_1 + varint(length)), body)  # Example.features = 1
+    length = functools.reduce(pc.add, map(pc.binary_length, pieces))
+    head = _heads(length, lambda length: FIELD_1 + varint(length))  # Example.features = 1
+    return joined(head, *pieces)
 
 
 def joined(*pieces: Bytes) -> Bytes:
@@ -75,11 +77,12 @@ def _entry(feature: Feature, values: pa.Array) -> tuple[Bytes, Bytes]:
         values = values.fill_null(feature.fill)
     payload = _PAYLOAD[feature.wire](values)
     name = feature.name.encode()
-    return _by_length(payload, lambda length: entry_head(name, feature.wire, length)), payload
+    return _heads(pc.binary_length(payload), lambda length: entry_head(name, feature.wire, length)), payload
 
 
-def _by_length(payload: Bytes, head: Callable[[int], bytes]) -> Bytes:
-    lengths = pc.binary_length(payload).dictionary_encode()
+def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
+    """What precedes payloads of `lengths` bytes; made once for each length that occurs."""
+    lengths = lengths.dictionary_encode()
     heads = pa.array([head(length) for length in lengths.dictionary.to_pylist()], pa.large_binary())
     return heads.take(lengths.indices)
 

@@ -41,6 +41,9 @@ class Rejected:
         return sum(self.reasons.values())
 
 
+NOTHING = Rejected(reasons={}, listed=())
+
+
 def shown(raw: object) -> str:
     """`raw` as it can be printed: undecodable bytes escaped, cut at `RAW_LIMIT` characters."""
     if isinstance(raw, bytes):

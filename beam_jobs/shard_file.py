@@ -2,10 +2,13 @@
 
 import dataclasses
 import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
 import numpy as np
+import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs import tfrecord
@@ -13,6 +16,10 @@ from beam_jobs.encode import Bytes
 from pipeline.data import index as index_lib
 from pipeline.data.framing import FRAME_BYTES
 from pipeline.data.index import Index
+
+_BYTES_AT_ONCE = (
+    1 << 18
+)  # 256 KiB: framed, hashed and written while they are in the processor's nearest cache
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,10 @@ class ShardFile:
         self._file.close()
 
     def add(self, records: Bytes) -> None:
-        payloads = records.to_pylist()
+        for part in _parts(records):
+            self._add(part.to_pylist())
+
+    def _add(self, payloads: Sequence[bytes]) -> None:
         framed = tfrecord.frame(payloads)
         self._file.write(framed)
         self._digest.update(framed)
@@ -61,3 +71,12 @@ class ShardFile:
         with FileSystems.create(self._index_path, compression_type="uncompressed") as file:
             file.write(index_lib.dumps(index))
         return ShardDigest(records=len(lengths), bytes=self._bytes, sha256=self._digest.hexdigest())
+
+
+def _parts(records: Bytes) -> Iterator[Bytes]:
+    """`records` in slices of about `_BYTES_AT_ONCE`."""
+    lengths = pc.binary_length(records).to_numpy()
+    number = np.cumsum(lengths) // _BYTES_AT_ONCE  # of the slice that each record is in
+    ends = np.flatnonzero(np.diff(number, append=-1)) + 1
+    for start, end in itertools.pairwise([0, *ends.tolist()]):
+        yield records.slice(start, end - start)

@@ -14,7 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.encode import encode
 from beam_jobs.layouts import LAYOUTS
-from beam_jobs.load_images import load_images
+from beam_jobs.load_images import load_in_parts
 from beam_jobs.plan import Plan
 from beam_jobs.prepare import ORDER_COLUMN, REJECTED, arrow_schema
 from beam_jobs.progress import Progress
@@ -79,17 +79,17 @@ class WriteShard(beam.DoFn):
             yield TaggedOutput(REJECTED, rejection)
 
     def _buckets(self, sent: Iterable[Sent], rejected: list[Rejection]) -> Iterator[pa.RecordBatch]:
-        """The rows in hash order, a bucket at a time; adds to `rejected`."""
+        """The rows in hash order, at most a bucket at a time; adds to `rejected`."""
         by_bucket = collections.defaultdict(list)
         for bucket, value in sent:
             if value:
                 by_bucket[bucket].append(value)
         for bucket in sorted(by_bucket):
             rows = _together(map(self._spill.get, by_bucket.pop(bucket)), arrow_schema(self._schema))
-            rows, bad = load_images(rows, self._schema, root=self._root)
-            rejected += bad
-            yield in_hash_order(rows, self._schema)
-            self._progress.add(written=rows.num_rows)
+            for part, bad in load_in_parts(in_hash_order(rows), self._schema, root=self._root):
+                rejected += bad
+                yield ties_ranked(part, self._schema)
+                self._progress.add(written=part.num_rows)
 
     def _write(
         self, split: str, number: int, rows: Iterable[pa.RecordBatch], measured: "_Measured"
@@ -131,17 +131,22 @@ class _Measured:
         return rows
 
 
-def in_hash_order(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Sorted by hash, rows of one hash by their records, so that the order of arrival leaves no trace."""
+def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.take(pa.array(np.argsort(rows.column(ORDER_COLUMN).to_numpy(), kind="stable")))
+
+
+def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Rows in hash order, those of one hash by their records: the order of arrival leaves no trace."""
     order = rows.column(ORDER_COLUMN).to_numpy()
-    by_hash = np.argsort(order, kind="stable")
-    same = np.diff(order[by_hash]) == 0
+    same = order[1:] == order[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
-    if len(tied):
-        records = encode(rows.take(pa.array(by_hash[tied])), schema).to_pylist()
-        ranked = sorted(zip(order[by_hash[tied]].tolist(), records, by_hash[tied].tolist(), strict=True))
-        by_hash[tied] = [position for _, _, position in ranked]
-    return rows.take(pa.array(by_hash))
+    if not len(tied):
+        return rows
+    records = encode(rows.take(pa.array(tied)), schema).to_pylist()
+    ranked = sorted(zip(order[tied].tolist(), records, tied.tolist(), strict=True))
+    position = np.arange(rows.num_rows)
+    position[tied] = [row for _, _, row in ranked]
+    return rows.take(pa.array(position))
 
 
 def _together(parts: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
