@@ -1,4 +1,9 @@
+import gc
 import logging
+
+# Importing Beam makes a million objects that all stay. The collector would look through them again and again:
+# by default, whenever there are 700 more.
+gc.set_threshold(100_000)
 
 # Beam complains on every import that the Google Cloud clients are absent; nothing local needs them.
 logging.getLogger().addFilter(lambda record: "apitools not found" not in record.getMessage())
