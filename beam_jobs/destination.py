@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs import commit
+from beam_jobs import claim, commit
 from pipeline.data import manifest as manifest_lib
 from pipeline.data.errors import InputError
 from pipeline.data.manifest import Manifest
@@ -38,13 +38,13 @@ def is_remote(output: str) -> bool:
 def claimed(output: str) -> Iterator[Workspace]:
     """Claims `output`; if the block fails, leaves no trace. Raises InputError if something is there."""
     if not is_remote(output):
-        with commit.claimed(pathlib.Path(output)) as directory:
+        with claim.claimed(pathlib.Path(output)) as directory:
             yield Workspace(local=directory, shared=str(directory))
         return
     _check_reachable(output)
     _check_unpublished(output)
     _clear(output)
-    shared = FileSystems.join(output, commit.TEMPORARY, uuid.uuid4().hex)
+    shared = FileSystems.join(output, claim.TEMPORARY, uuid.uuid4().hex)
     _mark(shared)
     try:
         with tempfile.TemporaryDirectory() as local:
@@ -52,7 +52,7 @@ def claimed(output: str) -> Iterator[Workspace]:
     except BaseException:
         _clear(output)
         raise
-    _delete([path for path in _files(output) if path.startswith(f"{commit.TEMPORARY}/")], output)
+    _delete([path for path in _files(output) if path.startswith(f"{claim.TEMPORARY}/")], output)
 
 
 def publish(output: str, workspace: Workspace, **described: object) -> Manifest:
@@ -110,15 +110,15 @@ def _check_reachable(output: str) -> None:
 
 def _check_unpublished(output: str) -> None:
     if FileSystems.exists(FileSystems.join(output, manifest_lib.FILE_NAME)):
-        raise commit.already_published(output)
+        raise claim.already_published(output)
 
 
 def _clear(output: str) -> None:
     """Removes what a run left; raises InputError if any of it may be somebody else's."""
     found = _files(output)
-    commit.check_ours(output, sorted({path.partition("/")[0] for path in found}))
+    claim.check_ours(output, sorted({path.partition("/")[0] for path in found}))
     # The mark that these leftovers are ours goes last.
-    _delete(sorted(found, key=lambda path: path.startswith(commit.TEMPORARY)), output)
+    _delete(sorted(found, key=lambda path: path.startswith(claim.TEMPORARY)), output)
 
 
 def _files(output: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
 
-from beam_jobs import commit, failures, prepare, progress, rejected, runners
+from beam_jobs import claim, failures, prepare, progress, rejected, runners
 from beam_jobs.inference import batches, publish, tables
 from beam_jobs.inference.model import ExportedModel
 from beam_jobs.sources.source import Piece, Source
@@ -81,7 +81,7 @@ def predict(job: Job, *, output: pathlib.Path) -> dict[str, object]:
     export = exported.open_export(job.model)
     schema = schema_lib.load(job.model / schema_lib.FILE_NAME)
     options = runners.pipeline_options(job.runner, job.beam_flags)
-    with failures.told_in_one_line(output), commit.claimed(output) as directory:
+    with failures.told_in_one_line(output), claim.claimed(output) as directory:
         watched = progress.Progress(path=str(directory / "progress"))
         runner = runners.make_runner(job.runner, options, directory=directory)
         pipeline = beam.Pipeline(runner=runner, options=options)

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from beam_jobs import commit
+from beam_jobs import claim
 from pipeline.data.errors import InputError
 
 
@@ -18,7 +18,7 @@ def killed_run(output: pathlib.Path) -> None:
 
 def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
     output = tmp_path / "data" / "s" / "1.0.0"
-    with pytest.raises(ZeroDivisionError), commit.claimed(output) as temporary:
+    with pytest.raises(ZeroDivisionError), claim.claimed(output) as temporary:
         (temporary / "shard").write_text("half")
         (output / "schema.json").write_text("half")
         raise ZeroDivisionError
@@ -28,14 +28,14 @@ def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
 def test_directories_that_were_there_stay(tmp_path: pathlib.Path):
     output = tmp_path / "s"
     output.mkdir()
-    with pytest.raises(ZeroDivisionError), commit.claimed(output):
+    with pytest.raises(ZeroDivisionError), claim.claimed(output):
         raise ZeroDivisionError
     assert list(tmp_path.rglob("*")) == [output]
 
 
 def test_what_a_killed_run_left_is_cleared(tmp_path: pathlib.Path):
     killed_run(tmp_path)
-    with commit.claimed(tmp_path) as temporary:
+    with claim.claimed(tmp_path) as temporary:
         assert [path.name for path in tmp_path.iterdir()] == ["_tmp"]
         assert list((tmp_path / "_tmp").iterdir()) == [temporary]
     assert list(tmp_path.iterdir()) == []
@@ -45,14 +45,14 @@ def test_foreign_files_among_them_are_never_removed(tmp_path: pathlib.Path):
     killed_run(tmp_path)
     (tmp_path / "thesis.tex").write_text("years of work")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=r"thesis\.tex"), commit.claimed(tmp_path):
+    with pytest.raises(InputError, match=r"thesis\.tex"), claim.claimed(tmp_path):
         pytest.fail("a foreign directory was claimed")
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_files_named_like_ours_without_our_mark_are_never_removed(tmp_path: pathlib.Path):
     (tmp_path / "mnist-train.tfrecord-00000-of-00001").write_text("written by TFDS")
-    with pytest.raises(InputError, match="mnist-train"), commit.claimed(tmp_path):
+    with pytest.raises(InputError, match="mnist-train"), claim.claimed(tmp_path):
         pytest.fail("a foreign directory was claimed")
     assert (tmp_path / "mnist-train.tfrecord-00000-of-00001").exists()
 
@@ -60,7 +60,7 @@ def test_files_named_like_ours_without_our_mark_are_never_removed(tmp_path: path
 def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
     killed_run(tmp_path)  # killed after its last act but one
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(InputError, match="a published dataset"), commit.claimed(tmp_path):
+    with pytest.raises(InputError, match="a published dataset"), claim.claimed(tmp_path):
         pytest.fail("a published dataset was claimed")
     assert (tmp_path / "schema.json").exists()
     assert not (tmp_path / "_tmp").exists()
@@ -68,9 +68,9 @@ def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
 
 def test_two_runs_cannot_write_to_one_directory(tmp_path: pathlib.Path):
     with (
-        commit.claimed(tmp_path / "s"),
+        claim.claimed(tmp_path / "s"),
         pytest.raises(InputError, match="another run"),
-        commit.claimed(tmp_path / "s"),
+        claim.claimed(tmp_path / "s"),
     ):
         pytest.fail("a directory was claimed twice")
 
@@ -79,6 +79,6 @@ def test_an_output_below_a_file_is_refused(tmp_path: pathlib.Path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(InputError, match="a directory that can be created"),
-        commit.claimed(tmp_path / "file" / "s"),
+        claim.claimed(tmp_path / "file" / "s"),
     ):
         pytest.fail("a file was claimed as a directory")
