@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.data.statistics import FeatureStatistics, NumericSummary
 
 BINS = 16
-# The published distribution comes from a sample of that many rows (`beam_jobs.statistics.SAMPLE_ROWS`).
+# The published distribution comes from a sample of that many rows (`beam_jobs.gathered.SAMPLE_ROWS`).
 _SAMPLE_ROWS = 1 << 14
 _LOG_ODDS = math.log(1000)  # one false alarm in a thousand
 _DEVIATIONS = (
