@@ -8,10 +8,10 @@ import numpy as np
 
 from beam_jobs.verification.files import Problem, file_problems
 from beam_jobs.verification.layouts import Layout
-from beam_jobs.verification.records import Damage, Record, read_records
 from pipeline.data import index
 from pipeline.data.errors import InputError
 from pipeline.data.manifest import Shard
+from pipeline.data.records import Damage, Record, read_records
 from pipeline.data.schema import Schema
 
 LISTED_LIMIT = 1000  # problems of a shard that are kept one by one

@@ -1,6 +1,6 @@
 """Reads TFRecord files record by record, without TensorFlow, and goes on behind what is damaged.
 
-Framing: `beam_jobs/tfrecord.py`. Behind a damaged length the next record is found by its own checksum.
+Framing: `pipeline/data/framing.py`. Behind a damaged length the next record is found by its own checksum.
 """
 
 import dataclasses

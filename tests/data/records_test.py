@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from beam_jobs.verification.records import Damage, Record, read_records
+from pipeline.data.records import Damage, Record, read_records
 
 PAYLOADS = [b"first", b"", b"third" * 1000, b"\0" * 100, b"last"]
 OFFSETS = [0, 21, 37, 5053, 5169]
