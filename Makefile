@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 REQUIREMENTS := requirements.txt requirements-dev.txt
-OPTIONAL_REQUIREMENTS := requirements-gcp.txt
+OPTIONAL_REQUIREMENTS := requirements-gcp.txt benchmarks/requirements-peers.txt
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
@@ -90,6 +90,21 @@ build/engines/worker/.installed: requirements-gcp.txt
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
+
+BENCHMARK_DATA ?= build/benchmark
+
+.PHONY: benchmark-input
+benchmark-input: install peers  ## The input pipeline beside its peers, as benchmarks/RESULTS.md: an hour, and 12 GB.
+	.venv/bin/python -m benchmarks.input --data=$(BENCHMARK_DATA)/input --results=benchmarks/RESULTS.md \
+	  --json=$(BENCHMARK_DATA)/input.json
+
+.PHONY: peers
+peers: build/peers/.installed  ## Install what `make benchmark-input` compares with into build/peers: 6 GB.
+
+build/peers/.installed: benchmarks/requirements-peers.txt
+	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
 .PHONY: lock

@@ -17,9 +17,18 @@ from collections.abc import Iterator, Mapping
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "BUILD"
 HUBS = {"requirements.in": "@pypi//", "requirements-dev.in": "@pypi_dev//"}
+PEERS = "benchmarks/peers/"  # whose environment has nothing of the others
+PEERS_HUBS = {"benchmarks/requirements-peers.in": "@pypi_peers//"}
 
 # Libraries whose import name is not the name they are installed by.
-DISTRIBUTIONS = {"absl": "absl-py", "google": "protobuf", "PIL": "pillow", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {
+    "absl": "absl-py",
+    "cv2": "opencv-python-headless",
+    "google": "protobuf",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "streaming": "mosaicml-streaming",
+}
 DEVELOPMENT = ("tests/", "demo/", "benchmarks/")
 DERIVED = ("name", "srcs", "args", "main_module", "deps")
 
@@ -133,11 +142,16 @@ def _label(path: str, module: str) -> str | None:
     if (ROOT / top).is_dir():
         raise BuildError(f"{path} imports {module}, which is no file here")
     distribution = DISTRIBUTIONS.get(top, top.replace("_", "-"))
-    for requirements, hub in HUBS.items():
+    for requirements, hub in (PEERS_HUBS if path.startswith(PEERS) else HUBS).items():
         if distribution in _declared(requirements):
             return hub + distribution.replace("-", "_")
-    file = "requirements-dev.in" if path.startswith(DEVELOPMENT) else "requirements.in"
-    raise BuildError(f"{path} imports {top}: add '{distribution}' to {file}, then `make lock`")
+    raise BuildError(f"{path} imports {top}: add '{distribution}' to {_file_for(path)}, then `make lock`")
+
+
+def _file_for(path: str) -> str:
+    if path.startswith(PEERS):
+        return next(iter(PEERS_HUBS))
+    return "requirements-dev.in" if path.startswith(DEVELOPMENT) else "requirements.in"
 
 
 @functools.cache

@@ -1,0 +1,89 @@
+"""One run of one reader: what an example costs, or whether an epoch holds every example once.
+
+python -m benchmarks.input_measure MODULE FUNCTION WORKLOAD DIRECTORY SECONDS, in the reader's environment,
+prints one line of JSON: its cost, or what one epoch held if SECONDS is 0. Standard library and numpy only, as
+peers have no more in common.
+"""
+
+import dataclasses
+import importlib
+import itertools
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks.input_epoch import Ledger, compare, expected, identities
+from benchmarks.process_tree import cpu_seconds
+
+Reader = Callable[[pathlib.Path], Iterator[tuple]]
+
+_LEAST_BATCHES = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of the reader's whole process tree, after its start; `first_batch_s` tells of the start."""
+
+    cpu_us_per_example: float
+    examples_per_s: float
+    first_batch_s: float
+
+
+def reader_of(module: str, function: str) -> Reader:
+    return getattr(importlib.import_module(module), function)
+
+
+def cost(reader: Reader, directory: pathlib.Path, seconds: float) -> Cost:
+    """Reads for `seconds` of wall time, after half as long to warm up, and never less than whole batches."""
+    started = time.perf_counter()
+    batches = reader(directory)
+    next(batches)
+    first_batch = time.perf_counter() - started
+    _read_for(batches, seconds / 2)
+    before, started = cpu_seconds(os.getpid()), time.perf_counter()
+    examples = _read_for(batches, seconds)
+    used, elapsed = cpu_seconds(os.getpid()) - before, time.perf_counter() - started
+    return Cost(
+        cpu_us_per_example=used / examples * 1e6,
+        examples_per_s=examples / elapsed,
+        first_batch_s=first_batch,
+    )
+
+
+def epoch(reader: Reader, workload: str, directory: pathlib.Path) -> Ledger:
+    """Reads one epoch from the start."""
+    wanted = expected(workload, directory)
+    seen, examples = [], 0
+    for batch in reader(directory):
+        seen.append(identities(workload, batch))
+        examples += len(seen[-1])
+        if examples >= len(wanted):
+            break
+    return compare(wanted, np.concatenate(seen))
+
+
+def _read_for(batches: Iterator[tuple], seconds: float) -> int:
+    """The examples read."""
+    started, examples = time.perf_counter(), 0
+    for number in itertools.count():
+        if number >= _LEAST_BATCHES and time.perf_counter() - started >= seconds:
+            return examples
+        examples += len(next(batches)[0])
+    raise AssertionError("counts for ever")
+
+
+def main(module: str, function: str, workload: str, directory: pathlib.Path, seconds: float) -> None:
+    reader = reader_of(module, function)
+    # A reader's libraries print on stdout, too.
+    output, sys.stdout = sys.stdout, sys.stderr
+    found = cost(reader, directory, seconds) if seconds else epoch(reader, workload, directory)
+    print(json.dumps(dataclasses.asdict(found)), file=output, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], pathlib.Path(sys.argv[4]), float(sys.argv[5]))
