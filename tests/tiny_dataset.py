@@ -1,16 +1,25 @@
 """Writes small published datasets for tests, with TensorFlow's own writer instead of ours."""
 
+import collections
 import hashlib
+import itertools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 
+from beam_jobs.encode_blocks import encode_blocks
+from beam_jobs.prepare import arrow_schema
+from pipeline.data import index as index_lib
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.feature import Feature
+from pipeline.data.framing import FRAME_BYTES
+from pipeline.data.index import Index
 from pipeline.data.manifest import Dataset, File, Manifest, Shard
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
@@ -19,26 +28,38 @@ Row = Mapping[str, object]
 
 
 def write_dataset(
-    directory: pathlib.Path, schema: Schema, splits: Mapping[str, Sequence[Row]], *, shards: int = 2
+    directory: pathlib.Path,
+    schema: Schema,
+    splits: Mapping[str, Sequence[Row]],
+    *,
+    shards: int = 2,
+    layout: str = "rows",
 ) -> Dataset:
     """Publishes `splits` under `directory` and opens the result."""
     directory.mkdir(parents=True)
     schema_lib.save(schema, directory / schema_lib.FILE_NAME)
     statistics = {split: describe(schema, rows) for split, rows in splits.items()}
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics_lib.dumps(statistics))
-    names = (schema_lib.FILE_NAME, manifest_lib.STATISTICS_FILE_NAME)
+    written = {
+        split: tuple(
+            _write_shard(
+                directory, f"{schema.name}-{split}.tfrecord-{i:05d}-of-{shards:05d}", part, layout, schema
+            )
+            for i, part in enumerate(_parts(rows, shards))
+        )
+        for split, rows in splits.items()
+    }
+    indexes = [index_lib.file_name(shard.path) for each in written.values() for shard in each]
+    names = (schema_lib.FILE_NAME, manifest_lib.STATISTICS_FILE_NAME, *indexes)
     manifest = Manifest(
         name=schema.name,
         version="1.0.0",
-        layout="rows",
+        layout=layout,
         schema_fingerprint=schema.fingerprint,
         plan_fingerprint="none",
         rows_read=sum(map(len, splits.values())),
         rows_rejected=0,
-        splits={
-            split: tuple(_write_shard(directory, schema, split, rows, i, shards) for i in range(shards))
-            for split, rows in splits.items()
-        },
+        splits=written,
         files=tuple(File(path=name, **_size_and_digest(directory / name)) for name in names),
     )
     (directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(manifest))
@@ -55,15 +76,34 @@ def serialize(schema: Schema, row: Row) -> bytes:
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
+def _parts(rows: Sequence[Row], shards: int) -> list[Sequence[Row]]:
+    bounds = [len(rows) * i // shards for i in range(shards + 1)]
+    return [rows[first:last] for first, last in itertools.pairwise(bounds)]
+
+
 def _write_shard(
-    directory: pathlib.Path, schema: Schema, split: str, rows: Sequence[Row], index: int, shards: int
+    directory: pathlib.Path, name: str, rows: Sequence[Row], layout: str, schema: Schema
 ) -> Shard:
-    name = f"{schema.name}-{split}.tfrecord-{index:05d}-of-{shards:05d}"
-    mine = rows[index::shards]
+    records = _blocks(rows, schema) if layout == "blocks" else [serialize(schema, row) for row in rows]
     with tf.io.TFRecordWriter(str(directory / name)) as writer:
-        for row in mine:
-            writer.write(serialize(schema, row))
-    return Shard(path=name, records=len(mine), rows=len(mine), **_size_and_digest(directory / name))
+        for record in records:
+            writer.write(record)
+    (directory / index_lib.file_name(name)).write_bytes(index_lib.dumps(_index(records)))
+    return Shard(path=name, records=len(records), rows=len(rows), **_size_and_digest(directory / name))
+
+
+def _blocks(rows: Sequence[Row], schema: Schema) -> list[bytes]:
+    """Blocks are no format of TensorFlow's, so these are written by the converter's own encoder."""
+    batch = pa.RecordBatch.from_pylist([{"": 0, **row} for row in rows], schema=arrow_schema(schema))
+    return [record for records in encode_blocks([batch], schema) for record in records.to_pylist()]
+
+
+def _index(records: Sequence[bytes]) -> Index:
+    lengths = np.array([len(record) for record in records], np.int64)
+    ends = np.cumsum(lengths + FRAME_BYTES)
+    return Index(
+        offsets=ends - lengths - FRAME_BYTES, lengths=lengths, hashes=index_lib.content_hashes(records)
+    )
 
 
 def _size_and_digest(path: pathlib.Path) -> dict:
@@ -87,8 +127,8 @@ def _describe(feature: Feature, values: Sequence) -> FeatureStatistics:
     base = {"name": feature.name, "dtype": feature.dtype, **counts}
     if feature.wire == "float":
         return FeatureStatistics(**base, numeric=_summarize(present))
-    seen = sorted({str(v) for v in present}, key=lambda v: (-[str(p) for p in present].count(v), v))
-    tally = tuple((v, [str(p) for p in present].count(v)) for v in seen)
+    counts_of_values = collections.Counter(map(str, present))
+    tally = tuple(sorted(counts_of_values.items(), key=lambda item: (-item[1], item[0])))
     return FeatureStatistics(**base, values=ValueCounts(distinct=len(tally), values=tally))
 
 

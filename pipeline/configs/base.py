@@ -14,10 +14,26 @@ def get_config() -> ConfigDict:
 
     # Input
     config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
-    config.shuffle_buffer = 10_000  # records permuted together, and held in memory for it
-    config.augmentation = ConfigDict({"shift": 0.0, "rotate_degrees": 0.0, "zoom": 0.0, "flip": False})
+    config.shuffle = "auto"  # global, windows, or auto: see pipeline/data/reader.py
+    config.image_dtype = "uint8"  # the model normalises; bfloat16, float32: the host does, more bytes to copy
+
+    # What training images go through, in this order; as it is here: nothing. See pipeline/data/augment.py.
+    config.augmentation = ConfigDict()
+    config.augmentation.crop_area = (1.0, 1.0)  # of a random part, resized; photographs: (0.08, 1.0)
+    config.augmentation.crop_aspect = (3 / 4, 4 / 3)  # its width / height
+    config.augmentation.flip = False
+    config.augmentation.shift = 0.0  # of the side
+    config.augmentation.rotate_degrees = 0.0
+    config.augmentation.zoom = 0.0
+    config.augmentation.brightness = 0.0
+    config.augmentation.contrast = 0.0
+    config.augmentation.saturation = 0.0
+    config.augmentation.hue = 0.0  # turns of the colour circle
+    config.augmentation.rand_augment = 0  # operations
+    config.augmentation.rand_augment_magnitude = 9.0  # of 10
 
     config.train = ConfigDict()
+    config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
     config.train.epochs = 10.0
     config.train.steps = 0  # 0: as many as the epochs take
     config.train.steps_per_loop = 32  # steps the device runs by itself; 32 gave 1.3x on a small model

@@ -4,104 +4,150 @@ Made for `strategy.distribute_datasets_from_function`: replica r of R takes the 
 `global_batch / R` examples of each global batch, however the replicas are spread over hosts.
 """
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
-from pipeline.data import parse, reader
+from pipeline.data import parse, reader, recipe, share
 from pipeline.data.augment import Augmentation, augment_images
-from pipeline.data.errors import InputError
-from pipeline.data.manifest import Dataset
+from pipeline.data.features import Image
 from pipeline.data.preprocess import Preprocess
+from pipeline.data.recipe import Recipe, Stage
+from pipeline.data.selection import Selection
+from pipeline.data.share import Share
+
+CHUNK_ROWS = 1 << 14  # prepared at once, then parted into batches: an operation costs some 10 µs to call
+CHUNK_BYTES = 32 << 20  # 32 MiB
 
 
 def training_batches(
-    dataset: Dataset,
+    selection: Selection,
     preprocess: Preprocess,
     *,
     global_batch: int,
     seed: int,
-    split: str = "train",
     position: int = 0,
+    shuffle: str = "auto",
     augmentation: Augmentation = Augmentation(),
-    shuffle_buffer: int = 10_000,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
     """Endless batches (inputs, labels) of one replica; they run across epoch boundaries.
 
     Args:
-      position: examples consumed since the start of training.
-      shuffle_buffer: records permuted together; also what is held in memory for it.
+      position: examples consumed since the start of training; with the seed, the whole state.
+      shuffle: "auto", "global" or "windows"; see reader.py.
     """
-    context = context or tf.distribute.InputContext()
-    schema = dataset.schema
+    return training_recipe(
+        selection,
+        preprocess,
+        global_batch=global_batch,
+        seed=seed,
+        position=position,
+        shuffle=shuffle,
+        augmentation=augmentation,
+        context=context,
+    ).dataset()
 
-    def prepare(index: tf.Tensor, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        features, labels = parse.parse_examples(serialized, schema)
-        inputs = preprocess(features)
-        if "image" in inputs:
-            inputs["image"] = augment_images(inputs["image"], index, augmentation=augmentation, seed=seed)
-        return inputs, labels
 
-    records = reader.shuffled_order(dataset, split, seed=seed, position=position, window=shuffle_buffer)
-    return _mapped(_share(records, global_batch, context), prepare)
+def training_recipe(
+    selection: Selection,
+    preprocess: Preprocess,
+    *,
+    global_batch: int,
+    seed: int,
+    position: int = 0,
+    shuffle: str = "auto",
+    augmentation: Augmentation = Augmentation(),
+    context: tf.distribute.InputContext | None = None,
+) -> Recipe:
+    """The stages of `training_batches`."""
+    mine = share.of_context(context, global_batch=global_batch)
+    way = reader.way_of(selection, shuffle)
+    has_image = bool(selection.dataset.schema.of_kind(Image))
+    batches = 1 if has_image else _batches_at_once(selection, mine)
+    return Recipe(
+        read=lambda: _shuffled(selection, mine, way=way, seed=seed, position=position, batches=batches),
+        batch=mine.batch,
+        batches_read=batches * mine.replicas_here,
+        per_batch=(
+            parse_stage(selection),
+            Stage(name="preprocess", apply=lambda places, x, y: (places, preprocess(x), y)),
+            augment_stage(augmentation, seed=seed),
+        ),
+    )
 
 
 def evaluation_batches(
-    dataset: Dataset,
+    selection: Selection,
     preprocess: Preprocess,
     *,
-    split: str,
     global_batch: int,
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Batches (inputs, labels, mask) that hold every example of `split` once.
+    """Batches (inputs, labels, mask) that hold every row of the selection once.
 
     The last global batch is filled up with copies whose mask is 0; mask is float32 [batch].
     """
-    context = context or tf.distribute.InputContext()
-    schema, records = dataset.schema, dataset.records(split)
-    padding = evaluation_steps(records, global_batch) * global_batch - records
-    examples = reader.stored_order(dataset, split)
-    padded = examples.concatenate(examples.take(1).cache().repeat(padding)).enumerate()
+    mine = share.of_context(context, global_batch=global_batch)
+    rows = selection.rows
+    padding = evaluation_steps(rows, global_batch) * global_batch - rows
+    stored = reader.stored_rows(selection)
+    copies = stored.take(1).map(lambda _, first: _copies(first, first_place=rows, count=padding))
+    padded = stored.concatenate(copies) if padding else stored
+    parse_rows = parse_stage(selection)
 
-    def prepare(index: tf.Tensor, serialized: tf.Tensor) -> tuple:
-        features, labels = parse.parse_examples(serialized, schema)
-        return preprocess(features), labels, tf.cast(index < records, tf.float32)
+    def prepare(places: tf.Tensor, raw: tf.Tensor) -> tuple:
+        _, features, labels = parse_rows.apply(places, raw)
+        return preprocess(features), labels, tf.cast(places < rows, tf.float32)
 
-    return _mapped(_share(padded, global_batch, context), prepare)
-
-
-def evaluation_steps(records: int, global_batch: int) -> int:
-    """Global batches that hold `records` examples, the last one filled up."""
-    return -(-records // global_batch)
+    chunks = _own(padded.rebatch(global_batch, drop_remainder=True), mine)
+    batches = chunks.rebatch(mine.batch, drop_remainder=True) if mine.replicas_here > 1 else chunks
+    stages = (Stage(name="prepare", apply=prepare),)
+    return recipe.apply(batches, stages).prefetch(tf.data.AUTOTUNE).with_options(recipe.options())
 
 
-def _share(
-    records: tf.data.Dataset, global_batch: int, context: tf.distribute.InputContext
+def evaluation_steps(rows: int, global_batch: int) -> int:
+    """Global batches that hold `rows` examples, the last one filled up."""
+    return -(-rows // global_batch)
+
+
+def parse_stage(selection: Selection) -> Stage:
+    schema = selection.dataset.schema
+    return Stage(name="parse", apply=lambda places, rows: (places, *parse.parse_rows(rows, schema)))
+
+
+def augment_stage(augmentation: Augmentation, *, seed: int) -> Stage:
+    def augment(places: tf.Tensor, inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple:
+        if "image" in inputs:
+            moved = augment_images(inputs["image"], places, augmentation=augmentation, seed=seed)
+            inputs = inputs | {"image": moved}
+        return inputs, labels
+
+    return Stage(name="augment", apply=augment)
+
+
+def _batches_at_once(selection: Selection, mine: Share) -> int:
+    row_bytes = selection.shards.mean_bytes / selection.shards.rows_in_record
+    rows = min(CHUNK_ROWS, CHUNK_BYTES // row_bytes)
+    return max(1, int(rows // mine.global_batch))
+
+
+def _shuffled(
+    selection: Selection, mine: Share, *, way: reader.Way, seed: int, position: int, batches: int
 ) -> tf.data.Dataset:
-    """Batches of one replica's size: those of the replicas that this input pipeline feeds."""
-    replicas = context.num_replicas_in_sync
-    if global_batch < 1 or global_batch % replicas:
-        raise InputError(
-            "global batch",
-            received=global_batch,
-            expected=f"a positive multiple of the {replicas} replicas",
-            action=f"Set --config.global_batch={max(1, round(global_batch / replicas)) * replicas}.",
-        )
-    batches = records.batch(global_batch // replicas, drop_remainder=True)
-    if context.num_input_pipelines == 1:
-        return batches
-    replicas_here = replicas // context.num_input_pipelines
-    mine = context.input_pipeline_id
-    numbered = batches.enumerate().filter(lambda number, _: number % replicas // replicas_here == mine)
-    return numbered.map(lambda _, batch: batch)
+    """Endless (places, rows) of this pipeline's share of so many global batches at once."""
+    if way == "windows":
+        windows = reader.window_rows(selection, seed=seed, position=position)
+        return _own(windows.rebatch(batches * mine.global_batch, drop_remainder=True), mine)
+    positions = mine.positions(position, batches=batches)
+    if way == "mapped":
+        return reader.mapped_rows(selection, positions, seed=seed)
+    records = reader.single_records(selection, positions, seed=seed)
+    return records.batch(batches * mine.examples, drop_remainder=True)
 
 
-def _mapped(batches: tf.data.Dataset, prepare: Callable[..., tuple]) -> tf.data.Dataset:
-    options = tf.data.Options()
-    options.deterministic = True
-    # This module shards by itself; TensorFlow's own sharding would drop or repeat examples.
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    mapped = batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return mapped.prefetch(tf.data.AUTOTUNE).with_options(options)
+def _own(chunks: tf.data.Dataset, mine: Share) -> tf.data.Dataset:
+    return chunks if mine.is_all else chunks.map(lambda places, rows: (mine.of(places), mine.of(rows)))
+
+
+def _copies(rows: tf.Tensor, *, first_place: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    places = first_place + tf.range(count, dtype=tf.int64)
+    return places, tf.repeat(rows[:1], count, axis=0)

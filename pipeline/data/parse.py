@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from pipeline.data.block_rows import features_of_words
 from pipeline.data.feature import Feature
 from pipeline.data.features import Label
 from pipeline.data.schema import Schema
@@ -25,6 +26,15 @@ def parse_examples(serialized: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.
       Raw inputs, each [batch, *feature.shape], and labels [batch]: int32 classes or float32 values.
     """
     features = tf.io.parse_example(serialized, parsing_spec(schema))
+    label = features.pop(schema.label.name)
+    return features, cast_label(label, schema.label)
+
+
+def parse_rows(rows: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """The same of rows as the reader gives them: serialized examples, or words of blocks."""
+    if rows.dtype == tf.string:
+        return parse_examples(rows, schema)
+    features = features_of_words(rows, schema)
     label = features.pop(schema.label.name)
     return features, cast_label(label, schema.label)
 

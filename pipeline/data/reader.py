@@ -1,108 +1,155 @@
-"""Serialized records of a dataset's split: once in stored order, or for ever in a seeded shuffled order.
+"""Rows of a selection from any position on, for ever in a seeded shuffled order, or once as they are stored.
 
-The shuffled order is a pure function of (seed, epoch): nothing random is stateful, so a run that starts
-again at a position sees exactly what it would have seen.
+Elements are (places int64 [n], rows [n, …]): a place counts the rows since the start of training; a row is a
+serialized record (string) or, from blocks, its words (int32 [n, words]). Three ways lead there:
+
+  single    every record is fetched by its offset, in a permutation of the whole epoch: for large records
+  windows   pieces of the data are permuted over the epoch, and rows inside a window of pieces: small records
+  mapped    local blocks are mapped into memory, rows gathered in a permutation of the whole epoch
 """
 
-import contextlib
-from collections.abc import Iterator
+from typing import Literal
 
 import tensorflow as tf
 
+from pipeline.data import order, pieces
+from pipeline.data.block_rows import words_of_blocks
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import Dataset, sha256
+from pipeline.data.fetch import Fetch
+from pipeline.data.mapped import MappedRows
+from pipeline.data.selection import Selection
 
-READ_BUFFER_BYTES = 1 << 20  # 1 MiB; the default of 256 KiB costs more system calls
-SHARDS_AT_ONCE = 16
-RECORDS_A_TURN = 16  # taken from each open shard before the next one's turn
+Way = Literal["single", "windows", "mapped"]
 
-
-def stored_order(dataset: Dataset, split: str) -> tf.data.Dataset:
-    """Every record of `split` once, shard by shard: string []."""
-    return _records(tf.data.Dataset.from_tensor_slices(_paths(dataset, split)))
+SINGLE_RECORD_BYTES = 4 << 10  # 4 KiB: from there on, decoding a record costs more than fetching it alone
+READS_AT_ONCE = 2  # chunks of positions or windows; their order stays
 
 
-def shuffled_order(dataset: Dataset, split: str, *, seed: int, position: int, window: int) -> tf.data.Dataset:
-    """The endless training stream from `position` on: (index int64 [], record string []).
-
-    Every epoch holds every record once, in an order of its own. `position` and `index` count records since
-    the start of training, so epoch and offset follow from them.
-
-    Args:
-      window: records that are permuted together. The shards lie in a random order on disk already, so the
-        window only has to make epochs differ.
-    """
-    records = dataset.records(split)
-    first_epoch, offset = divmod(position, records)
-    paths = tf.constant(_paths(dataset, split))
-
-    def epoch_from(epoch: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
-        shards = tf.random.experimental.stateless_shuffle(paths, seed=tf.stack([seed, epoch]))
-        ordered = _records(tf.data.Dataset.from_tensor_slices(shards))
-        return _permute_windows(ordered, seed=seed, epoch=epoch, window=window).skip(start)
-
-    rest_of_first = tf.data.Dataset.from_tensors(
-        (tf.constant(first_epoch, tf.int64), tf.constant(offset, tf.int64))
-    )
-    later = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).map(
-        lambda epoch: (epoch, tf.constant(0, tf.int64))
-    )
-    return rest_of_first.concatenate(later).flat_map(epoch_from).enumerate(start=position)
-
-
-@contextlib.contextmanager
-def naming_damage(dataset: Dataset, split: str) -> Iterator[None]:
-    """Turns TensorFlow's nameless DataLossError into an InputError that names the damaged shard."""
-    try:
-        yield
-    except tf.errors.DataLossError as error:
-        shards = dataset.manifest.splits[split]
-        damaged = [shard.path for shard in shards if sha256(dataset.directory / shard.path) != shard.sha256]
-        where = ", ".join(damaged) or "a shard"
+def way_of(selection: Selection, shuffle: str) -> Way:
+    """How rows are read where the config says `shuffle`: "auto", "global" or "windows"."""
+    if shuffle not in ("auto", "global", "windows"):
         raise InputError(
-            f"dataset {dataset.directory}, split '{split}'",
-            received=f"damaged records in {where} ({error.message.splitlines()[0]})",
-            expected="the bytes that were published, by the SHA-256 in the manifest",
-            action="Restore the shard from a copy, or convert the raw data again.",
-        ) from None
-
-
-def _paths(dataset: Dataset, split: str) -> list[str]:
-    if dataset.manifest.layout != "rows":
-        raise InputError(
-            f"dataset {dataset.directory}",
-            received=f"layout '{dataset.manifest.layout}'",
-            expected="layout 'rows', which is what training reads so far",
-            action="Convert the raw data with --layout=rows.",
+            "--config.shuffle",
+            received=shuffle,
+            expected="'auto', 'global' or 'windows'",
+            action="Choose one; 'auto' takes 'windows' for small records and 'global' for all others.",
         )
-    paths = dataset.shard_paths(split)
-    if not paths:
-        raise InputError(
-            f"dataset {dataset.directory}, split '{split}'",
-            received="no records",
-            expected="at least one",
-            action="Give the split a larger fraction with --splits, or choose another split.",
-        )
-    return paths
+    if shuffle == "windows":
+        return "windows"
+    if selection.shards.rows_in_record > 1:
+        return "mapped"
+    is_large = selection.shards.mean_bytes >= SINGLE_RECORD_BYTES
+    return "single" if is_large or shuffle == "global" else "windows"
 
 
-def _records(paths: tf.data.Dataset) -> tf.data.Dataset:
-    return paths.interleave(
-        lambda path: tf.data.TFRecordDataset(path, buffer_size=READ_BUFFER_BYTES),
-        cycle_length=SHARDS_AT_ONCE,
-        block_length=RECORDS_A_TURN,
-        num_parallel_calls=tf.data.AUTOTUNE,
+def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
+    """(place int64 [], record string []), one by one, at `positions`: int64 [n] each."""
+    fetch = Fetch(selection.shards)
+
+    def records(places: tf.Tensor) -> tf.data.Dataset:
+        rows = _numbers(selection, order.shuffled_rows(places, rows=selection.rows, seed=seed))
+        return tf.data.Dataset.zip(tf.data.Dataset.from_tensor_slices(places), fetch.records(rows))
+
+    chunk = positions.element_spec.shape[0]
+    return positions.interleave(
+        records,
+        cycle_length=READS_AT_ONCE,
+        block_length=chunk,
+        num_parallel_calls=READS_AT_ONCE,
         deterministic=True,
     )
 
 
-def _permute_windows(
-    records: tf.data.Dataset, *, seed: int, epoch: tf.Tensor, window: int
-) -> tf.data.Dataset:
-    """Permutes each run of `window` records; unlike `Dataset.shuffle`, keeps no state between elements."""
+def mapped_rows(selection: Selection, positions: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
+    """(places, words) of every chunk of positions."""
+    mapped = MappedRows(selection)
 
-    def permute(number: tf.Tensor, run: tf.Tensor) -> tf.Tensor:
-        order_seed = tf.random.fold_in(tf.stack([tf.cast(seed, tf.int64), epoch]), number)
-        return tf.random.experimental.stateless_shuffle(run, seed=order_seed)
+    def gathered(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        rows = _numbers(selection, order.shuffled_rows(places, rows=selection.rows, seed=seed))
+        return places, mapped.gather(rows)
 
-    return records.batch(window).enumerate().map(permute).unbatch()
+    return positions.map(gathered, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def window_rows(selection: Selection, *, seed: int, position: int) -> tf.data.Dataset:
+    """Endless (places, rows), as many rows at once as a window has; the first ones start at `position`."""
+    windows = _Windows(selection, seed=seed)
+    first_epoch, offset = divmod(position, selection.rows)
+    start = tf.data.Dataset.from_tensors((tf.constant(first_epoch, tf.int64), tf.constant(offset, tf.int64)))
+    later = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).map(lambda e: (e, tf.constant(0, tf.int64)))
+    return start.concatenate(later).flat_map(windows.epoch)
+
+
+def stored_rows(selection: Selection) -> tf.data.Dataset:
+    """Every row once in stored order: (places, rows)."""
+    return _Windows(selection, seed=None).epoch(tf.constant(0, tf.int64), tf.constant(0, tf.int64))
+
+
+class _Windows:
+    """Reads a selection in windows of pieces; `seed` None: as they are stored."""
+
+    def __init__(self, selection: Selection, *, seed: int | None) -> None:
+        cut = pieces.cut(selection)
+        self._seed, self._rows, self._in_window = seed, selection.rows, cut.in_window
+        self._first, self._records = tf.constant(cut.first_record), tf.constant(cut.records)
+        self._skipped, self._counts = tf.constant(cut.skipped_rows), tf.constant(cut.rows)
+        self._most_records = int(cut.records.max()) * cut.in_window
+        self._schema = selection.dataset.schema
+        self._rows_in_record = selection.shards.rows_in_record
+        self._fetch = Fetch(selection.shards)
+
+    def epoch(self, epoch: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
+        """The rows of an epoch from place `start` in it on."""
+        order_of_pieces = self._order_of_pieces(epoch)
+        counts = tf.gather(self._counts, order_of_pieces)
+        window_starts = tf.cumsum(counts, exclusive=True)[:: self._in_window]
+        first = tf.searchsorted(window_starts, [start], side="right", out_type=tf.int64)[0] - 1
+
+        def window(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            chosen = order_of_pieces[number * self._in_window : (number + 1) * self._in_window]
+            begin = window_starts[number]
+            mixed = self._order_in_window(epoch, number, tf.reduce_sum(tf.gather(self._counts, chosen)))
+            mixed = mixed[tf.maximum(start - begin, 0) :]
+            places = begin + tf.maximum(start - begin, 0) + tf.range(tf.size(mixed, tf.int64))
+            return epoch * self._rows + places, self._read(chosen, mixed)
+
+        numbers = tf.data.Dataset.range(first, tf.size(window_starts, tf.int64))
+        return numbers.map(window, num_parallel_calls=READS_AT_ONCE, deterministic=True)
+
+    def _order_of_pieces(self, epoch: tf.Tensor) -> tf.Tensor:
+        pieces_ = self._counts.shape[0]
+        if self._seed is None:
+            return tf.range(pieces_, dtype=tf.int64)
+        return order.shuffled_pieces(pieces_, seed=self._seed, epoch=epoch)
+
+    def _order_in_window(self, epoch: tf.Tensor, number: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        if self._seed is None:
+            return tf.range(rows)
+        return order.shuffled_window(rows, seed=self._seed, epoch=epoch, window=number)
+
+    def _read(self, chosen: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
+        """The rows of the chosen pieces in the order `mixed`: string [n], or int32 [n, words]."""
+        runs = (tf.gather(self._first, chosen), tf.gather(self._records, chosen))
+        records = tf.data.Dataset.from_tensor_slices(runs).flat_map(self._fetch.run)
+        serialized = records.batch(self._most_records).get_single_element()
+        if self._rows_in_record == 1:
+            return tf.gather(serialized, mixed)
+        words = words_of_blocks(serialized, self._schema)
+        return tf.gather(words, tf.gather(self._counted(chosen), mixed))
+
+    def _counted(self, chosen: tf.Tensor) -> tf.Tensor:
+        """Of all rows of the chosen blocks, those that are selected: int64 [n]."""
+        first = tf.range(tf.size(chosen, tf.int64)) * self._rows_in_record + tf.gather(self._skipped, chosen)
+        last = first + tf.gather(self._counts, chosen)
+        return tf.ragged.range(first, last).flat_values
+
+
+def _numbers(selection: Selection, rows: tf.Tensor) -> tf.Tensor:
+    """Numbers over all shards of the selection's rows int64 [n]."""
+    if len(selection.ranges) == 1:
+        return rows + selection.ranges[0][0]
+    firsts = tf.constant([first for first, _ in selection.ranges], tf.int64)
+    sizes = tf.constant([last - first for first, last in selection.ranges], tf.int64)
+    starts = tf.cumsum(sizes, exclusive=True)
+    part = tf.searchsorted(starts, rows, side="right") - 1
+    return rows - tf.gather(starts, part) + tf.gather(firsts, part)

@@ -20,7 +20,7 @@ PACKAGES = ("tensorflow", "keras", "apache-beam", "numpy")
 
 # What weights or the order of the examples depend on, and so must not change between two commands on one
 # working directory. The rest (epochs, learning rate, callbacks, log points, …) may.
-BOUND = ("model", "image_size", "seed", "global_batch", "shuffle_buffer", "optimizer.name")
+BOUND = ("model", "image_size", "seed", "global_batch", "shuffle", "train.split", "optimizer.name")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,7 @@ class Request:
     strategy: str = "auto"
     logical_devices: int = 1
     precision: str = "auto"
+    max_corrupt_records: int = 0
     command: str = ""
 
 

@@ -12,6 +12,7 @@ from pipeline.data.input import evaluation_batches, evaluation_steps, training_b
 from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema
+from pipeline.data.selection import select
 from tests.tiny_dataset import write_dataset
 
 RECORDS = 21
@@ -42,7 +43,9 @@ def context(replicas: int, pipelines: int = 1, pipeline: int = 0) -> tf.distribu
 
 
 def test_training_batches_have_static_shapes(dataset, preprocess):
-    inputs, labels = training_batches(dataset, preprocess, global_batch=8, seed=0).element_spec
+    inputs, labels = training_batches(
+        select(dataset, "train"), preprocess, global_batch=8, seed=0
+    ).element_spec
     assert inputs["image"] == tf.TensorSpec((8, 6, 5, 1), tf.uint8)
     assert inputs["numeric"] == tf.TensorSpec((8, 1), tf.float32)
     assert inputs["categories"] == tf.TensorSpec((8, 1), tf.int32)
@@ -51,7 +54,9 @@ def test_training_batches_have_static_shapes(dataset, preprocess):
 
 def test_two_hosts_share_each_global_batch_as_two_replicas_of_one_do(dataset, preprocess):
     def labels(replicas_context, count):
-        batches = training_batches(dataset, preprocess, global_batch=4, seed=3, context=replicas_context)
+        batches = training_batches(
+            select(dataset, "train"), preprocess, global_batch=4, seed=3, context=replicas_context
+        )
         return [batch[0]["numeric"].numpy().ravel().tolist() for batch in batches.take(count)]
 
     one_host = labels(context(4), 24)
@@ -62,9 +67,8 @@ def test_two_hosts_share_each_global_batch_as_two_replicas_of_one_do(dataset, pr
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
-    batches = evaluation_batches(
-        dataset, preprocess, split="train", global_batch=8, context=context(replicas)
-    )
+    selection = select(dataset, "train")
+    batches = evaluation_batches(selection, preprocess, global_batch=8, context=context(replicas))
     seen, count = [], 0
     for inputs, labels, mask in batches:
         assert labels.shape == mask.shape == (8 // replicas,)
@@ -76,7 +80,7 @@ def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
 
 def test_a_batch_that_replicas_cannot_share_is_refused(dataset, preprocess):
     with pytest.raises(InputError, match=r"received 9; expected a positive multiple of the 2 replicas"):
-        training_batches(dataset, preprocess, global_batch=9, seed=0, context=context(2))
+        training_batches(select(dataset, "train"), preprocess, global_batch=9, seed=0, context=context(2))
 
 
 def test_augmented_pixels_depend_on_nothing_but_seed_and_index(dataset, preprocess):
@@ -84,7 +88,7 @@ def test_augmented_pixels_depend_on_nothing_but_seed_and_index(dataset, preproce
 
     def pixels(position: int, global_batch: int, count: int) -> np.ndarray:
         batches = training_batches(
-            dataset,
+            select(dataset, "train"),
             preprocess,
             global_batch=global_batch,
             seed=5,

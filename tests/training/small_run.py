@@ -42,7 +42,6 @@ def small_config() -> ConfigDict:
     """An epoch is 12.5 steps, so steps run across epoch boundaries, and the model draws random numbers."""
     config = base.get_config()
     config.global_batch = 16
-    config.shuffle_buffer = 64
     config.model = ConfigDict({"name": "wide_deep", "embedding": 2, "hidden": (8,), "dropout": 0.2})
     config.train.epochs = 3.0
     config.train.steps_per_loop = 4

@@ -1,0 +1,97 @@
+"""Rows of blocks in TensorFlow: from serialized blocks to words, and from words to feature tensors."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data import blocks
+from pipeline.data.feature import Feature
+from pipeline.data.schema import Schema
+
+UNKNOWN_VALUE = "\ufffd"  # stands for a string that a block does not hold, as no vocabulary lists it
+
+_SPEC = {blocks.ROWS: tf.io.FixedLenFeature([], tf.string)}
+_WORD_BITS = 8 * blocks.WORD_BYTES
+
+
+def words_of_blocks(serialized: tf.Tensor, schema: Schema) -> tf.Tensor:
+    """Serialized blocks, string [n] → their rows, those that only fill up too: int32 [n * rows, words]."""
+    payloads = tf.io.parse_example(serialized, _SPEC)[blocks.ROWS]
+    words = tf.io.decode_raw(payloads, tf.int32, little_endian=True)
+    return tf.reshape(words, [-1, words_in_row(schema)])
+
+
+def words_in_row(schema: Schema) -> int:
+    return blocks.geometry(schema).width // blocks.WORD_BYTES
+
+
+def features_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:
+    """Rows, int32 [n, words] → features [n, *feature.shape]: float32, or int32 where the block holds such.
+
+    A categorical of a listed vocabulary is an index into it, `blocks.UNKNOWN` or `blocks.MISSING`.
+    """
+    dtype = blocks.row_dtype(schema)
+    return {
+        feature.name: _field(words, dtype[feature.name], dtype.fields[feature.name][1], feature.shape)
+        for feature in schema.features
+    }
+
+
+def raw_of_compact(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
+    """Features of blocks → what parsing a record gives: strings in place of indices, int64 for int32."""
+    return {name: _raw(tensor, schema[name]) for name, tensor in features.items()}
+
+
+def _raw(tensor: tf.Tensor, feature: Feature) -> tf.Tensor:
+    if not blocks.is_index(feature):
+        return tf.cast(tensor, tf.int64) if tensor.dtype == tf.int32 else tensor
+    missing = "" if feature.fill is None else str(feature.fill)
+    by_index = tf.constant([missing, UNKNOWN_VALUE, *feature.vocabulary])
+    return tf.gather(by_index, tensor - blocks.MISSING)
+
+
+def matrices_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:
+    """Rows as one matrix a number format: {"float32": [n, …], "int32": [n, …]}, columns in declared order.
+
+    For models that take all columns of a kind at once: a matrix costs as much as one feature. Where columns
+    of another format lie between, the parts are put together again.
+    """
+    runs: dict[str, list[tf.Tensor]] = {}
+    dtype = blocks.row_dtype(schema)
+    for kind, first, last in _runs(dtype):
+        part = words[:, first:last]
+        runs.setdefault(kind, []).append(tf.bitcast(part, tf.float32) if kind == "float32" else part)
+    return {kind: parts[0] if len(parts) == 1 else tf.concat(parts, axis=1) for kind, parts in runs.items()}
+
+
+def _field(words: tf.Tensor, dtype: np.dtype, offset: int, shape: tuple[int, ...]) -> tf.Tensor:
+    first, last = offset // blocks.WORD_BYTES, -(-(offset + dtype.itemsize) // blocks.WORD_BYTES)
+    part = words[:, first:last]  # (rows, words of the field)
+    rows = tf.shape(words)[0]
+    kind = dtype.base.str
+    if kind == "<f4":
+        part = tf.bitcast(part, tf.float32)
+    elif kind == "<i8":
+        part = tf.bitcast(tf.reshape(part, [rows, -1, 2]), tf.int64)
+    elif kind == "<u2":
+        halves = tf.reshape(tf.bitcast(part, tf.uint16), [rows, -1])
+        part = tf.cast(halves[:, : dtype.itemsize // 2], tf.int32)
+    return tf.ensure_shape(tf.reshape(part, [rows, *shape]), [words.shape[0], *shape])
+
+
+def _runs(dtype: np.dtype) -> list[tuple[str, int, int]]:
+    """(format, first word, after the last word) of neighbouring fields of 4-byte numbers."""
+    names = {"<f4": "float32", "<i4": "int32"}
+    runs: list[tuple[str, int, int]] = []
+    for name in dtype.names:
+        field, offset = dtype.fields[name][:2]
+        kind = names.get(field.base.str)
+        if kind is None:
+            continue
+        first, last = offset // 4, (offset + field.itemsize) // 4
+        if runs and runs[-1][0] == kind and runs[-1][2] == first:
+            runs[-1] = (kind, runs[-1][1], last)
+        else:
+            runs.append((kind, first, last))
+    return runs

@@ -1,0 +1,102 @@
+"""Rows of local blocks, mapped into memory: gathered by number, nothing read or parsed.
+
+A shard of blocks is one array of rows of fixed width in which the rows of data start at fixed places
+(`pipeline/data/blocks.py`). This way passes by the records' CRCs, so every shard's SHA-256 is compared with
+the manifest's when it is mapped, unless all checksums were compared before.
+"""
+
+import concurrent.futures
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from pipeline.data import blocks, manifest
+from pipeline.data.block_rows import words_in_row
+from pipeline.data.errors import InputError
+from pipeline.data.framing import CRC_BYTES, HEADER_BYTES
+from pipeline.data.selection import Selection
+
+PROGRESS_AFTER_S = 2.0
+
+
+class MappedRows:
+    """The rows of all shards of a selection. Raises InputError if a shard is not what was published."""
+
+    def __init__(self, selection: Selection) -> None:
+        shards, self._schema = selection.shards, selection.dataset.schema
+        geometry = blocks.geometry(self._schema)
+        if not selection.is_checked:
+            check_digests(selection)
+        self._starts = tf.constant(shards.row_starts)
+        self._rows_in_block = geometry.rows
+        self._stride = int(shards.sizes[0]) // geometry.width  # rows' widths from block to block
+        self._first = _first_row_bytes(selection) // geometry.width
+        if len(set(shards.sizes.tolist())) > 1 or int(shards.sizes[0]) % geometry.width:
+            raise _not_mappable(shards.paths[0])
+        with tf.device("CPU:0"):
+            self._maps = [
+                tf.raw_ops.ImmutableConst(
+                    dtype=tf.int32,
+                    shape=[int(size) // geometry.width, words_in_row(self._schema)],
+                    memory_region_name=path,
+                )
+                for path, size in zip(shards.paths, shards.bytes, strict=True)
+            ]
+
+    def gather(self, rows: tf.Tensor) -> tf.Tensor:
+        """The words, int32 [n, words], of rows int64 [n], numbered over all shards."""
+        if len(self._maps) == 1:
+            return tf.gather(self._maps[0], self._place(rows))
+        shards = tf.searchsorted(self._starts, rows, side="right") - 1  # (rows), int32
+        places = self._place(rows - tf.gather(self._starts, shards))
+        parts = tf.dynamic_partition(places, shards, len(self._maps))
+        back = tf.dynamic_partition(tf.range(tf.size(rows)), shards, len(self._maps))
+        found = [tf.gather(mapped, part) for mapped, part in zip(self._maps, parts, strict=True)]
+        return tf.ensure_shape(tf.dynamic_stitch(back, found), [*rows.shape, self._maps[0].shape[1]])
+
+    def _place(self, rows: tf.Tensor) -> tf.Tensor:
+        """Where in its shard's array a row lies that has this number in its shard."""
+        block, row = rows // self._rows_in_block, rows % self._rows_in_block
+        return block * self._stride + self._first + row
+
+
+def check_digests(selection: Selection) -> None:
+    """Raises InputError naming the shard whose SHA-256 is not the manifest's."""
+    dataset, names = selection.dataset, set(selection.shards.names)
+    shards = [s for each in dataset.manifest.splits.values() for s in each if s.path in names]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        digests = pool.map(lambda shard: manifest.sha256(dataset.directory / shard.path), shards)
+        checked = tqdm(digests, total=len(shards), desc="checking", unit="shard", delay=PROGRESS_AFTER_S)
+        for shard, digest in zip(shards, checked, strict=True):
+            if digest != shard.sha256:
+                raise InputError(
+                    f"dataset file {dataset.directory / shard.path}",
+                    received=f"SHA-256 {digest[:12]}…",
+                    expected=f"{shard.sha256[:12]}…, as published",
+                    action="Restore it from a copy, or convert the raw data again; to lose only what is "
+                    "damaged, train with --config.shuffle=windows and --max_corrupt_records.",
+                )
+
+
+def _first_row_bytes(selection: Selection) -> int:
+    """Byte of a block's frame at which its rows start: of one that is selected, and so not damaged."""
+    shards, row = selection.shards, selection.ranges[0][0]
+    block = shards.record_of_row(row)
+    shard = int(np.searchsorted(shards.row_starts, row, side="right")) - 1
+    with pathlib.Path(shards.paths[shard]).open("rb") as file:
+        file.seek(int(shards.offsets[block]))
+        record = file.read(int(shards.sizes[block]))[HEADER_BYTES:-CRC_BYTES]
+    features = tf.train.Example.FromString(record).features.feature
+    payload = features[blocks.ROWS].bytes_list.value[0]
+    return HEADER_BYTES + record.index(payload)
+
+
+def _not_mappable(path: str) -> InputError:
+    return InputError(
+        f"shard {path}",
+        received="blocks of different sizes",
+        expected="blocks that all have the same size, as beam_jobs.convert writes them",
+        action="Train with --config.shuffle=windows, or convert the raw data again.",
+    )

@@ -1,0 +1,71 @@
+"""The pieces in which a selection is read where single records are too small to be fetched one by one.
+
+A piece is a run of consecutive records that is read at once: some 128 KiB of them, or one block. Pieces are
+permuted over the whole epoch, and the rows of some pieces together are permuted in a window.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from pipeline.data.selection import Selection
+
+PIECE_BYTES = 128 << 10  # 128 KiB: below, opening a file costs more than reading it
+PIECE_RECORDS = 256
+WINDOW_ROWS = 1 << 14
+WINDOW_BYTES = 64 << 20  # 64 MiB: what a window may take of the host's memory
+WINDOW_PIECES = 16  # at least
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """Of n pieces, int64 [n] each: where they are, and what of them counts."""
+
+    first_record: np.ndarray  # number over all shards
+    records: np.ndarray  # how many, from there on, over the ends of shards if need be
+    skipped_rows: np.ndarray  # of the first record: those before the selection
+    rows: np.ndarray  # behind the skipped ones: those selected
+    in_window: int  # pieces whose rows are permuted together
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def cut(selection: Selection) -> Pieces:
+    shards = selection.shards
+    if shards.rows_in_record > 1:
+        found = np.array(list(_blocks(selection)), np.int64)
+        size = 1
+    else:
+        size = int(np.clip(PIECE_BYTES / shards.mean_bytes, 1, PIECE_RECORDS))
+        found = np.array(list(_runs(selection, size)), np.int64)
+    largest = WINDOW_BYTES / (size * shards.mean_bytes)
+    wanted = WINDOW_ROWS / (size * shards.rows_in_record)
+    return Pieces(
+        first_record=found[:, 0],
+        records=found[:, 1],
+        skipped_rows=found[:, 2],
+        rows=found[:, 3],
+        in_window=int(max(1, min(max(wanted, WINDOW_PIECES), largest))),
+    )
+
+
+def _runs(selection: Selection, size: int) -> Iterator[tuple[int, int, int, int]]:
+    for first, last in selection.ranges:
+        for start in range(first, last, size):
+            count = min(size, last - start)
+            yield start, count, 0, count
+
+
+def _blocks(selection: Selection) -> Iterator[tuple[int, int, int, int]]:
+    """One piece a block that holds selected rows."""
+    shards, size = selection.shards, selection.shards.rows_in_record
+    for first, last in selection.ranges:
+        row = first
+        while row < last:
+            shard = int(np.searchsorted(shards.row_starts, row, side="right")) - 1
+            ordinal, skipped = divmod(row - int(shards.row_starts[shard]), size)
+            end = min(last, row - skipped + size, int(shards.row_starts[shard + 1]))
+            yield int(shards.record_starts[shard]) + ordinal, 1, skipped, end - row
+            row = end
