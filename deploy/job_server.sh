@@ -24,7 +24,7 @@ if curl --fail --silent --location --output "$jar.part" "$url"; then
   echo "$engine: $artifact $version"
 else
   rm -f "$jar.part"
-  mvn --quiet --batch-mode --file "deploy/$engine/pom.xml" package
+  mvn --quiet --batch-mode -Dstyle.color=never --file "deploy/$engine/pom.xml" package
   other=$(sed -n 's/.*<beam.version>\(.*\)<.*/\1/p' "deploy/$engine/pom.xml")
   echo "$engine: $url cannot be had; put together from the libraries of Beam $other, which is not the $version of the workers"
 fi
