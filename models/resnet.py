@@ -17,6 +17,8 @@ def resnet(
     *,
     image_shape: tuple[int, int, int],
     outputs: int,
+    image_dtype: str = "uint8",
+    image_rescaling: tuple[float, float] | None,
     widths: Sequence[int] = (32, 64, 128),
     blocks_per_stage: int = 2,
     stem_stride: int = 0,
@@ -25,21 +27,25 @@ def resnet(
     """Builds the network.
 
     Args:
-      image_shape: height, width and channels of a uint8 image.
+      image_shape: height, width and channels of an image.
       outputs: numbers predicted for each example.
+      image_rescaling: scale and offset that its pixels still need; None: they are normalised already.
       widths: channels of each stage; every stage after the first halves height and width.
       blocks_per_stage: residual blocks, two 3x3 convolutions each, in every stage.
       stem_stride: how much the first layers shrink the image: 1, 2 or 4; 0: 4 for large images, else 1.
       dropout: fraction of the pooled features dropped in training.
 
     Returns:
-      Model from {"image": uint8 [batch, *image_shape]} to float32 logits [batch, outputs].
+      Model from {"image": [batch, *image_shape]} to float32 logits [batch, outputs].
 
     Raises:
       ValueError: `stem_stride` is none of these.
     """
-    image = keras.Input(image_shape, dtype="uint8", name="image")
-    x = keras.layers.Rescaling(1 / 127.5, offset=-1)(image)
+    image = keras.Input(image_shape, dtype=image_dtype, name="image")
+    x = image
+    if image_rescaling:
+        scale, offset = image_rescaling
+        x = keras.layers.Rescaling(scale, offset=offset)(x)
     x = _stem(x, widths[0], stem_stride or (4 if min(image_shape[:2]) >= LARGE_IMAGE_PIXELS else 1))
     for stage, width in enumerate(widths):
         for block in range(blocks_per_stage):

@@ -1,4 +1,4 @@
-"""What a training example's image goes through: cut out, flipped, moved, recoloured, in this order.
+"""What a training image goes through, in this order: cut out, flipped, moved, recoloured, RandAugment.
 
 Every step is a pure function of (seed, index), index being the example's place in the training stream: a run
 that resumes, on any number of hosts and threads, sees the same pixels.
@@ -13,6 +13,8 @@ from pipeline.data.crop import random_box
 from pipeline.data.draws import Draws
 from pipeline.data.errors import InputError
 from pipeline.data.images import Shape, decode_crop, decode_whole
+from pipeline.data.pixels import normalize
+from pipeline.data.rand_augment import LARGEST_MAGNITUDE, rand_augment
 
 _LIMITS = {
     "shift": 1.0,
@@ -22,8 +24,8 @@ _LIMITS = {
     "contrast": 1.0,
     "saturation": 1.0,
     "hue": 0.5,
-    "rand_augment": 14,
-    "rand_augment_magnitude": 10.0,
+    "rand_augment": 10,
+    "rand_augment_magnitude": LARGEST_MAGNITUDE,
 }
 
 
@@ -65,17 +67,19 @@ def training_image(
     max_pixels: int,
     augmentation: Augmentation,
     seed: int,
+    image_dtype: str = "uint8",
 ) -> tf.Tensor:
-    """One encoded image as training sees it: `decode_training_image`, then `augment_image`.
+    """One encoded image as training sees it: `decode_training_image`, `augment_image`, `normalize`.
 
     Args:
       data: string [], a JPEG, PNG, GIF, WebP or BMP file.
       index: int64 [], the example's place in the training stream.
       shape: height, width and channels to return: `preprocess.inputs.image_shape`.
-      max_pixels: of the schema's image feature.
+      max_pixels: `preprocess.image.max_pixels`.
+      image_dtype: `preprocess.inputs.image_dtype`.
 
     Returns:
-      uint8 [*shape]; Preprocess takes a batch of these in place of encoded images.
+      [*shape] of `image_dtype`; Preprocess takes a batch of these in place of encoded images.
 
     Raises:
       tf.errors.InvalidArgumentError: see `decode_image`.
@@ -83,7 +87,8 @@ def training_image(
     image = decode_training_image(
         data, index, shape=shape, max_pixels=max_pixels, augmentation=augmentation, seed=seed
     )
-    return augment_image(image, index, augmentation=augmentation, seed=seed)
+    image = augment_image(image, index, augmentation=augmentation, seed=seed)
+    return normalize(image, image_dtype)
 
 
 def decode_training_image(
@@ -114,6 +119,13 @@ def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentat
     changes = {name: getattr(augmentation, name) for name in ("brightness", "contrast", "saturation", "hue")}
     if any(changes.values()):
         image = colour.jitter(image, draws, **changes)
+    if augmentation.rand_augment:
+        image = rand_augment(
+            image,
+            draws,
+            operations=augmentation.rand_augment,
+            magnitude=augmentation.rand_augment_magnitude,
+        )
     return image
 
 

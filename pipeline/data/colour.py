@@ -63,5 +63,5 @@ def _colour_matrix(saturation: tf.Tensor | float, hue: tf.Tensor | float) -> tf.
     to_yiq = tf.constant(TO_YIQ)
     angle = 2.0 * math.pi * tf.convert_to_tensor(hue)
     cosine, sine = saturation * tf.cos(angle), saturation * tf.sin(angle)
-    turn = tf.stack([[1.0, 0.0, 0.0], tf.stack([0.0, cosine, -sine]), tf.stack([0.0, sine, cosine])])
+    turn = tf.stack([[1.0, 0.0, 0.0], tf.stack([0.0, cosine, sine]), tf.stack([0.0, -sine, cosine])])
     return tf.linalg.inv(to_yiq) @ turn @ to_yiq

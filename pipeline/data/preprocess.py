@@ -15,6 +15,7 @@ import tensorflow as tf
 from pipeline.data.errors import InputError
 from pipeline.data.features import Categorical, Image, Numeric, Tensor, Text, Tokens
 from pipeline.data.images import decode_images
+from pipeline.data.pixels import RESCALING, require_image_dtype, rescaling_left
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, SplitStatistics
 
@@ -25,12 +26,14 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 class ModelInputs:
     """Sizes of what a model is fed, and so all that building one takes."""
 
-    image_shape: tuple[int, int, int] | None  # `image`: uint8 [batch, height, width, channels]
+    image_shape: tuple[int, int, int] | None  # `image`: [batch, height, width, channels]
     numeric: int  # `numeric`: float32 [batch, numeric]
     cardinalities: tuple[
         int, ...
     ]  # `categories`: int32 [batch, len(cardinalities)], each below its cardinality
     sequences: Mapping[str, tuple[int, int]]  # by name: int32 [batch, length], each below size, 0 = padding
+    image_dtype: str = "uint8"
+    image_rescaling: tuple[float, float] | None = RESCALING  # scale and offset that are left to the model
 
 
 class Preprocess(tf.Module):
@@ -39,10 +42,16 @@ class Preprocess(tf.Module):
     Args:
       statistics: of the split the model trains on.
       image_size: (height, width) that images are resized to; needed where the schema's sizes vary.
+      image_dtype: of the images that models are fed; see pixels.py.
     """
 
     def __init__(
-        self, schema: Schema, statistics: SplitStatistics, *, image_size: tuple[int, int] | None = None
+        self,
+        schema: Schema,
+        statistics: SplitStatistics,
+        *,
+        image_size: tuple[int, int] | None = None,
+        image_dtype: str = "uint8",
     ) -> None:
         super().__init__(name="preprocess")
         numerics, categoricals = schema.of_kind(Numeric), schema.of_kind(Categorical)
@@ -64,6 +73,8 @@ class Preprocess(tf.Module):
             cardinalities=tuple(cardinality for _, _, cardinality in ids),
             sequences={f.name: (f.length, f.buckets + 1) for f in schema.of_kind(Text)}
             | {f.name: (f.length, f.vocabulary_size + 1) for f in schema.of_kind(Tokens)},
+            image_dtype=require_image_dtype(image_dtype),
+            image_rescaling=rescaling_left(image_dtype),
         )
 
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -79,10 +90,15 @@ class Preprocess(tf.Module):
         return outputs
 
     def _pixels(self, images: tf.Tensor) -> tf.Tensor:
-        """Decodes files, string [batch]; training has decoded them already."""
-        if images.dtype == tf.uint8:
+        """Images as models take them, of files, string [batch], or of what training made of them."""
+        if images.dtype != tf.string:
             return tf.ensure_shape(images, [None, *self._image_shape])
-        return decode_images(images, self._image_shape, max_pixels=self.image.max_pixels)
+        return decode_images(
+            images,
+            self._image_shape,
+            max_pixels=self.image.max_pixels,
+            image_dtype=self.inputs.image_dtype,
+        )
 
     def _numeric(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         columns = [transform(features[name])[:, None] for name, transform in self._numerics]

@@ -17,7 +17,9 @@ from pipeline.training.precision import Precision
 
 def build_preprocess(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Preprocess:
     size = tuple(config.image_size)
-    return Preprocess(schema, statistics, image_size=size if any(size) else None)
+    return Preprocess(
+        schema, statistics, image_size=size if any(size) else None, image_dtype=config.image_dtype
+    )
 
 
 def build_model(

@@ -10,7 +10,8 @@ IMAGES = {"image": np.random.default_rng(0).integers(0, 256, (2, 8, 8, 1)).astyp
 
 
 def small(**options) -> keras.Model:
-    return resnet(image_shape=(8, 8, 1), outputs=3, widths=(4, 6), blocks_per_stage=1, **options)
+    sizes = {"image_shape": (8, 8, 1), "image_rescaling": (1 / 127.5, -1.0)} | options
+    return resnet(outputs=3, widths=(4, 6), blocks_per_stage=1, **sizes)
 
 
 def test_images_to_float32_logits():
@@ -43,7 +44,12 @@ def test_an_example_does_not_depend_on_its_batch():
 )
 def test_stem_shrinks_large_images(side, stem_stride, last):
     model = resnet(
-        image_shape=(side, side, 3), outputs=2, widths=(4, 4), blocks_per_stage=1, stem_stride=stem_stride
+        image_shape=(side, side, 3),
+        image_rescaling=None,
+        outputs=2,
+        widths=(4, 4),
+        blocks_per_stage=1,
+        stem_stride=stem_stride,
     )
     assert model.layers[-3].input.shape == (None, last, last, 4)
 
@@ -62,3 +68,10 @@ def test_saves_and_loads(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(model(IMAGES), loaded(IMAGES))
+
+
+def test_pixels_normalised_elsewhere_are_not_rescaled_again():
+    on_device, on_host = small(), small(image_dtype="float32", image_rescaling=None)
+    on_host.set_weights(on_device.get_weights())
+    pixels = IMAGES["image"].astype("float32") / 127.5 - 1.0
+    np.testing.assert_allclose(on_host({"image": pixels}), on_device(IMAGES), atol=1e-5)

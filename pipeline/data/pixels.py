@@ -1,0 +1,36 @@
+"""Pixels from 0 … 255 to -1 … 1: by the model on the accelerator, or here on the host."""
+
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+
+RESCALING = (1 / 127.5, -1.0)  # scale and offset, of every channel
+IMAGE_DTYPES = ("uint8", "bfloat16", "float32")
+
+
+def rescaling_left(image_dtype: str) -> tuple[float, float] | None:
+    """What a model that is fed this dtype still has to do: (scale, offset), or nothing."""
+    return RESCALING if image_dtype == "uint8" else None
+
+
+def normalize(image: tf.Tensor, image_dtype: str) -> tf.Tensor:
+    """uint8 [height, width, channels] → the dtype that the model is fed, the same shape.
+
+    Of one image, which stays in the processor's cache meanwhile; a batch does not. Scalars cost less than a
+    mean and a deviation for each channel, which would be broadcast over a last axis of 3.
+    """
+    if image_dtype == "uint8":
+        return image
+    scale, offset = RESCALING
+    return tf.cast(tf.cast(image, tf.float32) * scale + offset, image_dtype)
+
+
+def require_image_dtype(image_dtype: str) -> str:
+    if image_dtype not in IMAGE_DTYPES:
+        raise InputError(
+            "--config.image_dtype",
+            received=repr(image_dtype),
+            expected=f"one of {', '.join(IMAGE_DTYPES)}",
+            action="'uint8' feeds the accelerator the fewest bytes; it normalises by itself.",
+        )
+    return image_dtype
