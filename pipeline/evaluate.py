@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from absl import app, flags
 
 from pipeline import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data import manifest, whole_files
+from pipeline.data import loss_budget, manifest, whole_files
+from pipeline.data.damage import listed
 from pipeline.data.errors import answers_bad_input
 from pipeline.release import scoring
 
@@ -22,6 +23,9 @@ _DATASET = flags.DEFINE_string("dataset", None, "Directory written by beam_jobs.
 _SPLIT = flags.DEFINE_string("split", "test", "Split to evaluate on.")
 _BATCH = flags.DEFINE_integer(
     "batch", 256, "Examples at a time: changes speed and memory, not the result.", lower_bound=1
+)
+_MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
+    "max_corrupt_records", 0, "Damaged records that may be left out; they are listed.", lower_bound=0
 )
 _JSON = flags.DEFINE_string("json", None, "File to write all metrics to, as JSON.")
 
@@ -34,10 +38,14 @@ def main(argv: Sequence[str]) -> None:
         manifest.open_dataset(_DATASET.value),
         split=_SPLIT.value,
         batch=_BATCH.value,
+        max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
     )
     if _JSON.value:
         whole_files.write_json(_JSON.value, result)
     print(f"{_MODEL.value} on {result['split']} of {_DATASET.value}: {result['examples']:,} examples")
+    damage = loss_budget.from_json(result["damaged"])
+    if damage:
+        print(f"left out: {listed(damage)}")
     for name, value in result.items():
         if isinstance(value, float):
             print(f"  {name:16} {value:.4f}")

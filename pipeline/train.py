@@ -46,6 +46,12 @@ _PRECISION = flags.DEFINE_enum(
     ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
     "Number format to compute in; auto takes what the hardware does natively, and says why.",
 )
+_MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
+    "max_corrupt_records",
+    0,
+    "Damaged records that may be left out of all splits together; with 0, the first one ends the run.",
+    lower_bound=0,
+)
 _JSON = flags.DEFINE_string("json", None, "Also write the final metrics to this file.")
 
 flags.mark_flag_as_required("config")
@@ -70,6 +76,7 @@ def main(argv: Sequence[str]) -> None:
         strategy=_STRATEGY.value,
         logical_devices=_LOGICAL_DEVICES.value,
         precision=_PRECISION.value,
+        max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
     metrics = run.train(request)

@@ -2,44 +2,48 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data import reader
+from pipeline.data.damage import naming_damage
 from pipeline.data.input import evaluation_batches, evaluation_steps
-from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
+from pipeline.data.schema import Schema
+from pipeline.data.selection import Selection
 from pipeline.training.heads import head_predictions
 from pipeline.training.metrics import EvaluationMetrics
 
 
 class Evaluator:
-    """Evaluates the model's current weights on any split of a dataset."""
+    """Evaluates the model's current weights on any of `selections`, by its split expression."""
 
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
         model: keras.Model,
         *,
-        dataset: Dataset,
+        schema: Schema,
+        selections: Mapping[str, Selection],
         preprocess: Preprocess,
         largest_batch: int,
     ) -> None:
         self._strategy = strategy
-        self._dataset = dataset
+        self._label = schema.label
+        self._selections = selections
         self._preprocess = preprocess
         self._largest_batch = largest_batch
         self._batches: dict[str, tf.distribute.DistributedDataset] = {}
-        self._predict = _distributed(strategy, model, dataset.schema.label.task)
+        self._predict = _distributed(strategy, model, schema.label.task)
 
     def __call__(self, split: str) -> dict:
-        """Metrics over `split`: see EvaluationMetrics.result. Raises InputError if there is no such split."""
-        steps = evaluation_steps(self._dataset.records(split), self._even_batch(split))
-        metrics = EvaluationMetrics(self._dataset.schema.label)
-        with reader.naming_damage(self._dataset, split):
+        """Metrics over one of the selections: see EvaluationMetrics.result."""
+        selection = self._selections[split]
+        steps = evaluation_steps(selection.rows, self._even_batch(split))
+        metrics = EvaluationMetrics(self._label)
+        with naming_damage(selection):
             batches = iter(self._distributed_batches(split))
             # Counted, not run to the end: workers of a cluster must all ask the same number of times.
             for _ in range(steps):
@@ -52,9 +56,8 @@ class Evaluator:
         if split not in self._batches:
             batches = functools.partial(
                 evaluation_batches,
-                self._dataset,
+                self._selections[split],
                 self._preprocess,
-                split=split,
                 global_batch=self._even_batch(split),
             )
             self._batches[split] = self._strategy.distribute_datasets_from_function(
@@ -64,8 +67,8 @@ class Evaluator:
 
     def _even_batch(self, split: str) -> int:
         """The global batch that takes no more steps than the largest allowed, with the least padding."""
-        records, replicas = self._dataset.records(split), self._strategy.num_replicas_in_sync
-        each = records / evaluation_steps(records, self._largest_batch)
+        rows, replicas = self._selections[split].rows, self._strategy.num_replicas_in_sync
+        each = rows / evaluation_steps(rows, self._largest_batch)
         return math.ceil(each / replicas) * replicas
 
 

@@ -1,15 +1,21 @@
 """Everything about a run that is decided before a model is built, with what the user is told about it."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import tensorflow as tf
 from ml_collections import ConfigDict
 
+from pipeline.data import loss_budget
+from pipeline.data.damage import listed
 from pipeline.data.errors import InputError
+from pipeline.data.loss_budget import Damage
 from pipeline.data.manifest import Dataset
+from pipeline.data.selection import Selection, select
 from pipeline.training import precision as precision_lib
 from pipeline.training import record as record_lib
 from pipeline.training import strategy as strategy_lib
+from pipeline.training import workdir as files
 from pipeline.training.cadence import Cadence, total_steps
 from pipeline.training.precision import Precision
 from pipeline.training.record import Request
@@ -24,6 +30,8 @@ class Setup:
 
     config: ConfigDict
     dataset: Dataset
+    selections: Mapping[str, Selection]  # by split expression: what is read
+    damage: Damage  # what all of them leave out
     workdir: Workdir
     strategy: tf.distribute.Strategy
     precision: Precision
@@ -33,6 +41,11 @@ class Setup:
     final_split: str
     record: dict  # what run.json says of it
     announcement: tuple[str, ...]  # lines
+
+    @property
+    def selection(self) -> Selection:
+        """What is trained on."""
+        return self.selections[self.config.train.split]
 
 
 def decide(request: Request) -> Setup:
@@ -46,28 +59,52 @@ def decide(request: Request) -> Setup:
         strategy_lib.require_divisible(key, record_lib.field(config, key), strategy)
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
-    cadence = _cadence(config, dataset.records(TRAIN_SPLIT))
+    workdir = Workdir(request.workdir.absolute())
+    validation_split, final_split = _validation_split(config, dataset), _final_split(config, dataset)
+    used = {config.train.split, validation_split, final_split} - {""}
+    selections, damage = loss_budget.sound(
+        {split: select(dataset, split) for split in sorted(used)},
+        budget=request.max_corrupt_records,
+        known=_known_damage(workdir),
+    )
+    cadence = _cadence(config, selections[config.train.split].rows)
     record = record_lib.describe(request, strategy, precision)
     return Setup(
         config=config,
         dataset=dataset,
-        workdir=Workdir(request.workdir.absolute()),
+        selections=selections,
+        damage=damage,
+        workdir=workdir,
         strategy=strategy,
         precision=precision,
         jit_compile=jit_compile,
         cadence=cadence,
-        validation_split=_validation_split(config, dataset),
-        final_split=_final_split(config, dataset),
-        record=record | {"jit_compile": jit_compile, "total_steps": cadence.total_steps},
+        validation_split=validation_split,
+        final_split=final_split,
+        record=record
+        | {
+            "jit_compile": jit_compile,
+            "total_steps": cadence.total_steps,
+            "damaged_records": len(damage),
+        },
         announcement=(
             f"dataset    {dataset.directory}: {_sizes(dataset)}",
             f"strategy   {strategy_lib.name_of(strategy)}, replicas: {strategy.num_replicas_in_sync}, "
             f"global batch {config.global_batch:,}",
             f"precision  {precision.policy}: {precision.reason}",
             *([f"warning    {precision.warning}"] if precision.warning else []),
+            *([f"left out   {listed(damage)}"] if damage else []),
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
         ),
     )
+
+
+def _known_damage(workdir: Workdir) -> Damage | None:
+    """What the run of this directory left out from its start; None where there is no run yet."""
+    left_out = files.read_json(workdir.damaged)
+    if left_out:
+        return loss_budget.from_json(left_out)
+    return () if workdir.run.exists() else None
 
 
 def _cadence(config: ConfigDict, records: int) -> Cadence:
@@ -104,15 +141,15 @@ def _validation_split(config: ConfigDict, dataset: Dataset) -> str:
 def _final_split(config: ConfigDict, dataset: Dataset) -> str:
     """The split asked for, or the first there is of test, validation and train."""
     if config.evaluation.final_split:
-        dataset.records(config.evaluation.final_split)  # raises where there is no such split
+        select(dataset, config.evaluation.final_split)  # raises where there is no such split
         return config.evaluation.final_split
     return next(split for split in ("test", "validation", TRAIN_SPLIT) if split in _filled_splits(dataset))
 
 
 def _filled_splits(dataset: Dataset) -> dict[str, int]:
-    sizes = {split: dataset.records(split) for split in dataset.manifest.splits}
-    return {split: records for split, records in sizes.items() if records}
+    sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
+    return {split: rows for split, rows in sizes.items() if rows}
 
 
 def _sizes(dataset: Dataset) -> str:
-    return ", ".join(f"{split} {records:,}" for split, records in _filled_splits(dataset).items())
+    return ", ".join(f"{split} {rows:,}" for split, rows in _filled_splits(dataset).items())

@@ -6,11 +6,12 @@ import tempfile
 
 import tensorflow as tf
 
+from pipeline.data import loss_budget, whole_files
 from pipeline.data import manifest as manifest_lib
-from pipeline.data import reader, whole_files
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.augment import Augmentation
+from pipeline.data.damage import naming_damage
 from pipeline.data.input import training_batches
 from pipeline.training import callbacks, golden, optimizer
 from pipeline.training import strategy as strategy_lib
@@ -46,7 +47,8 @@ class Trainer:
         self._evaluate = Evaluator(
             setup.strategy,
             self._model,
-            dataset=setup.dataset,
+            schema=self._schema,
+            selections=setup.selections,
             preprocess=self._preprocess,
             largest_batch=setup.config.evaluation.global_batch,
         )
@@ -70,7 +72,7 @@ class Trainer:
             report=reporter or (lambda point: None),
             has_accuracy=self._schema.label.task != "regression",
         )
-        with reader.naming_damage(self._setup.dataset, TRAIN_SPLIT):
+        with naming_damage(self._setup.selection):
             step = session.run(self._inner_loop(step), step=step, saved_state=saved_state)
         metrics = self._evaluate(self._setup.final_split)
         if reporter:
@@ -81,8 +83,10 @@ class Trainer:
         """Writes what restoring the model needs besides a checkpoint."""
         workdir, dataset = self._setup.workdir, self._setup.dataset
         workdir.path.mkdir(parents=True, exist_ok=True)
-        golden.write(workdir.golden, dataset)
+        golden.write(workdir.golden, self._setup.selection)
         if self._is_chief:
+            if self._setup.damage:
+                whole_files.write_json(workdir.damaged, loss_budget.to_json(self._setup.damage))
             whole_files.write_bytes(workdir.schema, schema_lib.dumps(self._schema).encode())
             statistics = dataset.directory / manifest_lib.STATISTICS_FILE_NAME
             whole_files.write_bytes(workdir.statistics, statistics.read_bytes())
@@ -108,14 +112,13 @@ class Trainer:
         config = self._setup.config
         batches = functools.partial(
             training_batches,
-            self._setup.dataset,
+            self._setup.selection,
             self._preprocess,
             global_batch=config.global_batch,
             seed=config.seed,
-            split=TRAIN_SPLIT,
             position=self._setup.cadence.position(step),
             augmentation=Augmentation(**config.augmentation),
-            shuffle_buffer=config.shuffle_buffer,
+            shuffle=config.shuffle,
         )
         distributed = self._setup.strategy.distribute_datasets_from_function(
             lambda context: batches(context=context)

@@ -46,6 +46,11 @@ class Workdir:
         return self.path / manifest_lib.STATISTICS_FILE_NAME
 
     @property
+    def damaged(self) -> pathlib.Path:
+        """Records that the run leaves out from its start; absent where there are none."""
+        return self.path / "damaged.json"
+
+    @property
     def golden(self) -> pathlib.Path:
         """A few records whose predictions every checkpoint holds."""
         return self.path / "golden.tfrecord"

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from pipeline.data import statistics
 from pipeline.data.preprocess import Preprocess
+from pipeline.data.selection import select
 from pipeline.training import strategy as strategy_lib
 from pipeline.training.evaluation import Evaluator
 
@@ -16,7 +17,12 @@ def evaluate(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> d
         numbers = keras.Input((preprocess.inputs.numeric,), name="numeric")
         model = keras.Model([numbers], keras.layers.Dense(1, kernel_initializer="ones")(numbers))
     evaluator = Evaluator(
-        strategy, model, dataset=dataset, preprocess=preprocess, largest_batch=largest_batch
+        strategy,
+        model,
+        schema=dataset.schema,
+        selections={"test": select(dataset, "test")},
+        preprocess=preprocess,
+        largest_batch=largest_batch,
     )
     assert evaluator("test") == evaluator("test")
     return evaluator("test")

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipeline.data.errors import InputError
 from pipeline.data.input import evaluation_batches
+from pipeline.data.selection import select
 from pipeline.training import restore, run
 from pipeline.training import workdir as files
 from pipeline.training.metrics import EvaluationMetrics, head_predictions
@@ -144,7 +145,7 @@ def test_workdir_of_another_model_is_refused(undisturbed, request_for, config):
 
 def test_restored_model_predicts_what_was_trained(undisturbed, dataset):
     restored = restore.restore_model(undisturbed.workdir)
-    (batch,) = evaluation_batches(dataset, restored.preprocess, split="test", global_batch=70)
+    (batch,) = evaluation_batches(select(dataset, "test"), restored.preprocess, global_batch=70)
     inputs, labels, mask = batch
     logits = tf.function(restored.model)({name: inputs[name] for name in ("numeric", "categories")})
     assert logits.dtype == tf.float32

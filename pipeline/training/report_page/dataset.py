@@ -10,6 +10,7 @@ from pipeline.training.report_page.markup import Markup, definitions, join, tabl
 
 MAX_REASONS = 8
 EXAMPLES_A_REASON = 3
+MAX_DAMAGED = 100  # rows of the table
 RAW_CHARACTERS = 120
 SPLITS_IN_ORDER = ("train", "validation", "test")
 
@@ -22,6 +23,7 @@ def dataset_section(inputs: ReportInputs) -> Markup:
         *problems,
         _counts(inputs),
         _splits(inputs),
+        _damaged(inputs),
         _rejections(inputs),
         _features(inputs),
         id="data",
@@ -73,6 +75,23 @@ def _splits(inputs: ReportInputs) -> Markup | None:
         )
     header = ["split", "rows", "share", "shards", "size"]
     return join(tag("h3", "Splits"), table(header, rows, numbers=frozenset({1, 2, 3, 4})))
+
+
+def _damaged(inputs: ReportInputs) -> Markup | None:
+    """The stored records that are no longer what was written, and that the run did without."""
+    records = inputs.damaged.get("records")
+    if not records:
+        return None
+    rows = [
+        [one["file"], *(formats.count(one[key]) for key in ("ordinal", "offset", "rows")), one["reason"]]
+        for one in records[:MAX_DAMAGED]
+    ]
+    more = len(records) - MAX_DAMAGED
+    return join(
+        tag("h3", "Damaged records, left out"),
+        table(["file", "record", "byte", "rows", "what is wrong"], rows, numbers=frozenset({1, 2, 3})),
+        tag("p", f"… and {more:,} more records.", class_="note") if more > 0 else None,
+    )
 
 
 def _rejections(inputs: ReportInputs) -> Markup | None:

@@ -58,6 +58,11 @@ def _of_result(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
 
 
 def _of_data(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
+    if inputs.damaged:
+        yield (
+            f"Damaged records with {formats.count(inputs.damaged['rows'])} rows were left out.",
+            "They are listed below: restore the files before the next run.",
+        )
     manifest = inputs.manifest
     if manifest is not None and manifest.rows_rejected > REJECTED_LIMIT * manifest.rows_read:
         share = manifest.rows_rejected / manifest.rows_read

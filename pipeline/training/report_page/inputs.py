@@ -28,6 +28,7 @@ class ReportInputs:
     run: Mapping
     history: tuple[Mapping, ...]
     evaluation: Mapping
+    damaged: Mapping  # records that the run left out
     conversion: Mapping
     rejected: tuple[Mapping, ...]
     manifest: Manifest | None
@@ -46,6 +47,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         run=run,
         history=tuple(line for line in _read_lines(files.history) if "step" in line),
         evaluation=_read_object(files.evaluation),
+        damaged=_read_object(files.damaged),
         conversion=_read_object(dataset / CONVERSION_FILE_NAME),
         rejected=tuple(
             itertools.islice(_read_lines(dataset / manifest_lib.REJECTED_FILE_NAME), MAX_REJECTED_READ)

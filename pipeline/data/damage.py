@@ -1,0 +1,54 @@
+"""What a user is told where stored data is not what was published, instead of TensorFlow's nameless error."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from pipeline.data import manifest, scan
+from pipeline.data.errors import InputError
+from pipeline.data.scan import DamagedRecord
+from pipeline.data.selection import Selection
+
+LISTED = 10  # records that are named in an error
+
+# What reading ends with where a file disappears or shrinks under the reader's feet.
+_OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
+
+
+@contextlib.contextmanager
+def naming_damage(selection: Selection) -> Iterator[None]:
+    """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
+
+    All of the selection is checked then, so that everything that is damaged is named at once.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        manifest.open_dataset(selection.dataset.directory)  # raises where a file is missing or too short
+        raise _damaged(selection, scan.damaged_records(selection), error.message) from None
+    except _OF_CHANGED_FILES:
+        manifest.open_dataset(selection.dataset.directory)
+        raise
+
+
+def listed(damaged: Sequence[DamagedRecord]) -> str:
+    """The damaged records in words, the first ones by place."""
+    count = f"{len(damaged):,} damaged record{'s' * (len(damaged) != 1)}"
+    more = f"; and {len(damaged) - LISTED:,} more" if len(damaged) > LISTED else ""
+    return f"{count}: {'; '.join(map(str, damaged[:LISTED]))}{more}"
+
+
+def _damaged(selection: Selection, damaged: Sequence[DamagedRecord], message: str) -> InputError:
+    lost = sum(record.rows for record in damaged)
+    return InputError(
+        f"dataset {selection.dataset.directory}, split '{selection.expression}'",
+        received=listed(damaged) if damaged else f"a record that was damaged as it was read ({message})",
+        expected="the bytes that were published, by each record's checksum",
+        action="Restore the file from a copy, or convert the raw data again"
+        + (
+            f"; or do without {lost:,} rows: --max_corrupt_records={len(damaged)} and an empty --workdir."
+            if damaged
+            else "."
+        ),
+    )
