@@ -27,7 +27,7 @@ from benchmarks.input_cases import Case
 from pipeline.data.errors import answers_bad_input
 
 _DATA = flags.DEFINE_string("data", None, "Directory for the data.", required=True)
-_WORKLOADS = flags.DEFINE_list("workloads", list(input_cases.WORKLOADS), "What to read.")
+_WORKLOADS = flags.DEFINE_list("workloads", list(input_cases.READERS), "What to read.")
 _NAMES = flags.DEFINE_list("names", [], "Readers; all of them if none are named.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each reader runs.", 1)
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each run is measured, after half of it.", 0.1)
@@ -45,7 +45,7 @@ _FIGURES = {
 }  # and the decimals worth keeping
 
 
-def figures(case: Case, runs: Sequence[Mapping[str, float]]) -> dict[str, object]:
+def figures(case: Case, runs: Sequence[Mapping]) -> dict[str, object]:
     """The medians of `runs`, as --json lists them."""
     medians = {
         key: round(statistics.median(run[key] for run in runs), decimals)
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> None:
     pythons = {case: input_run.python_of(case, pathlib.Path(_PEERS.value)) for case in cases}
     _prepare(cases, data, pythons)
     counted: dict[Case, int] = {}
-    runs: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}
+    runs: dict[Case, list[dict]] = {case: [] for case in cases}
     try:
         for case in cases if _EPOCHS.value else ():
             if case.has_epochs:
@@ -98,6 +98,7 @@ def main(argv: Sequence[str]) -> None:
         text = input_results.page(
             found,
             counted=counted,
+            forms={case: runs[case][-1]["form"] for case in cases},
             command=sys.argv,
             rounds=_ROUNDS.value,
             peers=pathlib.Path(_PEERS.value),

@@ -29,7 +29,8 @@ from pipeline.data.features import Image, Label, Tensor, Tokens
 from pipeline.data.schema import Schema
 
 _DISTINCT_IMAGES = 512
-_SHARD_MIB = {"tabular": 10, "images": 13, "tokens": 6}  # 16 shards or so, as the peers have
+# 16 shards or so of `rows`, for those who interleave them; `blocks` keep to what the converter chooses.
+_ROWS_SHARD_MIB = {"tabular": 10, "images": 13, "tokens": 6}
 _READY = "data.json"  # written last
 
 
@@ -88,7 +89,7 @@ def _write_tabular(here: pathlib.Path, sizes: Sizes) -> None:
     label = (random.random((sizes.rows, 1)) < 0.25).astype(np.int32)
     np.save(here / "rows.npy", np.concatenate([dense.view(np.int32), categories, label], axis=1))
     table = pa.table({"dense": _lists(dense), "cat": _lists(categories), "label": label[:, 0].astype(str)})
-    _convert(here, table, schemas()["tabular"], layouts=("rows", "blocks"), shard_mib=_SHARD_MIB["tabular"])
+    _convert(here, table, "tabular")
 
 
 def _write_tokens(here: pathlib.Path, sizes: Sizes) -> None:
@@ -102,7 +103,7 @@ def _write_tokens(here: pathlib.Path, sizes: Sizes) -> None:
     np.save(here / "rows.npy", packed)
     _write_documents(here / "documents", documents)
     table = pa.table({"tokens": _lists(packed)})
-    _convert(here, table, schemas()["tokens"], layouts=("rows", "blocks"), shard_mib=_SHARD_MIB["tokens"])
+    _convert(here, table, "tokens")
 
 
 def _write_documents(directory: pathlib.Path, documents: list[np.ndarray], shards: int = 16) -> None:
@@ -127,7 +128,8 @@ def _write_images(here: pathlib.Path, sizes: Sizes) -> None:
         (here / "raw" / name / "image.jpg").write_bytes(content)
     (here / "images.bin").write_bytes(b"".join(files))
     np.save(here / "offsets.npy", np.cumsum([0, *map(len, files)]))
-    _run_convert(here, "rows", here / "raw", schemas(classes)["images"], _SHARD_MIB["images"], "images")
+    schema_lib.save(schemas(classes)["images"], here / "schema.json")
+    _run_convert(here, here / "raw", "images", f"--shard_mib={_ROWS_SHARD_MIB['images']}")
 
 
 def _jpeg(seed: int) -> bytes:
@@ -149,23 +151,22 @@ def _lists(values: np.ndarray) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
-def _convert(
-    here: pathlib.Path, table: pa.Table, schema: Schema, *, layouts: tuple[str, ...], shard_mib: int
-) -> None:
+def _convert(here: pathlib.Path, table: pa.Table, workload: str) -> None:
+    """To both layouts."""
     raw = here / "raw.parquet"
     pyarrow.parquet.write_table(table, raw, row_group_size=1 << 16, use_dictionary=False, compression="none")
-    for layout in layouts:
-        _run_convert(here, layout, raw, schema, shard_mib, "parquet")
+    schema_lib.save(schemas()[workload], here / "schema.json")
+    _run_convert(here, raw, "parquet", f"--shard_mib={_ROWS_SHARD_MIB[workload]}")
+    _run_convert(here, raw, "parquet", layout="blocks")
     raw.unlink()
 
 
 def _run_convert(
-    here: pathlib.Path, layout: str, raw: pathlib.Path, schema: Schema, shard_mib: int, raw_format: str
+    here: pathlib.Path, raw: pathlib.Path, raw_format: str, *options: str, layout: str = "rows"
 ) -> None:
-    schema_lib.save(schema, here / "schema.json")
     command = [
         *(sys.executable, "-m", "beam_jobs.convert", f"--input=train={raw}", f"--format={raw_format}"),
         *(f"--schema={here / 'schema.json'}", f"--output={here / layout}", f"--layout={layout}"),
-        f"--shard_mib={shard_mib}",
+        *options,
     ]
     subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parents[1], stdout=subprocess.DEVNULL)

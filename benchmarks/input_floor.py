@@ -8,14 +8,14 @@ import numpy as np
 _BUFFER_BYTES = 4 << 20  # 4 MiB
 
 
-def rows(directory: pathlib.Path) -> Iterator[tuple]:
-    """Files of dataset `blocks`, 4 MiB at a time."""
+def blocks(directory: pathlib.Path) -> Iterator[tuple]:
+    """The files of dataset `blocks` read to the end, 4 MiB at a time; a floor, not a reader."""
     examples = len(np.load(directory / "rows.npy", mmap_mode="r"))
     return _passes(directory / "blocks", range(examples))
 
 
 def images(directory: pathlib.Path) -> Iterator[tuple]:
-    """Files of dataset `rows`, 4 MiB at a time."""
+    """The files of dataset `rows` read to the end, 4 MiB at a time; a floor, not a reader."""
     examples = len(np.load(directory / "offsets.npy", mmap_mode="r")) - 1
     return _passes(directory / "rows", range(examples))
 

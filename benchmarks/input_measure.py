@@ -1,7 +1,7 @@
 """One run of one reader: what an example costs, or whether an epoch holds every example once.
 
-python -m benchmarks.input_measure MODULE FUNCTION WORKLOAD DIRECTORY SECONDS, in the reader's environment,
-prints one line of JSON: its cost, or what one epoch held if SECONDS is 0. Standard library and numpy only, as
+python -m benchmarks.input_measure READER WORKLOAD DIRECTORY SECONDS, in the reader's environment, prints one
+line of JSON: its cost and its form, or what one epoch held if SECONDS is 0. Standard library and numpy only:
 peers have no more in common.
 """
 
@@ -34,8 +34,10 @@ class Cost:
     first_batch_s: float
 
 
-def reader_of(module: str, function: str) -> Reader:
-    return getattr(importlib.import_module(module), function)
+def reader_of(name: str) -> Reader:
+    """`module:function` in this package."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(f"benchmarks.{module}"), function)
 
 
 def cost(reader: Reader, directory: pathlib.Path, seconds: float) -> Cost:
@@ -77,13 +79,14 @@ def _read_for(batches: Iterator[tuple], seconds: float) -> int:
     raise AssertionError("counts for ever")
 
 
-def main(module: str, function: str, workload: str, directory: pathlib.Path, seconds: float) -> None:
-    reader = reader_of(module, function)
+def main(name: str, workload: str, directory: pathlib.Path, seconds: float) -> None:
+    reader = reader_of(name)
     # A reader's libraries print on stdout, too.
     output, sys.stdout = sys.stdout, sys.stderr
     found = cost(reader, directory, seconds) if seconds else epoch(reader, workload, directory)
-    print(json.dumps(dataclasses.asdict(found)), file=output, flush=True)
+    form = reader.__doc__.splitlines()[0]
+    print(json.dumps({**dataclasses.asdict(found), "form": form}), file=output, flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], pathlib.Path(sys.argv[4]), float(sys.argv[5]))
+    main(*sys.argv[1:3], pathlib.Path(sys.argv[3]), float(sys.argv[4]))

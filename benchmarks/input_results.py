@@ -8,7 +8,7 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 
-from benchmarks.input_cases import CASES, WORKLOADS, Case
+from benchmarks.input_cases import READERS, Case
 from benchmarks.input_targets import TARGETS
 
 Figures = Sequence[Mapping]  # as --json lists them
@@ -48,6 +48,7 @@ def page(
     found: Figures,
     *,
     counted: Mapping[Case, int],
+    forms: Mapping[Case, str],
     command: Sequence[str],
     rounds: int,
     peers: pathlib.Path,
@@ -62,10 +63,13 @@ def page(
         verdicts(found),
     ]
     epochs = {(case.workload, case.name): examples for case, examples in counted.items()}
-    for workload in WORKLOADS:
+    for workload in READERS:
         mine = [one for one in found if one["workload"] == workload]
         if mine:
-            sections += [f"## {workload.capitalize()}", _CONTENT[workload], table(mine, epochs), _forms(mine)]
+            sections += [f"## {workload.capitalize()}", _CONTENT[workload], table(mine, epochs)]
+            sections += [
+                _list({f"`{case.name}`": form for case, form in forms.items() if case.workload == workload})
+            ]
     return "\n\n".join(sections) + "\n"
 
 
@@ -106,9 +110,8 @@ def table(found: Figures, epochs: Mapping[tuple[str, str], int] | None = None) -
     return "\n".join(lines)
 
 
-def _forms(found: Figures) -> str:
-    forms = {(case.workload, case.name): case.form for case in CASES}
-    return "\n".join(f"- `{one['name']}`: {forms[one['workload'], one['name']]}" for one in found)
+def _list(items: Mapping[str, str]) -> str:
+    return "\n".join(f"- {name}: {text}" for name, text in items.items())
 
 
 def _circumstances(found: Figures, *, command: Sequence[str], rounds: int, peers: pathlib.Path) -> str:
@@ -123,7 +126,7 @@ def _circumstances(found: Figures, *, command: Sequence[str], rounds: int, peers
         "Project": f"Python {platform.python_version()}, {_versions(_PROJECT_LIBRARIES)}",
         "Peers": _versions(_PEER_LIBRARIES, peers) or "not installed",
     }
-    return "\n".join(f"- {name}: {fact}" for name, fact in facts.items())
+    return _list(facts)
 
 
 def _versions(libraries: Sequence[str], environment: pathlib.Path | None = None) -> str:

@@ -27,8 +27,8 @@ class ReaderError(Exception):
     """A reader has failed; holds the end of what it wrote to stderr."""
 
 
-def cost(case: Case, data: pathlib.Path, *, python: pathlib.Path, seconds: float) -> dict[str, float]:
-    """What `input_measure.Cost` holds, `peak_mb` of the process tree, and the machine's `load` before."""
+def cost(case: Case, data: pathlib.Path, *, python: pathlib.Path, seconds: float) -> dict[str, float | str]:
+    """What `input_measure.Cost` holds, `form`, `peak_mb` of the process tree, and the `load` before."""
     load = os.getloadavg()[0]
     found, peak = _run(case, data, python=python, seconds=seconds)
     return {**found, "peak_mb": peak / 1e6, "load": load}
@@ -64,7 +64,7 @@ def write_formats(workload: str, data: pathlib.Path, *, python: pathlib.Path) ->
 
 
 def _run(case: Case, data: pathlib.Path, *, python: pathlib.Path, seconds: float) -> tuple[dict, int]:
-    arguments = (case.module, case.reader, case.workload, str(data / case.workload), str(seconds))
+    arguments = (case.reader, case.workload, str(data / case.workload), str(seconds))
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [str(python), "-m", "benchmarks.input_measure", *arguments],

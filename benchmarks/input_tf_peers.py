@@ -29,7 +29,7 @@ _FEATURES = {
 
 
 def naive_rows(directory: pathlib.Path) -> Iterator[tuple]:
-    """`TFRecordDataset` → parse one → shuffle → batch."""
+    """`TFRecordDataset` → parse one → shuffle 10,000 → batch."""
     parsed = tf.data.TFRecordDataset(_shards(directory / "rows")).map(
         lambda record: _columns(tf.io.parse_single_example(record, _FEATURES["tabular"])),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -38,7 +38,7 @@ def naive_rows(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def batch_then_parse(directory: pathlib.Path) -> Iterator[tuple]:
-    """Shards interleaved → shuffle → batch → parse the batch at once."""
+    """Shards interleaved → shuffle 10,000 → batch → parse the batch at once."""
     records = _interleaved(directory / "rows").shuffle(_SHUFFLE_BUFFER).batch(BATCH["tabular"])
     return _endless(
         records.map(
@@ -49,13 +49,13 @@ def batch_then_parse(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def tfds_rows(directory: pathlib.Path) -> Iterator[tuple]:
-    """`as_dataset(shuffle_files=True)` → shuffle → batch."""
+    """`as_dataset(shuffle_files=True)` → shuffle 10,000 → batch."""
     rows = _tfds(directory).shuffle(_SHUFFLE_BUFFER).batch(BATCH["tabular"])
     return _endless(rows.map(_columns, num_parallel_calls=tf.data.AUTOTUNE))
 
 
 def naive_images(directory: pathlib.Path) -> Iterator[tuple]:
-    """Parse one → decode all of it → crop, resize, flip, normalise → batch."""
+    """Parse one → decode all of it → crop, resize, flip, normalise → batch: float32."""
     records = tf.data.TFRecordDataset(_shards(directory / "rows")).shuffle(_IMAGES_SHUFFLE_BUFFER)
 
     def picture(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -69,7 +69,7 @@ def naive_images(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def tfds_images(directory: pathlib.Path) -> Iterator[tuple]:
-    """`SkipDecoding`, then `decode_and_crop_jpeg`, as Flax's ImageNet example does."""
+    """`SkipDecoding`, then `decode_and_crop_jpeg`, as Flax's ImageNet example does: float32."""
     examples = _tfds(directory, {"image": tfds.decode.SkipDecoding()}).shuffle(_IMAGES_SHUFFLE_BUFFER)
 
     def picture(example: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -83,13 +83,13 @@ def tfds_images(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def tfds_tokens(directory: pathlib.Path) -> Iterator[tuple]:
-    """`as_dataset(shuffle_files=True)` → shuffle → batch."""
+    """`as_dataset(shuffle_files=True)` → shuffle 10,000 → batch."""
     rows = _tfds(directory).shuffle(_SHUFFLE_BUFFER).batch(BATCH["tokens"])
     return _endless(rows.map(lambda example: (tf.cast(example["tokens"], tf.int32),)))
 
 
 def pack_online(directory: pathlib.Path) -> Iterator[tuple]:
-    """Documents → shuffle → 1,024 of them parsed and packed at once; what they leave over is dropped."""
+    """Documents → shuffle 10,000 → 1,024 parsed and packed at once; what they leave over is dropped."""
     feature = {"tokens": tf.io.RaggedFeature(tf.int64)}
 
     def packed(documents: tf.Tensor) -> tuple[tf.Tensor]:

@@ -19,7 +19,7 @@ _OFFSET = np.tile(-np.array(MEAN) / STD, SIDE).astype(np.float32)
 
 
 def rows(directory: pathlib.Path) -> Iterator[tuple]:
-    """A permuted batch of records read by one call, joined, then decoded at once."""
+    """ArrayRecord of one row a record: a permuted batch read by `__getitems__`, joined, decoded at once."""
 
     def columns(records: Sequence[bytes]) -> tuple[np.ndarray, ...]:
         batch = np.frombuffer(b"".join(records), np.int32).reshape(-1, COLUMNS)
@@ -30,7 +30,7 @@ def rows(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def tokens(directory: pathlib.Path) -> Iterator[tuple]:
-    """A permuted batch of records read by one call, joined, then decoded at once."""
+    """ArrayRecord of one row a record: a permuted batch read by `__getitems__`, joined, decoded at once."""
 
     def packed(records: Sequence[bytes]) -> tuple[np.ndarray]:
         batch = np.frombuffer(b"".join(records), np.uint16).reshape(-1, ROW_TOKENS)
@@ -40,7 +40,7 @@ def tokens(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def images(directory: pathlib.Path) -> Iterator[tuple]:
-    """simplejpeg and cv2 in two workers, normalised there a batch at a time: float32."""
+    """ArrayRecord, simplejpeg and cv2 in two workers, normalised there a batch at a time: float32."""
 
     def decoded(record: bytes, random: np.random.Generator) -> tuple[np.ndarray, int]:
         return random_crop(record[4:], random), int.from_bytes(record[:4], "little")

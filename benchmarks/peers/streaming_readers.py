@@ -16,7 +16,7 @@ _PREFETCHED = 4  # batches a worker
 
 
 def rows(directory: pathlib.Path) -> Iterator[tuple]:
-    """One sample at a time, collated by `numpy.stack`."""
+    """MDS, its own shuffle, two workers, samples stacked in the collate function."""
 
     def columns(samples: list[dict]) -> tuple[torch.Tensor, ...]:
         batch = torch.from_numpy(np.stack([sample["row"] for sample in samples]))
@@ -27,7 +27,7 @@ def rows(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def tokens(directory: pathlib.Path) -> Iterator[tuple]:
-    """One sample at a time, collated by `numpy.stack`."""
+    """MDS, its own shuffle, two workers, samples stacked in the collate function."""
 
     def packed(samples: list[dict]) -> tuple[torch.Tensor]:
         return (torch.from_numpy(np.stack([sample["row"] for sample in samples]).astype(np.int32)),)

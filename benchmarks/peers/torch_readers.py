@@ -18,23 +18,23 @@ _OFFSET = torch.from_numpy(np.tile(-np.array(MEAN) / STD, SIDE).astype(np.float3
 
 
 def mapped_rows(directory: pathlib.Path) -> Iterator[tuple]:
-    """A batch's rows gathered at once by a global permutation, no workers."""
+    """`numpy.memmap` of packed rows, a permuted batch gathered at once, no workers."""
     return _mapped(_Columns(directory), BATCH["tabular"])
 
 
 def mapped_tokens(directory: pathlib.Path) -> Iterator[tuple]:
-    """A batch's rows gathered at once by a global permutation, no workers."""
+    """`numpy.memmap` of packed uint16, a permuted batch gathered at once, no workers: int32."""
     return _mapped(_Tokens(directory), BATCH["tokens"])
 
 
 def uint8_images(directory: pathlib.Path) -> Iterator[tuple]:
-    """simplejpeg and cv2 in two workers, global permutation; the accelerator normalises."""
+    """`numpy.memmap` of all JPEGs, simplejpeg and cv2 in two workers, global permutation: uint8."""
     while True:
         yield from _loader(directory)
 
 
 def float32_images(directory: pathlib.Path) -> Iterator[tuple]:
-    """simplejpeg and cv2 in two workers, global permutation; the parent normalises each batch with torch."""
+    """The same; the parent normalises each batch with torch: float32."""
     for pixels, label in uint8_images(directory):
         lines = pixels.view(-1, SIDE, SIDE * 3).float()
         yield torch.addcmul(_OFFSET, lines, _SCALE).view(pixels.shape), label

@@ -19,7 +19,7 @@ _OFFSET = torch.from_numpy(np.tile(-np.array(MEAN) / STD, SIDE).astype(np.float3
 
 
 def images(directory: pathlib.Path) -> Iterator[tuple]:
-    """simplejpeg and cv2 in two workers; the parent normalises each batch with torch: float32."""
+    """Tar files, simplejpeg and cv2 in two workers; the parent normalises each batch with torch: float32."""
     torch.set_num_threads(1)
     shards = sorted(map(str, (directory / "webdataset").glob("*.tar")))
     samples = webdataset.WebDataset(shards, shardshuffle=len(shards)).shuffle(_SHUFFLE_BUFFER)

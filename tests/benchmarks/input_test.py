@@ -26,18 +26,18 @@ def case(name: str, workload: str = "tabular") -> Case:
 
 
 def epoch(one: Case, data: pathlib.Path) -> input_measure.Ledger:
-    reader = input_measure.reader_of(one.module, one.reader)
+    reader = input_measure.reader_of(one.reader)
     return input_measure.epoch(reader, one.workload, data / one.workload)
 
 
-@pytest.mark.parametrize("name", ["naive", "batch_then_parse", "tfds"])
+@pytest.mark.parametrize("name", ["ours_rows", "ours_blocks", "ours_mapped", "naive", "tfds"])
 def test_an_epoch_holds_every_row_once(data, name):
     ledger = epoch(case(name), data)
     assert dataclasses.astuple(ledger) == (SIZES.rows, 0, 0, 0)
 
 
 def test_an_epoch_that_repeats_a_batch_is_told_from_a_whole_one(data):
-    reader = input_measure.reader_of("benchmarks.input_tf_peers", "naive_rows")
+    reader = input_measure.reader_of("input_tf_peers:naive_rows")
 
     def stuck(directory: pathlib.Path):
         batch = next(reader(directory))
@@ -57,12 +57,19 @@ def test_a_run_tells_cpu_rate_start_and_memory_of_its_own_process(data):
     cost = input_run.cost(
         case("read_only"), data, python=input_run.python_of(case("read_only"), data), seconds=0.1
     )
-    assert sorted(cost) == ["cpu_us_per_example", "examples_per_s", "first_batch_s", "load", "peak_mb"]
+    assert sorted(cost) == [
+        "cpu_us_per_example",
+        "examples_per_s",
+        "first_batch_s",
+        "form",
+        "load",
+        "peak_mb",
+    ]
     assert 0 < cost["cpu_us_per_example"] < 1000
 
 
 def test_a_reader_that_fails_fails_the_benchmark(data):
-    broken = dataclasses.replace(case("read_only"), reader="no_such_reader")
+    broken = dataclasses.replace(case("read_only"), reader="input_floor:no_such_reader")
     with pytest.raises(input_run.ReaderError, match="no_such_reader"):
         input_run.cost(broken, data, python=input_run.python_of(broken, data), seconds=0.1)
 
