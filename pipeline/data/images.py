@@ -116,8 +116,9 @@ def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) 
     channels = min(shape[-1], 3)
 
     def decode(ratio: int) -> Callable[[], tf.Tensor]:
+        window = part if ratio == 1 else part // ratio
         return lambda: tf.io.decode_and_crop_jpeg(
-            data, part // ratio, channels=channels, ratio=ratio, dct_method=DCT_METHOD
+            data, window, channels=channels, ratio=ratio, dct_method=DCT_METHOD
         )
 
     times = tf.reduce_min(part[2:] // shape[:2])  # that the part is larger than what is wanted

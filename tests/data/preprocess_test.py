@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.data.augment import Augmentation, training_image
 from pipeline.data.errors import InputError
 from pipeline.data.feature import Feature
 from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -102,6 +103,33 @@ def test_images_of_the_right_size_keep_their_pixels_and_others_are_resized():
     assert decoded.dtype == tf.uint8
     np.testing.assert_array_equal(decoded[0], pixels)
     np.testing.assert_array_equal(decoded[1], np.full((6, 5, 3), 77))
+
+
+@pytest.mark.parametrize("image_dtype", ["uint8", "bfloat16", "float32"])
+def test_images_that_training_decoded_are_what_serving_decodes(image_dtype):
+    schema = Schema(name="pictures", features=(Image(name="image"),))
+    statistics = SplitStatistics(examples=0, features={})
+    preprocess = Preprocess(schema, statistics, image_size=(8, 9), image_dtype=image_dtype)
+    encoded = tf.io.encode_png(np.random.default_rng(0).integers(0, 256, (12, 10, 3), np.uint8))
+    in_training = training_image(
+        encoded,
+        tf.constant(0, tf.int64),
+        shape=preprocess.inputs.image_shape,
+        max_pixels=preprocess.image.max_pixels,
+        augmentation=Augmentation(),
+        seed=0,
+        image_dtype=preprocess.inputs.image_dtype,
+    )
+    served, trained = (preprocess({"image": batch[None]})["image"] for batch in (encoded, in_training))
+    assert served.dtype == image_dtype
+    assert tf.reduce_all(served == trained)
+    assert (preprocess.inputs.image_rescaling is None) == (image_dtype != "uint8")
+
+
+def test_an_unknown_image_dtype_is_refused():
+    schema = Schema(name="pictures", features=(Image(name="image", height=8, width=8),))
+    with pytest.raises(InputError, match=r"--config.image_dtype: received 'float16'; expected one of uint8"):
+        Preprocess(schema, SplitStatistics(examples=0, features={}), image_dtype="float16")
 
 
 def test_images_of_varying_size_need_a_size():
