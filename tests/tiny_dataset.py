@@ -126,7 +126,8 @@ def _describe(feature: Feature, values: Sequence) -> FeatureStatistics:
     counts = {"present": len(present), "missing": len(values) - len(present)}
     base = {"name": feature.name, "dtype": feature.dtype, **counts}
     if feature.wire == "float":
-        return FeatureStatistics(**base, numeric=_summarize(present))
+        numbers = [number for value in present for number in np.ravel(value).tolist()]
+        return FeatureStatistics(**base, numeric=_summarize(numbers))
     counts_of_values = collections.Counter(map(str, present))
     tally = tuple(sorted(counts_of_values.items(), key=lambda item: (-item[1], item[0])))
     return FeatureStatistics(**base, values=ValueCounts(distinct=len(tally), values=tally))

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from pipeline.data import blocks
 from pipeline.data.feature import Feature
+from pipeline.data.features import Categorical
 from pipeline.data.schema import Schema
 
 UNKNOWN_VALUE = "\ufffd"  # stands for a string that a block does not hold, as no vocabulary lists it
@@ -46,9 +47,13 @@ def raw_of_compact(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[st
 def _raw(tensor: tf.Tensor, feature: Feature) -> tf.Tensor:
     if not blocks.is_index(feature):
         return tf.cast(tensor, tf.int64) if tensor.dtype == tf.int32 else tensor
+    return tf.gather(tf.constant(values_by_index(feature)), tensor - blocks.MISSING)
+
+
+def values_by_index(feature: Categorical) -> list[str]:
+    """What a block's indices stand for, from `blocks.MISSING` on."""
     missing = "" if feature.fill is None else str(feature.fill)
-    by_index = tf.constant([missing, UNKNOWN_VALUE, *feature.vocabulary])
-    return tf.gather(by_index, tensor - blocks.MISSING)
+    return [missing, UNKNOWN_VALUE, *feature.vocabulary]
 
 
 def matrices_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:

@@ -7,8 +7,9 @@ Made for `strategy.distribute_datasets_from_function`: replica r of R takes the 
 import tensorflow as tf
 
 from pipeline.data import parse, reader, recipe, share
-from pipeline.data.augment import Augmentation, augment_images
+from pipeline.data.augment import Augmentation, augment_image, decode_training_image
 from pipeline.data.features import Image
+from pipeline.data.pixels import normalize
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.recipe import Recipe, Stage
 from pipeline.data.selection import Selection
@@ -58,20 +59,23 @@ def training_recipe(
     augmentation: Augmentation = Augmentation(),
     context: tf.distribute.InputContext | None = None,
 ) -> Recipe:
-    """The stages of `training_batches`."""
+    """The stages of `training_batches`: images are prepared one by one, everything else in large batches."""
     mine = share.of_context(context, global_batch=global_batch)
     way = reader.way_of(selection, shuffle)
-    has_image = bool(selection.dataset.schema.of_kind(Image))
-    batches = 1 if has_image else _batches_at_once(selection, mine)
+    prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
+    if not selection.dataset.schema.of_kind(Image):
+        batches = _batches_at_once(selection, mine)
+        return Recipe(
+            read=lambda: _chunks(selection, mine, way=way, seed=seed, position=position, batches=batches),
+            batch=mine.batch,
+            batches_read=batches * mine.replicas_here,
+            per_batch=(parse_stage(selection), prepare),
+        )
     return Recipe(
-        read=lambda: _shuffled(selection, mine, way=way, seed=seed, position=position, batches=batches),
+        read=lambda: _one_by_one(selection, mine, way=way, seed=seed, position=position),
         batch=mine.batch,
-        batches_read=batches * mine.replicas_here,
-        per_batch=(
-            parse_stage(selection),
-            Stage(name="preprocess", apply=lambda places, x, y: (places, preprocess(x), y)),
-            augment_stage(augmentation, seed=seed),
-        ),
+        per_example=image_stages(selection, preprocess, augmentation=augmentation, seed=seed),
+        per_batch=(prepare,),
     )
 
 
@@ -95,7 +99,7 @@ def evaluation_batches(
     parse_rows = parse_stage(selection)
 
     def prepare(places: tf.Tensor, raw: tf.Tensor) -> tuple:
-        _, features, labels = parse_rows.apply(places, raw)
+        features, labels = parse_rows.apply(places, raw)
         return preprocess(features), labels, tf.cast(places < rows, tf.float32)
 
     chunks = _own(padded.rebatch(global_batch, drop_remainder=True), mine)
@@ -110,18 +114,40 @@ def evaluation_steps(rows: int, global_batch: int) -> int:
 
 
 def parse_stage(selection: Selection) -> Stage:
+    """(places, rows) → (raw features, labels)."""
     schema = selection.dataset.schema
-    return Stage(name="parse", apply=lambda places, rows: (places, *parse.parse_rows(rows, schema)))
+    return Stage(name="parse", apply=lambda places, rows: parse.parse_rows(rows, schema))
 
 
-def augment_stage(augmentation: Augmentation, *, seed: int) -> Stage:
-    def augment(places: tf.Tensor, inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple:
-        if "image" in inputs:
-            moved = augment_images(inputs["image"], places, augmentation=augmentation, seed=seed)
-            inputs = inputs | {"image": moved}
-        return inputs, labels
+def image_stages(
+    selection: Selection, preprocess: Preprocess, *, augmentation: Augmentation, seed: int
+) -> tuple[Stage, ...]:
+    """(place, record) → (raw features, of which the image is pixels, label), of one example."""
+    schema, image = selection.dataset.schema, preprocess.image
 
-    return Stage(name="augment", apply=augment)
+    def read(place: tf.Tensor, record: tf.Tensor) -> tuple:
+        return place, *parse.parse_example(record, schema)
+
+    def decode(place: tf.Tensor, features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple:
+        pixels = decode_training_image(
+            features[image.name],
+            place,
+            shape=preprocess.inputs.image_shape,
+            max_pixels=image.max_pixels,
+            augmentation=augmentation,
+            seed=seed,
+        )
+        return place, features | {image.name: pixels}, label
+
+    def augment(place: tf.Tensor, features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple:
+        pixels = augment_image(features[image.name], place, augmentation=augmentation, seed=seed)
+        return features | {image.name: normalize(pixels, preprocess.inputs.image_dtype)}, label
+
+    return (
+        Stage(name="parse", apply=read),
+        Stage(name="decode", apply=decode),
+        Stage(name="augment", apply=augment),
+    )
 
 
 def _batches_at_once(selection: Selection, mine: Share) -> int:
@@ -130,7 +156,7 @@ def _batches_at_once(selection: Selection, mine: Share) -> int:
     return max(1, int(rows // mine.global_batch))
 
 
-def _shuffled(
+def _chunks(
     selection: Selection, mine: Share, *, way: reader.Way, seed: int, position: int, batches: int
 ) -> tf.data.Dataset:
     """Endless (places, rows) of this pipeline's share of so many global batches at once."""
@@ -142,6 +168,15 @@ def _shuffled(
         return reader.mapped_rows(selection, positions, seed=seed)
     records = reader.single_records(selection, positions, seed=seed)
     return records.batch(batches * mine.examples, drop_remainder=True)
+
+
+def _one_by_one(
+    selection: Selection, mine: Share, *, way: reader.Way, seed: int, position: int
+) -> tf.data.Dataset:
+    """Endless (place, record) of this pipeline's share."""
+    if way == "single":
+        return reader.single_records(selection, mine.positions(position, batches=1), seed=seed)
+    return _chunks(selection, mine, way=way, seed=seed, position=position, batches=1).unbatch()
 
 
 def _own(chunks: tf.data.Dataset, mine: Share) -> tf.data.Dataset:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
+from pipeline.data.categories import category_ids
 from pipeline.data.errors import InputError
 from pipeline.data.features import Categorical, Image, Numeric, Tensor, Text, Tokens
 from pipeline.data.images import decode_images
@@ -58,7 +59,7 @@ class Preprocess(tf.Module):
         self._numerics = [(f.name, _standardize(statistics.features[f.name])) for f in numerics]
         self._marked = [f.name for f in numerics if f.missing == "mark"]
         self._tensors = [f.name for f in schema.of_kind(Tensor)]
-        ids = [(f.name, *_category_ids(f, statistics.features[f.name])) for f in categoricals]
+        ids = [(f.name, *category_ids(f, statistics.features[f.name])) for f in categoricals]
         ids += [(f.name, *_bucket_ids(statistics.features[f.name])) for f in numerics]
         self._ids = [(name, transform) for name, transform, _ in ids]
         self._sequences = {f.name: _word_ids(f) for f in schema.of_kind(Text)}
@@ -135,31 +136,6 @@ def _bucket_ids(statistics: FeatureStatistics) -> tuple[Transform, int]:
         return tf.where(missing, 0, 1 + tf.cast(layer(tf.where(missing, 0.0, numbers)), tf.int32))
 
     return bucket, len(layer.bin_boundaries) + 2
-
-
-def _category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[Transform, int]:
-    """Ids of a categorical feature, and how many there are. Unknown values get id 0."""
-    if feature.encoding == "hashed":
-        return keras.layers.Hashing(num_bins=feature.buckets), feature.buckets
-    if feature.encoding == "integer":
-        return lambda ids: tf.where((ids >= 0) & (ids < feature.size), ids + 1, 0), feature.size + 1
-    vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
-    if feature.missing == "mark":
-        vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
-    lookup = keras.layers.StringLookup(vocabulary=vocabulary, num_oov_indices=1, mask_token=None)
-    return lookup, len(vocabulary) + 1
-
-
-def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> list[str]:
-    counts = statistics.values
-    if counts is None or not counts.complete:
-        raise InputError(
-            f"categorical feature '{feature.name}'",
-            received=f"at least {counts.distinct if counts else 0:,} different values",
-            expected="few enough to be counted, or a vocabulary listed in the schema",
-            action='List the vocabulary, or set "encoding": "hashed" and "buckets" in the schema.',
-        )
-    return [value for value, _ in counts.values[: feature.max_vocabulary]]
 
 
 def _word_ids(feature: Text) -> Transform:

@@ -1,7 +1,7 @@
 """Where the records of a selection of a dataset are: shard, offset and size of each, from the indexes.
 
-Rows are numbered through: row r of a `Selected` is the r-th over its shards in order. In layout `rows` a row is
-a record; in layout `blocks` a record holds a block of them. Standard library and numpy only.
+Rows are numbered through: row r is the r-th over the shards in order. In layout `rows` a row is a record; in
+layout `blocks` a record holds a block of them. Standard library and numpy only.
 """
 
 import dataclasses
@@ -116,7 +116,7 @@ def _check_content(dataset: Dataset, shard: Shard, found: Index) -> None:
                     f"dataset file {path}",
                     received=f"a record {ordinal:,} that is sound, but not the one that was published",
                     expected=f"the shard with SHA-256 {shard.sha256[:12]}…",
-                    action="It was modified or swapped: restore it from a copy, or convert the raw data again.",
+                    action="It was modified or swapped: restore it from a copy, or convert the data again.",
                 )
 
 

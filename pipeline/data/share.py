@@ -1,7 +1,7 @@
 """What of each global batch one input pipeline reads: the examples of the replicas that it feeds.
 
-A global batch of B examples is B consecutive places of the stream; replica r of R takes the r-th run of B / R of
-them. So the batch of a step is the same set of examples on any number of hosts.
+A global batch of B examples is B consecutive places of the stream; replica r of R takes the r-th run of B / R
+of them. So the batch of a step is the same set of examples on any number of hosts.
 """
 
 import dataclasses

@@ -80,7 +80,7 @@ def ids(
 
 
 def _ids_of(recipe: Recipe, batches: int) -> np.ndarray:
-    return np.concatenate([features["id"] for _, features, _ in recipe.dataset().take(batches)])
+    return np.concatenate([features["id"] for features, _ in recipe.dataset().take(batches)])
 
 
 @pytest.mark.parametrize(("layout", "shuffle"), WAYS)

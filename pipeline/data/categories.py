@@ -1,0 +1,55 @@
+"""Ids of categorical values, by vocabulary, hash or range; value 0 stands for whatever is not known."""
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from pipeline.data import blocks
+from pipeline.data.block_rows import values_by_index
+from pipeline.data.errors import InputError
+from pipeline.data.features import Categorical
+from pipeline.data.statistics import FeatureStatistics
+
+Transform = Callable[[tf.Tensor], tf.Tensor]
+
+
+def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[Transform, int]:
+    """A function values [batch] → ids [batch], and how many ids there are.
+
+    Of a listed vocabulary it also takes the indices that blocks hold, int32, to the same ids.
+    """
+    if feature.encoding == "hashed":
+        return keras.layers.Hashing(num_bins=feature.buckets), feature.buckets
+    if feature.encoding == "integer":
+        return lambda ids: tf.where((ids >= 0) & (ids < feature.size), ids + 1, 0), feature.size + 1
+    vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
+    if feature.missing == "mark":
+        vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
+    lookup = keras.layers.StringLookup(vocabulary=vocabulary, num_oov_indices=1, mask_token=None)
+    return _of_values_or_indices(lookup, feature), len(vocabulary) + 1
+
+
+def _of_values_or_indices(lookup: keras.layers.StringLookup, feature: Categorical) -> Transform:
+    if not blocks.is_index(feature):
+        return lookup
+    id_of_index = lookup(tf.constant(values_by_index(feature))).numpy()
+
+    def ids(values: tf.Tensor) -> tf.Tensor:
+        if values.dtype == tf.string:
+            return lookup(values)
+        return tf.gather(id_of_index, values - blocks.MISSING)
+
+    return ids
+
+
+def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> list[str]:
+    counts = statistics.values
+    if counts is None or not counts.complete:
+        raise InputError(
+            f"categorical feature '{feature.name}'",
+            received=f"at least {counts.distinct if counts else 0:,} different values",
+            expected="few enough to be counted, or a vocabulary listed in the schema",
+            action='List the vocabulary, or set "encoding": "hashed" and "buckets" in the schema.',
+        )
+    return [value for value, _ in counts.values[: feature.max_vocabulary]]
