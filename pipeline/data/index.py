@@ -15,6 +15,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -24,6 +25,7 @@ from pipeline.data.errors import InputError
 MAGIC = b"penstock.index/1"
 _HEAD_BYTES = len(MAGIC) + 8
 _RECORD_BYTES = 8 + 8 + 4
+_TFRECORD = re.compile(r"\.tfrecords?(?=(-\d+-of-\d+)?$)")  # in the name of a shard
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,13 +43,11 @@ class Index:
 def file_name(shard: str) -> str:
     """Name of the index of the shard that is called `shard`.
 
-    `x-train.tfrecord-00000-of-00008` gives `x-train-00000-of-00008.index`: neither TFDS nor a glob for
-    `*.tfrecord*` takes it for a shard.
+    `x-train.tfrecord-00000-of-00008` gives `x-train-00000-of-00008.index`, and `part-1.tfrecord` gives
+    `part-1.index`: neither TFDS nor a glob for `*.tfrecord*` takes it for a shard. Any other name stays and
+    gets `.index` behind it.
     """
-    stem, infix, number = shard.rpartition(".tfrecord-")
-    if not infix:
-        raise ValueError(f"{shard} is not called like a shard")
-    return f"{stem}-{number}.index"
+    return _TFRECORD.sub("", shard) + ".index"
 
 
 def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:

@@ -38,6 +38,14 @@ def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, damage):
         index.load(tmp_path / "index")
 
 
-def test_no_glob_for_shards_finds_it():
-    shard = "x-train.tfrecord-00000-of-00008"
-    assert index.file_name(shard) == "x-train-00000-of-00008.index"
+@pytest.mark.parametrize(
+    ("shard", "name"),
+    [
+        ("x-train.tfrecord-00000-of-00008", "x-train-00000-of-00008.index"),
+        ("data/part-0001.tfrecord", "data/part-0001.index"),
+        ("valid.tfrecords", "valid.index"),
+        ("x.tfrecord.d/part-1", "x.tfrecord.d/part-1.index"),
+    ],
+)
+def test_no_glob_for_shards_finds_it(shard: str, name: str):
+    assert index.file_name(shard) == name

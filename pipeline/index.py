@@ -1,0 +1,87 @@
+r"""Indexes TFRecord files that others wrote, so that they can be read by position.
+
+  python -m pipeline.index data/*.tfrecord
+
+Beside each file goes its index: where every record is, how long it is, and a hash of its content. Every
+checksum is compared on the way; a file with damage gets no index, and each damaged record is named.
+A file that has an index already is compared with it: --check writes nothing and compares all.
+Exit code 0: every file has its index; 2: one is damaged, compressed, or differs from its index.
+
+Then any part of the files is read in a shuffled order, from any position on:
+
+  from pipeline.data import indexed_files, reader, schema, selection
+  data = indexed_files.open_files(glob.glob("data/*.tfrecord"), schema.load("schema.json"))
+  rows = reader.window_rows(selection.select(data, "train[:90%]"), seed=1, position=0)
+
+`python -m beam_jobs.infer_schema` proposes the schema. To train on such files, to clean them, or where
+they are compressed, `python -m beam_jobs.convert --format=tfrecord` makes a dataset of them.
+"""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from absl import app, flags
+from tqdm import tqdm
+
+from pipeline.data import index, whole_files
+from pipeline.data.build_index import build
+from pipeline.data.errors import EXIT_BAD_INPUT, InputError, answers_bad_input
+from pipeline.data.index import Index
+
+_CHECK = flags.DEFINE_bool("check", False, "Compare the indexes that there are; write nothing.")
+
+
+@answers_bad_input
+def main(argv: Sequence[str]) -> int:
+    paths = [pathlib.Path(name) for name in argv[1:]]
+    _check_names(paths)
+    total = sum(path.stat().st_size for path in paths if path.is_file())
+    bad = 0
+    with tqdm(total=total, unit="B", unit_scale=True, desc="indexing", leave=False, disable=None) as bar:
+        for path in paths:
+            try:
+                bar.write(_index(path, build(path, on_bytes=bar.update), write=not _CHECK.value))
+            except InputError as error:  # the others are looked at all the same
+                bar.write(f"error: {error}", file=sys.stderr)
+                bad += 1
+    return EXIT_BAD_INPUT if bad else 0
+
+
+def _index(path: pathlib.Path, built: Index, *, write: bool) -> str:
+    """Writes the index unless there is the same already; tells what it did, in a line."""
+    place, content = path.with_name(index.file_name(path.name)), index.dumps(built)
+    if place.exists():
+        if place.read_bytes() != content:
+            raise InputError(
+                f"index {place}",
+                received=f"another index than that of the {len(built):,} records in {path.name}",
+                expected="the same",
+                action="The file was modified since. If that is meant, delete the index and run again.",
+            )
+        return f"{place}: {len(built):,} records, as in the file"
+    if not write:
+        raise InputError(
+            f"index {place}",
+            received="no such file",
+            expected=f"the index of {path.name}",
+            action="Run the same without --check.",
+        )
+    whole_files.write_bytes(place, content)
+    return f"{place}: {len(built):,} records"
+
+
+def _check_names(paths: Sequence[pathlib.Path]) -> None:
+    indexes = [path.with_name(index.file_name(path.name)) for path in paths]
+    twice = [path for path, place in zip(paths, indexes, strict=True) if indexes.count(place) > 1]
+    if twice or not paths:
+        raise InputError(
+            "command line",
+            received=" and ".join(map(str, twice)) or "no files",
+            expected="TFRecord files, each with a name of its own for its index",
+            action="Rename one of them." if twice else "Write `python -m pipeline.index FILES…`.",
+        )
+
+
+if __name__ == "__main__":
+    app.run(main)
