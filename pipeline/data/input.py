@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipeline.data import parse, reader, recipe, share
 from pipeline.data.augment import Augmentation, augment_image, decode_training_image
 from pipeline.data.features import Image
+from pipeline.data.mixture import Mixture, mixed_rows
 from pipeline.data.pixels import normalize
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.recipe import Recipe, Stage
@@ -19,8 +20,11 @@ CHUNK_ROWS = 1 << 14  # prepared at once, then parted into batches: an operation
 CHUNK_BYTES = 32 << 20  # 32 MiB
 
 
+Source = Selection | Mixture
+
+
 def training_batches(
-    selection: Selection,
+    source: Source,
     preprocess: Preprocess,
     *,
     global_batch: int,
@@ -37,7 +41,7 @@ def training_batches(
       shuffle: "auto", "global" or "windows"; see reader.py.
     """
     return training_recipe(
-        selection,
+        source,
         preprocess,
         global_batch=global_batch,
         seed=seed,
@@ -49,7 +53,7 @@ def training_batches(
 
 
 def training_recipe(
-    selection: Selection,
+    source: Source,
     preprocess: Preprocess,
     *,
     global_batch: int,
@@ -61,18 +65,20 @@ def training_recipe(
 ) -> Recipe:
     """The stages of `training_batches`: images are prepared one by one, everything else in large batches."""
     mine = share.of_context(context, global_batch=global_batch)
-    way = reader.way_of(selection, shuffle)
+    selection = source.main if isinstance(source, Mixture) else source
     prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
     if not selection.dataset.schema.of_kind(Image):
         batches = _batches_at_once(selection, mine)
         return Recipe(
-            read=lambda: _chunks(selection, mine, way=way, seed=seed, position=position, batches=batches),
+            read=lambda: _chunks(
+                source, mine, shuffle=shuffle, seed=seed, position=position, batches=batches
+            ),
             batch=mine.batch,
             batches_read=batches * mine.replicas_here,
             per_batch=(parse_stage(selection), prepare),
         )
     return Recipe(
-        read=lambda: _one_by_one(selection, mine, way=way, seed=seed, position=position),
+        read=lambda: _one_by_one(source, mine, shuffle=shuffle, seed=seed, position=position),
         batch=mine.batch,
         per_example=image_stages(selection, preprocess, augmentation=augmentation, seed=seed),
         per_batch=(prepare,),
@@ -157,26 +163,28 @@ def _batches_at_once(selection: Selection, mine: Share) -> int:
 
 
 def _chunks(
-    selection: Selection, mine: Share, *, way: reader.Way, seed: int, position: int, batches: int
+    source: Source, mine: Share, *, shuffle: str, seed: int, position: int, batches: int
 ) -> tf.data.Dataset:
     """Endless (places, rows) of this pipeline's share of so many global batches at once."""
+    if isinstance(source, Mixture):
+        rows = mixed_rows(source, seed=seed, position=position, shuffle=shuffle)
+        return _own(rows.rebatch(batches * mine.global_batch, drop_remainder=True), mine)
+    way = reader.way_of(source, shuffle)
     if way == "windows":
-        windows = reader.window_rows(selection, seed=seed, position=position)
-        return _own(windows.rebatch(batches * mine.global_batch, drop_remainder=True), mine)
+        rows = reader.window_rows(source, seed=seed, position=position)
+        return _own(rows.rebatch(batches * mine.global_batch, drop_remainder=True), mine)
     positions = mine.positions(position, batches=batches)
     if way == "mapped":
-        return reader.mapped_rows(selection, positions, seed=seed)
-    records = reader.single_records(selection, positions, seed=seed)
+        return reader.mapped_rows(source, positions, seed=seed)
+    records = reader.single_records(source, positions, seed=seed)
     return records.batch(batches * mine.examples, drop_remainder=True)
 
 
-def _one_by_one(
-    selection: Selection, mine: Share, *, way: reader.Way, seed: int, position: int
-) -> tf.data.Dataset:
+def _one_by_one(source: Source, mine: Share, *, shuffle: str, seed: int, position: int) -> tf.data.Dataset:
     """Endless (place, record) of this pipeline's share."""
-    if way == "single":
-        return reader.single_records(selection, mine.positions(position, batches=1), seed=seed)
-    return _chunks(selection, mine, way=way, seed=seed, position=position, batches=1).unbatch()
+    if isinstance(source, Selection) and reader.way_of(source, shuffle) == "single":
+        return reader.single_records(source, mine.positions(position, batches=1), seed=seed)
+    return _chunks(source, mine, shuffle=shuffle, seed=seed, position=position, batches=1).unbatch()
 
 
 def _own(chunks: tf.data.Dataset, mine: Share) -> tf.data.Dataset:

@@ -9,7 +9,9 @@ the same. A permutation is a block cipher over a range of integers, which gives 
 import tensorflow as tf
 
 ROUNDS = 4  # of the cipher, as `index_shuffle` has it
-WHOLE_EPOCH = -1  # in place of a window's number
+# In place of a window's number, in what a permutation is keyed by.
+WHOLE_EPOCH = -1
+OF_A_MIXTURE = -2
 
 
 def shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
