@@ -87,6 +87,10 @@ build/engines/worker/.installed: requirements-gcp.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
+.PHONY: feed-check
+feed-check: install  ## Does the feed certificate find what makes a pipeline slow? Slows 15 of them, two minutes.
+	.venv/bin/python -m tests.feed_slowdowns
+
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)

@@ -7,12 +7,11 @@ import numpy as np
 
 from pipeline.data.statistics import FeatureStatistics
 from pipeline.training.report_page import formats
+from pipeline.training.report_page.feeding import certificate_command, is_starved, mean_input_wait
 from pipeline.training.report_page.inputs import ReportInputs, curve
 from pipeline.training.report_page.markup import Markup, tag
 from pipeline.training.report_page.results import confusion, majority
-from pipeline.training.report_page.training import mean_input_wait
 
-INPUT_WAIT_LIMIT = 0.1
 REJECTED_LIMIT = 0.01
 MISSING_LIMIT = 0.5
 MAX_NAMES = 6
@@ -34,12 +33,10 @@ def _of_training(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
             f"The loss is not a finite number from step {formats.count(broken[0])} on.",
             "Lower the learning rate, or look for extreme values below.",
         )
-    waited = mean_input_wait(inputs.history)
-    if waited is not None and waited > INPUT_WAIT_LIMIT:
-        yield (
-            f"Training waited for data {formats.percent(waited)} of the time.",
-            "More host cores, or a larger batch, would keep the device busier.",
-        )
+    if is_starved(inputs.history):
+        waited = formats.percent(mean_input_wait(inputs.history))
+        command = certificate_command(inputs) or "python -m pipeline.feed_rate"
+        yield f"Starved: the accelerator waited {waited} of the time.", f"What to change: {command}"
 
 
 def _of_result(inputs: ReportInputs) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from pipeline.training.report_page import formats
 from pipeline.training.report_page.axes import finite_range
-from pipeline.training.report_page.charts import Series, figure, line_chart
-from pipeline.training.report_page.distributions import stacked
+from pipeline.training.report_page.charts import Series, line_chart
+from pipeline.training.report_page.feeding import feeding_fact, feeding_figure
 from pipeline.training.report_page.inputs import ReportInputs, curve
 from pipeline.training.report_page.markup import Markup, definitions, join, tag
 
@@ -31,7 +31,7 @@ def training_section(inputs: ReportInputs) -> Markup:
         "section",
         tag("h2", "Training"),
         _facts(inputs),
-        tag("div", *charts, *_speed_charts(inputs.history), _waiting(inputs.history), class_="figures"),
+        tag("div", *charts, *_speed_charts(inputs.history), feeding_figure(inputs), class_="figures"),
         id="training",
     )
 
@@ -49,6 +49,7 @@ def _facts(inputs: ReportInputs) -> Markup:
             "time": formats.duration(run["seconds"]) if run.get("seconds") else None,
             "parameters": formats.count(parameters) if parameters else None,
             "examples a second": f"{formats.number(float(np.median(rates)))} (median)" if rates else None,
+            "accelerator": feeding_fact(inputs.history),
             "strategy": _strategy(run),
             "precision": join(precision["policy"], tag("small", precision.get("reason", "")))
             if "policy" in precision
@@ -98,22 +99,3 @@ def _from_zero(
     top = 1.1 * finite_range(values)[1]
     series = Series(name="last", xs=steps, ys=values, style=style)
     return line_chart(title, [series], y_format=written, y_range=(0.0, max(top, 0.1)))
-
-
-def mean_input_wait(history: tuple[Mapping, ...]) -> float | None:
-    """Share of the whole training time spent waiting: the logged shares, weighted by their seconds."""
-    waits, seconds, before = [], [], 0
-    for line in history:
-        if line.get("input_wait") is not None:
-            waits.append(line["input_wait"])
-            seconds.append((line["step"] - before) * (line.get("step_ms") or 1.0))
-        before = line["step"]
-    return float(np.average(waits, weights=seconds)) if sum(seconds) else None
-
-
-def _waiting(history: tuple[Mapping, ...]) -> Markup | None:
-    waited = mean_input_wait(history)
-    if waited is None or not 0 <= waited <= 1:
-        return None
-    bar = stacked([("computing", 1 - waited, "right"), ("waiting for input", waited, "wrong")])
-    return figure("Where the time went", bar)

@@ -1,0 +1,74 @@
+"""What to change where a pipeline is too slow, by the stage that limits it and by what that stage lacks."""
+
+import dataclasses
+from collections.abc import Iterator
+
+from pipeline.data.feed.certificate import Certificate, Line
+from pipeline.data.selection import Selection
+
+SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: below, opening files takes a good part of reading them
+
+# By the stage's name; others are told what holds for any.
+OF_STAGE = {
+    "read": "convert tables with --layout=blocks, which local files map into memory instead of reading",
+    "parse": "convert with --layout=blocks: fixed-width rows need no parsing",
+    "decode": "store the images at the size that training needs (a JPEG takes time by its pixels), as JPEG "
+    "rather than PNG, and crop while decoding with --config.augmentation.crop_area",
+    "augment": "leave out rotation, zoom and colour, or do them in the model, on the accelerator",
+    "preprocess": "list vocabularies in the schema instead of hashing, and tokenise text when converting",
+    "batch": "make examples smaller: uint8 in place of float32, normalised on the accelerator",
+    "copy": "make batches smaller: uint8 in place of float32, normalised on the accelerator",
+}
+OF_ANY_STAGE = "move its work into the conversion, or onto the accelerator"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Files:
+    """What is known of the files behind the pipeline."""
+
+    shards: int
+    mean_bytes: float
+
+    @property
+    def are_small(self) -> bool:
+        return self.shards > 1 and self.mean_bytes < SMALL_SHARD_BYTES
+
+
+def files_of(selection: Selection) -> Files:
+    return Files(shards=len(selection.shards.paths), mean_bytes=float(selection.shards.bytes.mean()))
+
+
+def advice(certificate: Certificate, files: Files | None = None) -> tuple[str, ...]:
+    """Sentences, the most useful one first; none where training is fed."""
+    if certificate.is_fed:
+        return ()
+    return tuple(_sentences(certificate, files))
+
+
+def _sentences(certificate: Certificate, files: Files | None) -> Iterator[str]:
+    line = certificate.limiting
+    yield _what_it_lacks(certificate, line)
+    if line.name == "read" and files and files.are_small:
+        yield (
+            f"read: {files.shards:,} shards of {files.mean_bytes / 1024:,.0f} KiB; convert to fewer of them, "
+            "of 100 MiB or more."
+        )
+    yield f"{line.name}: {OF_STAGE.get(line.name, OF_ANY_STAGE)}."
+    if certificate.cores_needed and certificate.cores_needed > certificate.host.cores:
+        yield f"Or take hosts with {certificate.cores_needed:,} cores, more hosts, or a larger model."
+
+
+def _what_it_lacks(certificate: Certificate, line: Line) -> str:
+    bound = certificate.bound(line)
+    if bound == "waiting":
+        source = "storage that is closer or faster: a local disk" if line.name == "read" else "less waiting"
+        return (
+            f"{line.name}: waits at {line.mb_per_s:,.1f} MB/s with {line.wanted_cores:.1f} cores in use; "
+            f"more cores do not help, {source} does."
+        )
+    if bound == "threads":
+        return (
+            f"{line.name}: keeps {line.wanted_cores:.1f} of {certificate.host.cores:g} cores busy; let it "
+            "run in parallel (no Python function, generator or map of one thread)."
+        )
+    return f"{line.name}: takes all cores for {line.cpu_us:,.1f} µs an example."

@@ -1,0 +1,91 @@
+"""The stages of a recipe one at a time: each on elements held in memory, as parallel as in production."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data import recipe as recipe_lib
+from pipeline.data.recipe import Recipe
+
+# What is held of the elements that a stage takes: enough to show their variety.
+HELD_BYTES = 64 << 20  # 64 MiB
+HELD_TENSORS = 512
+HELD_ELEMENTS = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Alone:
+    """One stage: an endless dataset of what it gives."""
+
+    name: str
+    dataset: tf.data.Dataset
+    examples: int  # that an element holds
+    is_copied: bool = False  # each element goes to the device
+
+
+def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[tuple[Alone, float]]:
+    """Stages in order, each with the bytes of an example as it leaves it: read, …, batch, …, copy.
+
+    Args:
+      patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
+    """
+    walk = _Walk(patience_s)
+    examples = recipe.batch * recipe.batches_read if recipe.reads_batches else 1
+    yield walk.stage("read", examples, lambda held: recipe.read())
+    for stage in recipe.per_example:
+        yield walk.stage(stage.name, 1, lambda held, stage=stage: recipe_lib.apply(held, [stage]))
+    if not recipe.reads_batches:
+        examples = recipe.batch
+        yield walk.stage("batch", examples, lambda held: held.batch(recipe.batch, drop_remainder=True))
+    for stage in recipe.per_batch:
+        yield walk.stage(stage.name, examples, lambda held, stage=stage: recipe_lib.apply(held, [stage]))
+    if recipe.batches_read > 1:
+        yield walk.stage("batch", recipe.batch, recipe.split)
+    copied = Alone(name="copy", dataset=walk.held, examples=recipe.batch, is_copied=True)
+    yield copied, walk.bytes_per_example
+
+
+class _Walk:
+    """Goes from stage to stage, and holds what the last one gave."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self.held: tf.data.Dataset | None = None
+        self.bytes_per_example = 0.0
+
+    def stage(
+        self, name: str, examples: int, build: Callable[[tf.data.Dataset | None], tf.data.Dataset]
+    ) -> tuple[Alone, float]:
+        dataset = build(self.held).with_options(recipe_lib.options())
+        elements = hold(dataset, self._patience_s)
+        self.held = tf.data.experimental.from_list(elements).repeat()
+        self.bytes_per_example = size_of(elements) / len(elements) / examples
+        return Alone(name=name, dataset=dataset, examples=examples), self.bytes_per_example
+
+
+def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
+    """The first elements: two, and more while they are few bytes, few tensors and soon there."""
+    started, held, size = time.perf_counter(), [], 0
+    for element in dataset:
+        held.append(element)
+        size += size_of(element)
+        tensors = len(held) * len(tf.nest.flatten(element))
+        is_late = time.perf_counter() - started > patience_s
+        is_enough = is_late or size > HELD_BYTES or tensors > HELD_TENSORS or len(held) >= HELD_ELEMENTS
+        if len(held) >= 2 and is_enough:
+            break
+    return held
+
+
+def size_of(tensors: object) -> int:
+    """Bytes of all tensors in a structure."""
+    return sum(_bytes(tensor) for tensor in tf.nest.flatten(tensors))
+
+
+def _bytes(tensor: tf.Tensor) -> int:
+    if tensor.dtype == tf.string:
+        return int(tf.reduce_sum(tf.strings.length(tensor)))
+    return int(np.prod(tensor.shape)) * tensor.dtype.size

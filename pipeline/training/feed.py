@@ -1,0 +1,63 @@
+"""The feed certificate of an experiment: what it reads, as its training would read it."""
+
+import tensorflow as tf
+from ml_collections import ConfigDict
+from tqdm import tqdm
+
+from pipeline.data import statistics as statistics_lib
+from pipeline.data.augment import Augmentation
+from pipeline.data.feed.advice import advice, files_of
+from pipeline.data.feed.certificate import Certificate, Demand
+from pipeline.data.feed.copy import copy_to
+from pipeline.data.feed.issue import issue
+from pipeline.data.feed.slices import Slice
+from pipeline.data.input import training_recipe
+from pipeline.data.manifest import Dataset
+from pipeline.data.recipe import Recipe
+from pipeline.data.selection import Selection, select
+from pipeline.training import strategy as strategy_lib
+from pipeline.training.build import build_preprocess
+from pipeline.training.setup import TRAIN_SPLIT
+
+
+def certify(
+    config: ConfigDict, dataset: Dataset, *, slice_: Slice, step_ms: float | None, seconds: float
+) -> tuple[Certificate, tuple[str, ...]]:
+    """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
+
+    Raises:
+      InputError: the config or the slice does not fit the dataset.
+    """
+    device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
+    selection = select(dataset, config.train.split)
+    recipe = recipe_of(config, selection, slice_)
+    with tqdm(desc="measuring", unit="stage", disable=None) as bar:
+
+        def show(stage: str) -> None:
+            bar.set_postfix_str(stage)
+            bar.update()
+
+        certificate = issue(
+            recipe,
+            Demand(global_batch=config.global_batch, slice=slice_, step_ms=step_ms),
+            copy=copy_to(device),
+            seconds=seconds,
+            on_stage=show,
+        )
+    return certificate, advice(certificate, files_of(selection))
+
+
+def recipe_of(config: ConfigDict, selection: Selection, slice_: Slice) -> Recipe:
+    """What the first host of the slice reads."""
+    statistics = statistics_lib.load(selection.dataset)[TRAIN_SPLIT]
+    return training_recipe(
+        selection,
+        build_preprocess(config, selection.dataset.schema, statistics),
+        global_batch=config.global_batch,
+        seed=config.seed,
+        augmentation=Augmentation(**config.augmentation),
+        shuffle=config.shuffle,
+        context=tf.distribute.InputContext(
+            num_input_pipelines=slice_.hosts, input_pipeline_id=0, num_replicas_in_sync=slice_.replicas
+        ),
+    )

@@ -1,0 +1,48 @@
+"""Stages taken apart are the stages that production runs."""
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.feed.alone import hold, size_of, stages_alone
+from pipeline.data.recipe import Recipe, Stage
+
+
+def numbers() -> tf.data.Dataset:
+    return tf.data.Dataset.range(1_000).repeat().map(lambda n: (n, tf.strings.as_string(n)))
+
+
+ADD = Stage(name="add", apply=lambda places, text: (places + 1, text))
+DROP = Stage(name="drop", apply=lambda places, text: (places,))
+
+
+def first_of_each(recipe: Recipe) -> dict[str, tuple]:
+    found = {alone.name: (alone, size) for alone, size in stages_alone(recipe, patience_s=60.0)}
+    return {
+        name: (next(iter(alone.dataset))[0], alone.examples, size) for name, (alone, size) in found.items()
+    }
+
+
+def test_single_rows_are_batched_after_their_stages():
+    stages = first_of_each(Recipe(read=numbers, batch=4, per_example=(ADD,), per_batch=(DROP,)))
+    assert list(stages) == ["read", "add", "batch", "drop", "copy"]
+    assert [examples for _, examples, _ in stages.values()] == [1, 1, 4, 4, 4]
+    assert stages["add"][0] == 1
+    np.testing.assert_array_equal(stages["drop"][0], [1, 2, 3, 4])
+    assert stages["drop"][2] == stages["copy"][2] == 8.0  # bytes of an int64
+
+
+def test_batches_that_are_read_at_once_are_parted_last():
+    stages = first_of_each(
+        Recipe(read=lambda: numbers().batch(8), batch=4, batches_read=2, per_batch=(ADD, DROP))
+    )
+    assert list(stages) == ["read", "add", "drop", "batch", "copy"]
+    assert [examples for _, examples, _ in stages.values()] == [8, 8, 8, 4, 4]
+    np.testing.assert_array_equal(stages["copy"][0], [1, 2, 3, 4])
+
+
+def test_text_counts_by_its_characters():
+    assert size_of((tf.constant(["abc", ""]), {"x": tf.zeros([2, 3])})) == 3 + 24
+
+
+def test_a_slow_stage_is_shown_two_elements():
+    assert len(hold(numbers(), patience_s=0.0)) == 2

@@ -1,0 +1,33 @@
+"""Certificates made up of round numbers."""
+
+from pipeline.data.feed.certificate import Certificate, Demand, Host, Line
+from pipeline.data.feed.slices import HERE, Slice
+
+
+def line(name: str, examples_per_s: float, *, cpu_us: float = 100.0, wanted_cores: float = 4.0) -> Line:
+    return Line(
+        name=name,
+        examples_per_s=examples_per_s,
+        cpu_us=cpu_us,
+        bytes_per_example=1_000.0,
+        wanted_cores=wanted_cores,
+    )
+
+
+READ, DECODE = line("read", 50_000.0, wanted_cores=1.0), line("decode", 10_000.0)
+
+
+def certificate(
+    *stages: Line,
+    step_ms: float | None = 100.0,
+    together: float = 8_000.0,
+    slice_: Slice = HERE,
+    others_cores: float = 0.0,
+) -> Certificate:
+    """Of a host of 4 cores that spends 500 µs an example, and steps of 1,000 examples."""
+    return Certificate(
+        stages=stages or (READ, DECODE),
+        together=line("together", together, cpu_us=500.0),
+        host=Host(cores=4.0, others_cores=others_cores, memory_mb=80.0),
+        demand=Demand(global_batch=1_000, slice=slice_, step_ms=step_ms),
+    )

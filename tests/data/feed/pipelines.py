@@ -1,0 +1,94 @@
+"""Small input pipelines in which no stage is slow."""
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.features import Label, Numeric
+from pipeline.data.input import training_recipe
+from pipeline.data.preprocess import Preprocess
+from pipeline.data.recipe import Recipe, Stage
+from pipeline.data.schema import Schema
+from pipeline.data.selection import select
+from tests.tiny_dataset import describe, write_dataset
+
+BATCH = 64
+SIDE = 32  # of images
+RAW_BYTES, RAW_RECORDS = 200, 2_000
+
+Records = Callable[[], tf.data.Dataset]
+
+
+def undisturbed(folder: pathlib.Path) -> dict[str, Recipe]:
+    return {
+        "table": table(folder / "table"),
+        "images": images(folder / "images"),
+        "raw": raw(one_shard(folder / "raw")),
+    }
+
+
+def table(folder: pathlib.Path, *, shuffle: str = "auto", rows: int = 4_000) -> Recipe:
+    """A table of numbers, as training reads it."""
+    draw = np.random.default_rng(0)
+    schema = Schema(
+        name="table",
+        features=(*(Numeric(name=f"x{i}") for i in range(4)), Label(name="y", classes=("a", "b"))),
+    )
+    columns = draw.normal(size=(rows, 4)).round(3).tolist()
+    data = [{f"x{i}": value for i, value in enumerate(row)} | {"y": n % 2} for n, row in enumerate(columns)]
+    dataset = write_dataset(folder, schema, {"train": data})
+    return training_recipe(
+        select(dataset, "train"),
+        Preprocess(schema, describe(schema, data[:100])),
+        global_batch=BATCH,
+        seed=0,
+        shuffle=shuffle,
+    )
+
+
+def images(folder: pathlib.Path, *, side: int = SIDE) -> Recipe:
+    """PNG files in single records, decoded one by one and cut to SIDE."""
+    pixels = np.random.default_rng(0).integers(0, 256, (8, side, side, 3), np.uint8)
+    encoded = [tf.io.encode_png(image).numpy() for image in pixels]
+    path = write_records(folder, encoded)
+    return Recipe(
+        read=lambda: numbered(tf.data.TFRecordDataset(path)),
+        batch=BATCH,
+        per_example=(Stage(name="decode", apply=_decode),),
+        per_batch=(Stage(name="cast", apply=lambda places, x: (tf.cast(x, tf.int32),)),),
+    )
+
+
+def raw(records: Records) -> Recipe:
+    """Single records of which the first bytes are taken."""
+    return Recipe(
+        read=lambda: numbered(records()), batch=BATCH, per_example=(Stage(name="decode", apply=_first_bytes),)
+    )
+
+
+def one_shard(folder: pathlib.Path) -> Records:
+    path = write_records(folder, [bytes(RAW_BYTES)] * RAW_RECORDS)
+    return lambda: tf.data.TFRecordDataset(path)
+
+
+def write_records(folder: pathlib.Path, records: list[bytes], *, compression: str = "") -> str:
+    folder.mkdir(parents=True)
+    path = str(folder / "data.tfrecord")
+    with tf.io.TFRecordWriter(path, compression) as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+def numbered(records: tf.data.Dataset) -> tf.data.Dataset:
+    return records.repeat().enumerate()
+
+
+def _decode(places: tf.Tensor, data: tf.Tensor) -> tuple:
+    return places, tf.ensure_shape(tf.io.decode_png(data, 3)[:SIDE, :SIDE], [SIDE, SIDE, 3])
+
+
+def _first_bytes(places: tf.Tensor, data: tf.Tensor) -> tuple:
+    return places, tf.io.decode_raw(tf.strings.substr(data, 0, 64), tf.uint8)

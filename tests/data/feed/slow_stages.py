@@ -1,0 +1,93 @@
+"""Stages that are slow."""
+
+import pathlib
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.augment import Augmentation, augment_image
+from pipeline.data.recipe import Recipe, Stage
+from tests.data.feed.pipelines import BATCH, numbered, write_records
+
+
+def many_features(folder: pathlib.Path, count: int = 400) -> Recipe:
+    """Every number a feature of its own."""
+    names = [f"x{i}" for i in range(count)]
+    floats = tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))
+    example = tf.train.Example(features=tf.train.Features(feature=dict.fromkeys(names, floats)))
+    path = write_records(folder, [example.SerializeToString()] * 256)
+    spec = {name: tf.io.FixedLenFeature([], tf.float32) for name in names}
+
+    def parse(places: tf.Tensor, rows: tf.Tensor) -> tuple:
+        return places, tf.stack(list(tf.io.parse_example(rows, spec).values()), axis=1)
+
+    return Recipe(
+        read=lambda: numbered(tf.data.TFRecordDataset(path)),
+        batch=BATCH,
+        per_batch=(Stage(name="parse", apply=parse),),
+    )
+
+
+def in_python(places: tf.Tensor, image: tf.Tensor) -> tuple:
+    """Python code holds the interpreter's lock: one thread of it runs, however many there are."""
+
+    def count(pixels: np.ndarray) -> np.int64:
+        return np.int64(sum(value * value for value in pixels.ravel().tolist() * 4))
+
+    with tf.control_dependencies([tf.numpy_function(count, [image], tf.int64)]):
+        return places, tf.identity(image)
+
+
+def looked_up(places: tf.Tensor, image: tf.Tensor) -> tuple:
+    """Asks another machine about every example."""
+
+    def ask(place: np.ndarray) -> np.bool_:
+        time.sleep(0.02)
+        return np.bool_(True)
+
+    with tf.control_dependencies([tf.numpy_function(ask, [places], tf.bool)]):
+        return places, tf.identity(image)
+
+
+def moved(place: tf.Tensor, image: tf.Tensor) -> tuple:
+    augmentation = Augmentation(rotate_degrees=20.0, zoom=0.2, shift=0.2, hue=0.2, contrast=0.5)
+    return place, augment_image(image, place, augmentation=augmentation, seed=0)
+
+
+def hashed_text(folder: pathlib.Path, words: int = 400) -> Recipe:
+    """Words that are hashed on the host every time they are read."""
+    text = " ".join(f"word{i}" for i in range(words)).encode()
+    path = write_records(folder, [text] * 256)
+
+    def hash_words(places: tf.Tensor, texts: tf.Tensor) -> tuple:
+        parts = tf.strings.split(tf.strings.lower(texts))
+        ids = parts.with_flat_values(tf.strings.to_hash_bucket_strong(parts.flat_values, 1000, [1, 2]))
+        return places, tf.cast(ids[:, :64].to_tensor(shape=[BATCH, 64]), tf.int32)
+
+    return Recipe(
+        read=lambda: numbered(tf.data.TFRecordDataset(path)),
+        batch=BATCH,
+        per_batch=(Stage(name="preprocess", apply=hash_words),),
+    )
+
+
+def huge_tensors() -> Recipe:
+    """2 MB an example, gathered into batches and then cut."""
+    example = tf.zeros([1 << 19])
+    return Recipe(
+        read=lambda: numbered(tf.data.Dataset.from_tensors(example)),
+        batch=BATCH,
+        per_batch=(Stage(name="cut", apply=lambda places, x: (places, tf.identity(x[:, :8]))),),
+    )
+
+
+def slow_copy(*batch: object) -> tuple:
+    """A bus that takes 50 ms a batch."""
+
+    def wait() -> np.bool_:
+        time.sleep(0.05)
+        return np.bool_(True)
+
+    with tf.control_dependencies([tf.numpy_function(wait, [], tf.bool)]):
+        return tf.nest.map_structure(tf.identity, batch)

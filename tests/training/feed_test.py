@@ -1,0 +1,37 @@
+"""The certificate is about what training reads."""
+
+import dataclasses
+
+import pytest
+from ml_collections import ConfigDict
+
+from pipeline.data.errors import InputError
+from pipeline.data.feed import slices
+from pipeline.data.manifest import Dataset
+from pipeline.data.selection import select
+from pipeline.training import feed
+
+
+@pytest.mark.parametrize(("text", "batch"), [("", 16), ("1x2", 8), ("4x1", 4)])
+def test_a_host_reads_its_share(dataset: Dataset, config: ConfigDict, text: str, batch: int):
+    recipe = feed.recipe_of(config, select(dataset, "train"), slices.parse(text))
+    _, labels = next(iter(recipe.dataset()))
+    assert recipe.batch == batch
+    assert labels.shape == [batch]
+
+
+def test_a_slice_that_cannot_share_the_batch_is_refused(dataset: Dataset, config: ConfigDict):
+    with pytest.raises(InputError, match="global batch"):
+        feed.recipe_of(config, select(dataset, "train"), slices.parse("1x3"))
+
+
+def test_a_split_that_is_not_there_is_refused(dataset: Dataset, config: ConfigDict):
+    config.train.split = "nothing"
+    with pytest.raises(InputError, match="nothing"):
+        feed.certify(config, dataset, slice_=slices.HERE, step_ms=None, seconds=0.1)
+
+
+def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):
+    found, advice = feed.certify(config, dataset, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
+    assert dataclasses.asdict(found.demand)["global_batch"] == config.global_batch
+    assert (found.verdict, advice) == ("FED", ())
