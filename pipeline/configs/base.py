@@ -13,6 +13,8 @@ def get_config() -> ConfigDict:
     config.model = ConfigDict({"name": ""})
 
     # Input
+    # More datasets of the same schema to train on: (directory, split, weight) each; see data/mixture.py.
+    config.mixture = ()
     config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
     config.shuffle = "auto"  # global, windows, or auto: see pipeline/data/reader.py
     config.image_dtype = "uint8"  # the model normalises; bfloat16, float32: the host does, more bytes to copy
@@ -34,6 +36,7 @@ def get_config() -> ConfigDict:
 
     config.train = ConfigDict()
     config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
+    config.train.weight = 1.0  # of --dataset in a mixture
     config.train.epochs = 10.0
     config.train.steps = 0  # 0: as many as the epochs take
     config.train.steps_per_loop = 32  # steps the device runs by itself; 32 gave 1.3x on a small model

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from pipeline.data import manifest, scan
 from pipeline.data.errors import InputError
+from pipeline.data.image_limit import naming_refused_images
 from pipeline.data.scan import DamagedRecord
 from pipeline.data.selection import Selection
 
@@ -20,10 +21,13 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(selection: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
+    Likewise for images that are refused.
+
     All of the selection is checked then, so that everything that is damaged is named at once.
     """
     try:
-        yield
+        with naming_refused_images():
+            yield
     except tf.errors.DataLossError as error:
         manifest.open_dataset(selection.dataset.directory)  # raises where a file is missing or too short
         raise _damaged(selection, scan.damaged_records(selection), error.message) from None

@@ -1,6 +1,6 @@
 """Several datasets in one stream, each with its weight: exact over every cycle of 1,000 places.
 
-In each cycle every dataset gives its number of rows, the next ones of its own shuffled epochs, and the rows of
+In each cycle every dataset gives its number of rows, the next of its own shuffled epochs, and the rows of
 the cycle are permuted. So the row at a place is a pure function of the seed, and a stream goes on from any
 place without reading what came before. A dataset of few rows and much weight begins its next epoch earlier.
 """

@@ -20,7 +20,18 @@ PACKAGES = ("tensorflow", "keras", "apache-beam", "numpy")
 
 # What weights or the order of the examples depend on, and so must not change between two commands on one
 # working directory. The rest (epochs, learning rate, callbacks, log points, …) may.
-BOUND = ("model", "image_size", "seed", "global_batch", "shuffle", "train.split", "optimizer.name")
+BOUND = (
+    "model",
+    "image_size",
+    "seed",
+    "global_batch",
+    "image_dtype",
+    "shuffle",
+    "train.split",
+    "train.weight",
+    "mixture",
+    "optimizer.name",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

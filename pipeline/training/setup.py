@@ -6,11 +6,13 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data import loss_budget
+from pipeline.data import loss_budget, manifest
 from pipeline.data.damage import listed
 from pipeline.data.errors import InputError
+from pipeline.data.input import Source
 from pipeline.data.loss_budget import Damage
 from pipeline.data.manifest import Dataset
+from pipeline.data.mixture import Mixture, Part
 from pipeline.data.selection import Selection, select
 from pipeline.training import precision as precision_lib
 from pipeline.training import record as record_lib
@@ -44,8 +46,13 @@ class Setup:
 
     @property
     def selection(self) -> Selection:
-        """What is trained on."""
+        """What is trained on of --dataset."""
         return self.selections[self.config.train.split]
+
+    @property
+    def source(self) -> Source:
+        """All that is trained on."""
+        return _source(self.config, self.selections)
 
 
 def decide(request: Request) -> Setup:
@@ -63,11 +70,11 @@ def decide(request: Request) -> Setup:
     validation_split, final_split = _validation_split(config, dataset), _final_split(config, dataset)
     used = {config.train.split, validation_split, final_split} - {""}
     selections, damage = loss_budget.sound(
-        {split: select(dataset, split) for split in sorted(used)},
+        {split: select(dataset, split) for split in sorted(used)} | _others(config),
         budget=request.max_corrupt_records,
         known=_known_damage(workdir),
     )
-    cadence = _cadence(config, selections[config.train.split].rows)
+    cadence = _cadence(config, _source(config, selections).rows)
     record = record_lib.describe(request, strategy, precision)
     return Setup(
         config=config,
@@ -89,6 +96,10 @@ def decide(request: Request) -> Setup:
         },
         announcement=(
             f"dataset    {dataset.directory}: {_sizes(dataset)}",
+            *(
+                f"mixed with {directory}: {split}, weight {weight:g} to {config.train.weight:g}"
+                for directory, split, weight in config.mixture
+            ),
             f"strategy   {strategy_lib.name_of(strategy)}, replicas: {strategy.num_replicas_in_sync}, "
             f"global batch {config.global_batch:,}",
             f"precision  {precision.policy}: {precision.reason}",
@@ -97,6 +108,23 @@ def decide(request: Request) -> Setup:
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
         ),
     )
+
+
+def _others(config: ConfigDict) -> dict[str, Selection]:
+    """What a mixture takes besides --dataset, by a name that is no split's."""
+    return {
+        f"{directory}: {split}": select(manifest.open_dataset(directory), split)
+        for directory, split, _ in config.mixture
+    }
+
+
+def _source(config: ConfigDict, selections: Mapping[str, Selection]) -> Source:
+    main = Part(selection=selections[config.train.split], weight=config.train.weight)
+    others = [
+        Part(selection=selections[f"{directory}: {split}"], weight=weight)
+        for directory, split, weight in config.mixture
+    ]
+    return Mixture(parts=(main, *others)) if others else main.selection
 
 
 def _known_damage(workdir: Workdir) -> Damage | None:

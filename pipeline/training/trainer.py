@@ -112,7 +112,7 @@ class Trainer:
         config = self._setup.config
         batches = functools.partial(
             training_batches,
-            self._setup.selection,
+            self._setup.source,
             self._preprocess,
             global_batch=config.global_batch,
             seed=config.seed,

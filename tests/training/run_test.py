@@ -1,5 +1,6 @@
 """A run learns, and a run that is cut off anywhere ends as if it had not been."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -14,7 +15,7 @@ from pipeline.training import restore, run
 from pipeline.training import workdir as files
 from pipeline.training.metrics import EvaluationMetrics, head_predictions
 from pipeline.training.record import Request
-from tests.training.small_run import small_config
+from tests.training.small_run import small_config, write_small_dataset
 
 TIMES = {"examples_per_s", "step_ms", "input_wait"}
 
@@ -85,6 +86,26 @@ def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
     train_and_kill(request, step)
     assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
+
+
+def test_blocks_train_bit_for_bit_as_records_do(request_for, tmp_path, config):
+    config.shuffle = "global"
+    of_records = run.train(request_for(tmp_path / "rows"))
+    blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
+    of_blocks = dataclasses.replace(request_for(tmp_path / "run"), dataset=blocks)
+    assert run.train(of_blocks) == of_records
+    assert history(tmp_path / "run") == history(tmp_path / "rows")
+
+
+def test_a_killed_run_on_a_mixture_ends_like_the_undisturbed_one(
+    request_for, train_and_kill, tmp_path, config
+):
+    other = write_small_dataset(tmp_path / "other")
+    config.mixture = ((str(other.directory), "validation", 0.5),)
+    metrics = run.train(request_for(tmp_path / "undisturbed"))
+    train_and_kill(request_for(tmp_path / "killed"), 15)
+    assert run.train(request_for(tmp_path / "killed")) == metrics
+    assert history(tmp_path / "killed") == history(tmp_path / "undisturbed")
 
 
 def test_replicas_may_change_on_the_way_and_change_nothing(request_for, train_and_kill, tmp_path, config):

@@ -33,9 +33,9 @@ def rows(count: int, *, seed: int) -> list[dict]:
     ]
 
 
-def write_small_dataset(directory: pathlib.Path) -> Dataset:
+def write_small_dataset(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
     splits = {"train": rows(200, seed=0), "validation": rows(50, seed=1), "test": rows(70, seed=2)}
-    return write_dataset(directory, SCHEMA, splits)
+    return write_dataset(directory, SCHEMA, splits, layout=layout)
 
 
 def small_config() -> ConfigDict:
