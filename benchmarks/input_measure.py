@@ -22,7 +22,8 @@ from benchmarks.process_tree import cpu_seconds
 
 Reader = Callable[[pathlib.Path], Iterator[tuple]]
 
-_LEAST_BATCHES = 4
+_WARM_UP_BATCHES = 4
+_MEASURED_BATCHES = 16  # at least: workers are in the midst of one or two as the measurement begins and ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,14 +42,14 @@ def reader_of(name: str) -> Reader:
 
 
 def cost(reader: Reader, directory: pathlib.Path, seconds: float) -> Cost:
-    """Reads for `seconds` of wall time, after half as long to warm up, and never less than whole batches."""
+    """Reads for `seconds` of wall time or longer, after half as long to warm up."""
     started = time.perf_counter()
     batches = reader(directory)
     next(batches)
     first_batch = time.perf_counter() - started
-    _read_for(batches, seconds / 2)
+    _read_for(batches, seconds / 2, least=_WARM_UP_BATCHES)
     before, started = cpu_seconds(os.getpid()), time.perf_counter()
-    examples = _read_for(batches, seconds)
+    examples = _read_for(batches, seconds, least=_MEASURED_BATCHES)
     used, elapsed = cpu_seconds(os.getpid()) - before, time.perf_counter() - started
     return Cost(
         cpu_us_per_example=used / examples * 1e6,
@@ -69,11 +70,11 @@ def epoch(reader: Reader, workload: str, directory: pathlib.Path) -> Ledger:
     return compare(wanted, np.concatenate(seen))
 
 
-def _read_for(batches: Iterator[tuple], seconds: float) -> int:
-    """The examples read."""
+def _read_for(batches: Iterator[tuple], seconds: float, *, least: int) -> int:
+    """The examples read, in `least` batches or more."""
     started, examples = time.perf_counter(), 0
     for number in itertools.count():
-        if number >= _LEAST_BATCHES and time.perf_counter() - started >= seconds:
+        if number >= least and time.perf_counter() - started >= seconds:
             return examples
         examples += len(next(batches)[0])
     raise AssertionError("counts for ever")
