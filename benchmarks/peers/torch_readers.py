@@ -7,14 +7,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from benchmarks.input_shapes import BATCH, CATEGORIES, MEAN, NUMBERS, SIDE, STD
+from benchmarks.input_shapes import BATCH, CATEGORIES, NUMBERS
 from benchmarks.peers.crop import random_crop
+from benchmarks.peers.normalise import normalised
 
 _WORKERS = 2
 _PREFETCHED = 4  # batches a worker
-
-_SCALE = torch.from_numpy(np.tile(1 / np.array(STD), SIDE).astype(np.float32))
-_OFFSET = torch.from_numpy(np.tile(-np.array(MEAN) / STD, SIDE).astype(np.float32))
 
 
 def mapped_rows(directory: pathlib.Path) -> Iterator[tuple]:
@@ -36,8 +34,7 @@ def uint8_images(directory: pathlib.Path) -> Iterator[tuple]:
 def float32_images(directory: pathlib.Path) -> Iterator[tuple]:
     """The same; the parent normalises each batch with torch: float32."""
     for pixels, label in uint8_images(directory):
-        lines = pixels.view(-1, SIDE, SIDE * 3).float()
-        yield torch.addcmul(_OFFSET, lines, _SCALE).view(pixels.shape), label
+        yield normalised(pixels), label
 
 
 class _Columns(Dataset):

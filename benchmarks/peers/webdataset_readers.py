@@ -7,15 +7,13 @@ import numpy as np
 import torch
 import webdataset
 
-from benchmarks.input_shapes import BATCH, MEAN, SIDE, STD
+from benchmarks.input_shapes import BATCH
 from benchmarks.peers.crop import random_crop
+from benchmarks.peers.normalise import normalised
 
 _WORKERS = 2
 _PREFETCHED = 4  # batches a worker
 _SHUFFLE_BUFFER = 1000
-
-_SCALE = torch.from_numpy(np.tile(1 / np.array(STD), SIDE).astype(np.float32))
-_OFFSET = torch.from_numpy(np.tile(-np.array(MEAN) / STD, SIDE).astype(np.float32))
 
 
 def images(directory: pathlib.Path) -> Iterator[tuple]:
@@ -30,8 +28,7 @@ def images(directory: pathlib.Path) -> Iterator[tuple]:
         batches.repeat(), batch_size=None, num_workers=_WORKERS, prefetch_factor=_PREFETCHED
     )
     for pixels, label in loader:
-        lines = pixels.view(-1, SIDE, SIDE * 3).float()
-        yield torch.addcmul(_OFFSET, lines, _SCALE).view(pixels.shape), label
+        yield normalised(pixels), label
 
 
 def _decoded(sample: tuple[bytes, bytes]) -> tuple[np.ndarray, int]:
