@@ -67,17 +67,25 @@ class _Walk:
 
 
 def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
-    """The first elements: two, and more while they are few bytes, few tensors and soon there."""
-    started, held, size = time.perf_counter(), [], 0
-    for element in dataset:
-        held.append(element)
-        size += size_of(element)
-        tensors = len(held) * len(tf.nest.flatten(element))
-        is_late = time.perf_counter() - started > patience_s
-        is_enough = is_late or size > HELD_BYTES or tensors > HELD_TENSORS or len(held) >= HELD_ELEMENTS
-        if len(held) >= 2 and is_enough:
-            break
-    return held
+    """The first elements: two, or more where they are few bytes, few tensors and soon there."""
+    started = time.perf_counter()
+    two = first(dataset, 2)
+    took = max(time.perf_counter() - started, 1e-9)
+    tensors = max(1, len(tf.nest.flatten(two)))
+    more = min(patience_s / took, HELD_BYTES / max(1, size_of(two)), HELD_TENSORS / tensors)
+    count = min(2 * int(more), HELD_ELEMENTS)
+    return first(dataset, count) if count > 2 else two
+
+
+def first(dataset: tf.data.Dataset, count: int) -> list[tuple]:
+    """So many elements, drawn in C++; see speed.py for why the iterator must not be Python's."""
+
+    @tf.function
+    def draw() -> list[tuple]:
+        iterator = iter(dataset)
+        return [next(iterator) for _ in range(count)]
+
+    return draw.get_concrete_function()()
 
 
 def size_of(tensors: object) -> int:

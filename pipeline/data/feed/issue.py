@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pipeline.data.feed import usage
-from pipeline.data.feed.alone import size_of, stages_alone
+from pipeline.data.feed.alone import first, size_of, stages_alone
 from pipeline.data.feed.certificate import Certificate, Demand, Host, Line
 from pipeline.data.feed.speed import Consume, Speed, measure
 from pipeline.data.recipe import Recipe
@@ -55,7 +55,7 @@ def _together(recipe: Recipe, copy: Consume, seconds: float) -> tuple[tuple[Spee
     before = usage.memory_bytes()
     dataset = recipe.dataset()
     speed = measure(dataset, examples=recipe.batch, seconds=2 * seconds, consume=copy)
-    size = size_of(next(iter(dataset.take(1)))) / recipe.batch
+    size = size_of(first(dataset, 1)) / recipe.batch
     return (speed, _line(TOGETHER, speed, size)), max(0, speed.memory_bytes - before)
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-import time
+import threading
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -12,10 +12,10 @@ from pipeline.data.feed.usage import Span
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
 
-WINDOWS = 5
-PATIENCE = 3.0  # times the seconds asked for, where single elements take long
+WINDOWS = 5  # of time, after a first one that warms up
 QUICK_ELEMENT_S = 200e-6  # below, calling for single elements costs as much as they do
 GATHERED = 64  # elements called for at once, then
+PROBE = 0.1  # of the time is spent to find out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,92 +30,106 @@ class Speed:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Window:
-    """A stretch of the time in which a dataset was drawn from."""
+class Drawn:
+    """What drawing elements came to; the first window is that of the warm-up."""
 
-    elements: int
-    span: Span
+    elements: Sequence[int]  # by window
+    seconds: Sequence[float]
+    span: Span  # of all windows
     memory_bytes: int
+
+    @property
+    def elements_per_s(self) -> float:
+        """Of the median window."""
+        rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
+        return statistics.median(rates[1:])
 
 
 def measure(
     dataset: tf.data.Dataset, *, examples: int, seconds: float, consume: Consume | None = None
 ) -> Speed:
-    """Draws elements from an endless dataset for about so many seconds.
+    """Draws elements from an endless dataset for about so many seconds, and a few of them at least.
 
     Args:
       examples: that an element holds.
       consume: what each element goes through as soon as it is there, as the first part of a step.
     """
-    pull = puller(dataset, consume)
-    count, element_s = _calibrate(pull, seconds / WINDOWS)
-    if element_s < QUICK_ELEMENT_S and consume is None:
+    if consume is None and draw(dataset, PROBE * seconds, windows=1).elements_per_s > 1 / QUICK_ELEMENT_S:
         # A window hands its elements on without copying them.
-        pull = puller(dataset.window(GATHERED, drop_remainder=True))
-        examples *= GATHERED
-        count, _ = _calibrate(pull, seconds / WINDOWS)
-    return summary(_windows(pull, count, seconds), examples)
+        gathered = dataset.window(GATHERED, drop_remainder=True).map(lambda *parts: (tf.constant(0),))
+        return summary(draw(gathered, seconds), examples * GATHERED)
+    return summary(draw(dataset, seconds, consume), examples)
 
 
-def puller(dataset: tf.data.Dataset, consume: Consume | None = None) -> Callable[[int], None]:
-    """A function that draws so many elements, in C++."""
-    iterator = iter(dataset)
+def draw(
+    dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
+) -> Drawn:
+    """Draws one element after the other, in C++, for so many seconds."""
+    graph = _graph(dataset, consume or (lambda *element: element), windows + 1)
+    run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
+    with _PeakMemory() as peak:
+        before = usage.now()
+        elements, times = run(tf.constant(seconds / (windows + 1), tf.float64))
+        span = usage.now().since(before)
+    return Drawn(
+        elements=elements.numpy().tolist(),
+        seconds=times.numpy().tolist(),
+        span=span,
+        memory_bytes=peak.memory_bytes,
+    )
 
+
+def _graph(
+    dataset: tf.data.Dataset, consume: Consume, windows: int
+) -> tf.types.experimental.PolymorphicFunction:
     @tf.function
-    def draw(count: tf.Tensor) -> None:
-        for _ in tf.range(count):
-            next(iterator)
-
-    @tf.function
-    def draw_and_consume(count: tf.Tensor) -> object:
+    def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # Made here, so that it ends here: deleted from Python, which holds the interpreter's lock meanwhile,
+        # an iterator may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
+        iterator = iter(dataset)
         last = consume(*next(iterator))  # carried along, or TensorFlow would leave out what nobody reads
-        for _ in tf.range(count - 1):
-            last = consume(*next(iterator))
-        return last
+        elements = tf.TensorArray(tf.int64, windows)
+        times = tf.TensorArray(tf.float64, windows)
+        for window in tf.range(windows):
+            began, count = tf.timestamp(), tf.constant(0, tf.int64)
+            took = tf.constant(0.0, tf.float64)
+            while took < window_s or count == 0:
+                last = consume(*next(iterator))
+                with tf.control_dependencies(tf.nest.flatten(last)):
+                    took = tf.timestamp() - began
+                count += 1
+            elements, times = elements.write(window, count), times.write(window, took)
+        with tf.control_dependencies(tf.nest.flatten(last)):
+            return elements.stack(), times.stack()
 
-    draw_all = draw_and_consume if consume else draw
-    return lambda count: draw_all(tf.constant(count))
-
-
-def _calibrate(pull: Callable[[int], None], window_s: float) -> tuple[int, float]:
-    """(elements that take about so long, seconds an element); doubles as warm-up."""
-    pull(1)  # traces the loop, and fills the buffers for the first time
-    count = 1
-    while True:
-        took = min(_seconds(pull, count) for _ in range(2))  # a busy host may stop one of them for long
-        if took >= window_s / 4:
-            return max(1, round(count * window_s / took)), took / count
-        count *= 2 if took > window_s / 16 else 4
+    return run
 
 
-def _seconds(pull: Callable[[int], None], count: int) -> float:
-    started = time.perf_counter()
-    pull(count)
-    return time.perf_counter() - started
+class _PeakMemory:
+    """Looks at this process's memory every so often, while a block runs."""
+
+    INTERVAL_S = 0.02
+
+    def __enter__(self) -> "_PeakMemory":
+        self.memory_bytes, self._done = usage.memory_bytes(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self.INTERVAL_S):
+            self.memory_bytes = max(self.memory_bytes, usage.memory_bytes())
 
 
-def _windows(pull: Callable[[int], None], count: int, seconds: float) -> list[Window]:
-    started, windows = usage.now(), []
-    before = started
-    while len(windows) < WINDOWS and (not windows or before.wall_s - started.wall_s < PATIENCE * seconds):
-        pull(count)
-        after = usage.now()
-        span = after.since(before)
-        windows.append(Window(elements=count, span=span, memory_bytes=usage.memory_bytes()))
-        before = after
-    return windows
-
-
-def summary(windows: Sequence[Window], examples: int) -> Speed:
-    cores, spans = usage.cores(), [window.span for window in windows]
-    wall_s = sum(span.wall_s for span in spans)
-    drawn = examples * sum(window.elements for window in windows)
+def summary(drawn: Drawn, examples: int) -> Speed:
     return Speed(
-        examples_per_s=statistics.median(
-            examples * w.elements / w.span.wall_s * w.span.slowdown(cores) for w in windows
-        ),
-        cpu_us=1e6 * sum(span.cpu_s for span in spans) / drawn,
-        wanted_cores=sum(span.wanted_cores * span.wall_s for span in spans) / wall_s,
-        others_cores=sum(span.others_s for span in spans) / wall_s,
-        memory_bytes=max(window.memory_bytes for window in windows),
+        examples_per_s=examples * drawn.elements_per_s * drawn.span.slowdown(usage.cores()),
+        cpu_us=1e6 * drawn.span.cpu_s / (examples * sum(drawn.elements)),
+        wanted_cores=drawn.span.wanted_cores,
+        others_cores=drawn.span.others_cores,
+        memory_bytes=drawn.memory_bytes,
     )
