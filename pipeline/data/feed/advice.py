@@ -71,4 +71,4 @@ def _what_it_lacks(certificate: Certificate, line: Line) -> str:
             f"{line.name}: keeps {line.wanted_cores:.1f} of {certificate.host.cores:g} cores busy; let it "
             "run in parallel (no Python function, generator or map of one thread)."
         )
-    return f"{line.name}: takes all cores for {line.cpu_us:,.1f} µs an example."
+    return f"{line.name}: takes {line.cpu_us:,.1f} µs of the cores for every example."

@@ -10,6 +10,7 @@ MARGIN = 1.1  # times what is needed: storage and neighbours vary
 
 WAITING_CORES = 0.6  # below, a stage mostly waits, whatever for
 ALL_CORES = 0.75  # of the host's: from there on, a stage keeps all busy
+SHARED_CORES = 0.25  # taken by others: from there on, they disturb
 
 Bound = Literal["cores", "threads", "waiting"]
 
@@ -34,6 +35,10 @@ class Host:
     cores: float
     others_cores: float  # taken by other processes while this was measured
     memory_mb: float  # that the whole pipeline took at most
+
+    @property
+    def is_shared(self) -> bool:
+        return self.others_cores > SHARED_CORES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +94,9 @@ class Certificate:
         """What a stage would need to be faster."""
         if line.wanted_cores < WAITING_CORES:
             return "waiting"
-        return "cores" if line.wanted_cores >= ALL_CORES * self.host.cores else "threads"
+        # Where others take cores, too few threads cannot be told from threads that were kept waiting.
+        takes_all = line.wanted_cores >= ALL_CORES * self.host.cores or self.host.is_shared
+        return "cores" if takes_all else "threads"
 
     @property
     def cores_needed(self) -> int | None:

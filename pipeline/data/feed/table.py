@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from pipeline.data.feed.certificate import MARGIN, Certificate, Line
 
-BUSY_HOST_CORES = 0.25  # taken by others: from there on, said
-
 
 def render(certificate: Certificate, advice: Sequence[str]) -> str:
     return "\n".join([*_lines(certificate), "", *_summary(certificate), *(f"  - {one}" for one in advice)])
@@ -49,7 +47,7 @@ def _summary(certificate: Certificate) -> list[str]:
         f"host      {host.cores:g} cores; the pipeline took {host.memory_mb:,.0f} MB of memory",
         f"training  a global batch of {demand.global_batch:,} on {_of_slice(certificate)}",
     ]
-    if host.others_cores > BUSY_HOST_CORES:
+    if host.is_shared:
         lines.append(
             f"warning   other processes took {host.others_cores:.1f} cores meanwhile; what kept all "
             "cores busy is corrected for that, the rest is not: measure again on an idle host"

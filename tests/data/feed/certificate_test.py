@@ -35,6 +35,11 @@ def test_what_a_stage_would_need(wanted_cores, bound):
     assert certificate().bound(line("read", 1.0, wanted_cores=wanted_cores)) == bound
 
 
+def test_a_shared_host_shows_no_lack_of_threads():
+    one_thread = line("read", 1.0, wanted_cores=1.0)
+    assert certificate(others_cores=2.0).bound(one_thread) == "cores"
+
+
 def test_cores_follow_from_the_cpu_that_an_example_takes():
     # 10,000 examples a second of 500 µs are 5 cores, with the margin 5.5.
     assert certificate(step_ms=100.0).cores_needed == 6
