@@ -52,6 +52,9 @@ _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "Damaged records that may be left out of all splits together; with 0, the first one ends the run.",
     lower_bound=0,
 )
+_DATA_SERVICE = flags.DEFINE_list(
+    "data_service", [], "grpc://HOST:PORT of each pipeline.data_service that prepares the batches."
+)
 _JSON = flags.DEFINE_string("json", None, "Also write the final metrics to this file.")
 
 flags.mark_flag_as_required("config")
@@ -77,6 +80,7 @@ def main(argv: Sequence[str]) -> None:
         logical_devices=_LOGICAL_DEVICES.value,
         precision=_PRECISION.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
+        data_service=tuple(_DATA_SERVICE.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
     metrics = run.train(request)

@@ -18,22 +18,27 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 
 
 @contextlib.contextmanager
-def naming_damage(selection: Selection) -> Iterator[None]:
+def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
     Likewise for images that are refused.
 
-    All of the selection is checked then, so that everything that is damaged is named at once.
+    All of the selections are checked then, so that everything that is damaged is named at once.
     """
     try:
         with naming_refused_images():
             yield
     except tf.errors.DataLossError as error:
-        manifest.open_dataset(selection.dataset.directory)  # raises where a file is missing or too short
-        raise _damaged(selection, scan.damaged_records(selection), error.message) from None
+        _check_files(selections)
+        raise _damaged(selections, error.message) from None
     except _OF_CHANGED_FILES:
-        manifest.open_dataset(selection.dataset.directory)
+        _check_files(selections)
         raise
+
+
+def _check_files(selections: Sequence[Selection]) -> None:
+    for selection in selections:
+        manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
 
 
 def listed(damaged: Sequence[DamagedRecord]) -> str:
@@ -43,16 +48,19 @@ def listed(damaged: Sequence[DamagedRecord]) -> str:
     return f"{count}: {'; '.join(map(str, damaged[:LISTED]))}{more}"
 
 
-def _damaged(selection: Selection, damaged: Sequence[DamagedRecord], message: str) -> InputError:
+def _damaged(selections: Sequence[Selection], message: str) -> InputError:
+    found = [(selection, scan.damaged_records(selection)) for selection in selections]
+    places = [
+        f"dataset {selection.dataset.directory}, split '{selection.expression}'"
+        for selection, damaged in found
+        if damaged or not any(each for _, each in found)
+    ]
+    damaged = list({record.place: record for _, each in found for record in each}.values())
     lost = sum(record.rows for record in damaged)
+    without = f"; or do without {lost:,} rows: --max_corrupt_records={len(damaged)} and an empty --workdir"
     return InputError(
-        f"dataset {selection.dataset.directory}, split '{selection.expression}'",
+        "; ".join(places),
         received=listed(damaged) if damaged else f"a record that was damaged as it was read ({message})",
         expected="the bytes that were published, by each record's checksum",
-        action="Restore the file from a copy, or convert the raw data again"
-        + (
-            f"; or do without {lost:,} rows: --max_corrupt_records={len(damaged)} and an empty --workdir."
-            if damaged
-            else "."
-        ),
+        action=f"Restore the file from a copy, or convert the raw data again{without if damaged else ''}.",
     )

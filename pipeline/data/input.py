@@ -4,20 +4,28 @@ Made for `strategy.distribute_datasets_from_function`: replica r of R takes the 
 `global_batch / R` examples of each global batch, however the replicas are spread over hosts.
 """
 
+import functools
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from pipeline.data import parse, reader, recipe, share
 from pipeline.data.augment import Augmentation, augment_image, decode_training_image
+from pipeline.data.errors import InputError
 from pipeline.data.features import Image
+from pipeline.data.graph import as_written
 from pipeline.data.mixture import Mixture, mixed_rows
 from pipeline.data.pixels import normalize
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.recipe import Recipe, Stage
 from pipeline.data.selection import Selection
+from pipeline.data.service import at_services
 from pipeline.data.share import Share
 
-CHUNK_ROWS = 1 << 14  # prepared at once, then parted into batches: an operation costs some 10 µs to call
-CHUNK_BYTES = 32 << 20  # 32 MiB
+# What is prepared at once and then parted into batches: an operation costs some 10 µs to call, but chunks
+# that the processor's cache does not hold cost more.
+CHUNK_ROWS = 1 << 14
+CHUNK_BYTES = 3 << 20  # 3 MiB
 
 
 Source = Selection | Mixture
@@ -32,6 +40,7 @@ def training_batches(
     position: int = 0,
     shuffle: str = "auto",
     augmentation: Augmentation = Augmentation(),
+    data_service: Sequence[str] = (),
     context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
     """Endless batches (inputs, labels) of one replica; they run across epoch boundaries.
@@ -39,8 +48,10 @@ def training_batches(
     Args:
       position: examples consumed since the start of training; with the seed, the whole state.
       shuffle: "auto", "global" or "windows"; see reader.py.
+      data_service: addresses of the tf.data services that prepare the batches; empty: this host does.
     """
-    return training_recipe(
+    recipe_of = functools.partial(
+        training_recipe,
         source,
         preprocess,
         global_batch=global_batch,
@@ -49,7 +60,16 @@ def training_batches(
         shuffle=shuffle,
         augmentation=augmentation,
         context=context,
-    ).dataset()
+    )
+    if not data_service:
+        return recipe_of().dataset()
+    _check_can_be_served(source, shuffle)
+    recipes = [recipe_of(services=len(data_service), service=i) for i in range(len(data_service))]
+    batches_of_turn = (
+        1 if recipes[0].reads_batches else share.of_context(context, global_batch=global_batch).replicas_here
+    )
+    prepared = [each.prepared().with_options(recipe.options()) for each in recipes]
+    return recipes[0].finish(at_services(prepared, data_service, in_turn=batches_of_turn))
 
 
 def training_recipe(
@@ -61,10 +81,15 @@ def training_recipe(
     position: int = 0,
     shuffle: str = "auto",
     augmentation: Augmentation = Augmentation(),
+    services: int = 1,
+    service: int = 0,
     context: tf.distribute.InputContext | None = None,
 ) -> Recipe:
-    """The stages of `training_batches`: images are prepared one by one, everything else in large batches."""
-    mine = share.of_context(context, global_batch=global_batch)
+    """The stages of `training_batches`: images are prepared one by one, everything else in large batches.
+
+    Of `services` that share the work in turns, those of the one numbered `service`.
+    """
+    mine = share.of_context(context, global_batch=global_batch, services=services, service=service)
     selection = source.main if isinstance(source, Mixture) else source
     prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
     if not selection.dataset.schema.of_kind(Image):
@@ -100,7 +125,7 @@ def evaluation_batches(
     rows = selection.rows
     padding = evaluation_steps(rows, global_batch) * global_batch - rows
     stored = reader.stored_rows(selection)
-    copies = stored.take(1).map(lambda _, first: _copies(first, first_place=rows, count=padding))
+    copies = stored.take(1).map(as_written(lambda _, first: _copies(first, first_place=rows, count=padding)))
     padded = stored.concatenate(copies) if padding else stored
     parse_rows = parse_stage(selection)
 
@@ -108,7 +133,7 @@ def evaluation_batches(
         features, labels = parse_rows.apply(places, raw)
         return preprocess(features), labels, tf.cast(places < rows, tf.float32)
 
-    chunks = _own(padded.rebatch(global_batch, drop_remainder=True), mine)
+    chunks = mine.of_chunks(padded.rebatch(global_batch, drop_remainder=True))
     batches = chunks.rebatch(mine.batch, drop_remainder=True) if mine.replicas_here > 1 else chunks
     stages = (Stage(name="prepare", apply=prepare),)
     return recipe.apply(batches, stages).prefetch(tf.data.AUTOTUNE).with_options(recipe.options())
@@ -168,11 +193,11 @@ def _chunks(
     """Endless (places, rows) of this pipeline's share of so many global batches at once."""
     if isinstance(source, Mixture):
         rows = mixed_rows(source, seed=seed, position=position, shuffle=shuffle)
-        return _own(rows.rebatch(batches * mine.global_batch, drop_remainder=True), mine)
+        return mine.of_chunks(rows.rebatch(batches * mine.global_batch, drop_remainder=True))
     way = reader.way_of(source, shuffle)
     if way == "windows":
         rows = reader.window_rows(source, seed=seed, position=position)
-        return _own(rows.rebatch(batches * mine.global_batch, drop_remainder=True), mine)
+        return mine.of_chunks(rows.rebatch(batches * mine.global_batch, drop_remainder=True))
     positions = mine.positions(position, batches=batches)
     if way == "mapped":
         return reader.mapped_rows(source, positions, seed=seed)
@@ -187,8 +212,15 @@ def _one_by_one(source: Source, mine: Share, *, shuffle: str, seed: int, positio
     return _chunks(source, mine, shuffle=shuffle, seed=seed, position=position, batches=1).unbatch()
 
 
-def _own(chunks: tf.data.Dataset, mine: Share) -> tf.data.Dataset:
-    return chunks if mine.is_all else chunks.map(lambda places, rows: (mine.of(places), mine.of(rows)))
+def _check_can_be_served(source: Source, shuffle: str) -> None:
+    selection = source.main if isinstance(source, Mixture) else source
+    if selection.shards.rows_in_record > 1 and shuffle != "windows":
+        raise InputError(
+            "--data_service",
+            received=f"--config.shuffle={shuffle} and blocks, which are mapped into one host's memory",
+            expected="rows that other hosts can read",
+            action="Set --config.shuffle=windows, or leave --data_service out: blocks hardly need it.",
+        )
 
 
 def _copies(rows: tf.Tensor, *, first_place: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:

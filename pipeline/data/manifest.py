@@ -108,8 +108,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
     """
     directory = pathlib.Path(directory).absolute()
     manifest = load(directory)
-    for file in _all_files(manifest):
-        _check_size(directory / file.path, file)
+    check_files(directory, manifest)
     dataset_schema = schema_lib.load(directory / schema_lib.FILE_NAME)
     if dataset_schema.fingerprint != manifest.schema_fingerprint:
         raise InputError(
@@ -119,6 +118,12 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
             action="Restore the file; to change the schema, convert the raw data to a new version.",
         )
     return Dataset(directory=directory, manifest=manifest, schema=dataset_schema)
+
+
+def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
+    """Raises InputError where a file is missing, or of another size than it was published with."""
+    for file in _all_files(manifest):
+        _check_size(directory / file.path, file)
 
 
 def load(directory: pathlib.Path) -> Manifest:

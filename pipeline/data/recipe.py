@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.graph import as_written
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
@@ -34,11 +36,17 @@ class Recipe:
 
     def dataset(self) -> tf.data.Dataset:
         """Batches of one replica, in a fixed order, as fast as this host gives them."""
+        return self.finish(self.prepared())
+
+    def prepared(self) -> tf.data.Dataset:
+        """Single batches, or as many as are read at once together."""
         rows = self.read()
         if not self.reads_batches:
             rows = apply(rows, self.per_example).batch(self.batch, drop_remainder=True)
-        batches = self.split(apply(rows, self.per_batch))
-        return batches.prefetch(tf.data.AUTOTUNE).with_options(options())
+        return apply(rows, self.per_batch)
+
+    def finish(self, prepared: tf.data.Dataset) -> tf.data.Dataset:
+        return self.split(prepared).prefetch(tf.data.AUTOTUNE).with_options(options())
 
     def split(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
         """Chunks of several batches → single ones."""
@@ -48,7 +56,7 @@ class Recipe:
         def fold(tensor: tf.Tensor) -> tf.Tensor:
             return tf.reshape(tensor, [self.batches_read, self.batch, *tensor.shape[1:]])
 
-        return chunks.map(lambda *chunk: tf.nest.map_structure(fold, chunk)).unbatch()
+        return chunks.map(as_written(lambda *chunk: tf.nest.map_structure(fold, chunk))).unbatch()
 
 
 def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
@@ -56,6 +64,7 @@ def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
     if not stages:
         return dataset
 
+    @as_written
     def fused(*element: tf.Tensor) -> tuple:
         for stage in stages:
             element = stage.apply(*element)

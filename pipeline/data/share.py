@@ -9,6 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
+from pipeline.data.graph import as_written
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,8 @@ class Share:
     replicas: int = 1
     pipelines: int = 1
     pipeline: int = 0
+    services: int = 1  # tf.data services that this pipeline's share is spread over, in turns
+    service: int = 0
 
     def __post_init__(self) -> None:
         if self.global_batch < 1 or self.global_batch % self.replicas:
@@ -51,7 +54,18 @@ class Share:
     def positions(self, start: int, *, batches: int) -> tf.data.Dataset:
         """Endless: the places of so many global batches that are read here, int64 [batches * examples]."""
         steps = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
-        return steps.map(lambda first: self.of(first + tf.range(batches * self.global_batch, dtype=tf.int64)))
+        mine = steps.shard(self.services, self.service)
+        places = tf.range(batches * self.global_batch, dtype=tf.int64)
+        return mine.map(as_written(lambda first: self.of(first + places)))
+
+    def of_chunks(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
+        """Of endless chunks (places, rows) of whole global batches, what is read here."""
+        mine = chunks.shard(self.services, self.service) if self.services > 1 else chunks
+        return (
+            mine
+            if self.is_all
+            else mine.map(as_written(lambda places, rows: (self.of(places), self.of(rows))))
+        )
 
     def of(self, rows: tf.Tensor) -> tf.Tensor:
         """Of whole global batches, [n * global_batch, …], the rows [n * examples, …] that are read here."""
@@ -62,7 +76,9 @@ class Share:
         return tf.reshape(batches[:, first : first + self.examples], [-1, *rows.shape[1:]])
 
 
-def of_context(context: tf.distribute.InputContext | None, *, global_batch: int) -> Share:
+def of_context(
+    context: tf.distribute.InputContext | None, *, global_batch: int, services: int = 1, service: int = 0
+) -> Share:
     """Raises InputError if the replicas cannot share the batch evenly."""
     context = context or tf.distribute.InputContext()
     return Share(
@@ -70,4 +86,6 @@ def of_context(context: tf.distribute.InputContext | None, *, global_batch: int)
         replicas=context.num_replicas_in_sync,
         pipelines=context.num_input_pipelines,
         pipeline=context.input_pipeline_id,
+        services=services,
+        service=service,
     )

@@ -46,6 +46,7 @@ class Request:
     logical_devices: int = 1
     precision: str = "auto"
     max_corrupt_records: int = 0
+    data_service: tuple[str, ...] = ()  # addresses
     command: str = ""
 
 

@@ -41,6 +41,7 @@ class Setup:
     cadence: Cadence
     validation_split: str  # empty: the dataset has none
     final_split: str
+    data_service: tuple[str, ...]  # addresses
     record: dict  # what run.json says of it
     announcement: tuple[str, ...]  # lines
 
@@ -88,6 +89,7 @@ def decide(request: Request) -> Setup:
         cadence=cadence,
         validation_split=validation_split,
         final_split=final_split,
+        data_service=request.data_service,
         record=record
         | {
             "jit_compile": jit_compile,

@@ -13,6 +13,7 @@ from pipeline.data import statistics as statistics_lib
 from pipeline.data.augment import Augmentation
 from pipeline.data.damage import naming_damage
 from pipeline.data.input import training_batches
+from pipeline.data.service import naming_lost_service
 from pipeline.training import callbacks, golden, optimizer
 from pipeline.training import strategy as strategy_lib
 from pipeline.training.build import build_model, build_preprocess
@@ -72,7 +73,8 @@ class Trainer:
             report=reporter or (lambda point: None),
             has_accuracy=self._schema.label.task != "regression",
         )
-        with naming_damage(self._setup.selection):
+        problems = naming_lost_service(self._setup.data_service)
+        with problems, naming_damage(*self._setup.selections.values()):
             step = session.run(self._inner_loop(step), step=step, saved_state=saved_state)
         metrics = self._evaluate(self._setup.final_split)
         if reporter:
@@ -119,6 +121,7 @@ class Trainer:
             position=self._setup.cadence.position(step),
             augmentation=Augmentation(**config.augmentation),
             shuffle=config.shuffle,
+            data_service=self._setup.data_service,
         )
         distributed = self._setup.strategy.distribute_datasets_from_function(
             lambda context: batches(context=context)
