@@ -49,7 +49,8 @@ def main() -> int:
         folder = pathlib.Path(name)
         step_ms = {}
         for kind, recipe in undisturbed(folder / "undisturbed").items():
-            step_ms[kind] = SLOWER * certify(recipe).shortest_step_ms
+            # The faster of two: on a busy host, one may come out several times too slow.
+            step_ms[kind] = SLOWER * min(certify(recipe).shortest_step_ms for _ in range(2))
             rows.append(row(kind, certify(recipe, step_ms[kind]), limit="", verdict="FED"))
         for case, build in slowed(folder).items():
             print(case, file=sys.stderr, flush=True)

@@ -88,21 +88,25 @@ def _graph(
         # an iterator may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
         iterator = iter(dataset)
         last = consume(*next(iterator))  # carried along, or TensorFlow would leave out what nobody reads
+        now = _time_after(last)
         elements = tf.TensorArray(tf.int64, windows)
         times = tf.TensorArray(tf.float64, windows)
         for window in tf.range(windows):
-            began, count = tf.timestamp(), tf.constant(0, tf.int64)
-            took = tf.constant(0.0, tf.float64)
-            while took < window_s or count == 0:
+            began, count = now, tf.constant(0, tf.int64)
+            while now - began < window_s or count == 0:
                 last = consume(*next(iterator))
-                with tf.control_dependencies(tf.nest.flatten(last)):
-                    took = tf.timestamp() - began
+                now = _time_after(last)
                 count += 1
-            elements, times = elements.write(window, count), times.write(window, took)
+            elements, times = elements.write(window, count), times.write(window, now - began)
         with tf.control_dependencies(tf.nest.flatten(last)):
             return elements.stack(), times.stack()
 
     return run
+
+
+def _time_after(element: tuple) -> tf.Tensor:
+    with tf.control_dependencies(tf.nest.flatten(element)):
+        return tf.timestamp()
 
 
 class _PeakMemory:

@@ -52,7 +52,9 @@ def images(folder: pathlib.Path, *, side: int = SIDE) -> Recipe:
     """PNG files in single records, decoded one by one and cut to SIDE."""
     pixels = np.random.default_rng(0).integers(0, 256, (8, side, side, 3), np.uint8)
     encoded = [tf.io.encode_png(image).numpy() for image in pixels]
-    path = write_records(folder, encoded)
+    path = write_records(
+        folder, encoded * max(1, 1024 // side)
+    )  # not so few that opening the file again counts
     return Recipe(
         read=lambda: numbered(tf.data.TFRecordDataset(path)),
         batch=BATCH,
@@ -64,7 +66,7 @@ def images(folder: pathlib.Path, *, side: int = SIDE) -> Recipe:
 def raw(records: Records) -> Recipe:
     """Single records of which the first bytes are taken."""
     return Recipe(
-        read=lambda: numbered(records()), batch=BATCH, per_example=(Stage(name="decode", apply=_first_bytes),)
+        read=lambda: numbered(records()), batch=BATCH, per_batch=(Stage(name="decode", apply=_first_bytes),)
     )
 
 

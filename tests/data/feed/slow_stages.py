@@ -52,7 +52,9 @@ def looked_up(places: tf.Tensor, image: tf.Tensor) -> tuple:
 
 def moved(place: tf.Tensor, image: tf.Tensor) -> tuple:
     augmentation = Augmentation(rotate_degrees=20.0, zoom=0.2, shift=0.2, hue=0.2, contrast=0.5)
-    return place, augment_image(image, place, augmentation=augmentation, seed=0)
+    for seed in range(3):
+        image = augment_image(image, place, augmentation=augmentation, seed=seed)
+    return place, image
 
 
 def hashed_text(folder: pathlib.Path, words: int = 400) -> Recipe:

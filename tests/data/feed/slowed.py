@@ -24,8 +24,8 @@ class Slowed:
 def slowed(folder: pathlib.Path) -> dict[str, Callable[[], Slowed]]:
     """By name; each writes its data below `folder` when it is called."""
     return {
-        "slow disk": lambda: _read_through(folder / "disk", slow_reads.throttled(bytes_per_s=8 << 20)),
-        "far storage": lambda: _read_through(folder / "far", slow_reads.delayed(seconds=0.1)),
+        "slow disk": lambda: _read_through(folder / "disk", slow_reads.throttled(bytes_per_s=3 << 20)),
+        "far storage": lambda: _read_through(folder / "far", slow_reads.delayed(seconds=0.5)),
         "one-thread map": lambda: _raw_from(slow_reads.in_one_thread(folder / "map")),
         "records one by one": lambda: Slowed(recipe=table(folder / "single", shuffle="global"), limit="read"),
         "Python generator": lambda: _raw_from(slow_reads.python_generator()),

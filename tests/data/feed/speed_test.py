@@ -34,7 +34,7 @@ def test_every_element_is_consumed():
 
 
 def test_slow_elements_are_waited_for():
-    drawn = speed.draw(tf.data.Dataset.range(1 << 40).map(lambda n: (n,)), 0.0)
+    drawn = speed.draw(tf.data.Dataset.range(1 << 40).map(lambda n: (n,)), seconds=-1.0)
     assert drawn.elements == [1] * (speed.WINDOWS + 1)
 
 
