@@ -20,7 +20,7 @@ from tests.data.feed.slowed import TO_CPU, slowed
 from tests.table import show
 
 SECONDS = 0.4  # a stage
-SLOWER = 3.0  # a step takes so many times what the undisturbed pipeline needs for its batch
+SLOWER = 2.0  # a step takes so many times what the undisturbed pipeline needs for its batch
 
 
 def certify(recipe: Recipe, step_ms: float | None = None, copy: Consume = TO_CPU) -> Certificate:
