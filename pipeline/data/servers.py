@@ -30,24 +30,24 @@ def start(*, host: str = "localhost", port: int = 0, worker_port: int = 0) -> Se
     """
     try:
         dispatcher = _service.DispatchServer(_service.DispatcherConfig(port=port))
+        taken = int(dispatcher.target.rpartition(":")[2])
+        own = worker_port or _free_port()
+        worker = _service.WorkerServer(
+            _service.WorkerConfig(
+                dispatcher_address=f"localhost:{taken}", worker_address=f"{host}:{own}", port=own
+            )
+        )
     except (tf.errors.OpError, RuntimeError) as error:
         raise InputError(
-            f"--port={port}",
+            f"--port={port}, --worker_port={worker_port}",
             received=str(error).splitlines()[0],
-            expected="a port that is free",
-            action="Choose another one.",
+            expected="ports that are free",
+            action="Choose others.",
         ) from None
-    taken = int(dispatcher.target.rpartition(":")[2])
-    own = worker_port or free_port()
-    config = _service.WorkerConfig(
-        dispatcher_address=f"localhost:{taken}", worker_address=f"{host}:{own}", port=own
-    )
-    return Server(
-        address=f"grpc://{host}:{taken}", dispatcher=dispatcher, worker=_service.WorkerServer(config)
-    )
+    return Server(address=f"grpc://{host}:{taken}", dispatcher=dispatcher, worker=worker)
 
 
-def free_port() -> int:
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("", 0))
         return free.getsockname()[1]

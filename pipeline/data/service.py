@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
+from pipeline.data.graph import as_written
 
 FLAG = "--data_service"
 ANSWER_S = 10.0
@@ -40,7 +41,7 @@ def at_services(
     turns = (
         tf.data.Dataset.range(len(served))
         .repeat()
-        .flat_map(lambda service: tf.data.Dataset.from_tensors(service).repeat(in_turn))
+        .flat_map(as_written(lambda service: tf.data.Dataset.from_tensors(service).repeat(in_turn)))
     )
     return tf.data.Dataset.choose_from_datasets(served, turns, stop_on_empty_dataset=True)
 
@@ -82,6 +83,7 @@ def _check_answers(address: str) -> None:
         ) from None
 
 
+@as_written
 def _checked(expected: tf.Tensor, numbered: tuple) -> tuple:
     number, element = numbered
     with tf.control_dependencies([tf.debugging.assert_equal(number, expected, message=_OUT_OF_TURN)]):

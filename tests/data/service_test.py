@@ -1,13 +1,11 @@
 """Batches that tf.data services prepare are those that this host prepares, whatever their number."""
 
-import subprocess
-import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data import servers
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.errors import InputError
 from pipeline.data.features import Image, Label
@@ -17,6 +15,7 @@ from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema
 from pipeline.data.selection import select
 from pipeline.data.service import naming_lost_service
+from tests.data_servers import address_of, kill, serving, start
 from tests.tiny_dataset import write_dataset
 from tests.training.small_run import SCHEMA, rows, write_small_dataset
 
@@ -46,8 +45,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def three_servers() -> list[servers.Server]:
-    return [servers.start() for _ in range(3)]
+def three_addresses() -> Iterator[list[str]]:
+    with serving(3) as addresses:
+        yield addresses
 
 
 def batches(dataset: Dataset, count: int, **how) -> list[tuple]:
@@ -69,9 +69,9 @@ def batches(dataset: Dataset, count: int, **how) -> list[tuple]:
 )
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_services_give_what_this_host_gives(
-    datasets, three_servers, services: int, name: str, shuffle: str, hosts: int
+    datasets, three_addresses, services: int, name: str, shuffle: str, hosts: int
 ):
-    addresses = [server.address for server in three_servers[:services]]
+    addresses = three_addresses[:services]
     context = tf.distribute.InputContext(hosts, hosts - 1, num_replicas_in_sync=4)
     how = {"shuffle": shuffle, "position": 328, "context": context}
     here = batches(datasets[name], 40, **how)
@@ -91,17 +91,9 @@ def test_an_address_where_no_service_answers_is_named(datasets, address: str):
         batches(datasets["records"], 1, data_service=[address])
 
 
-def serve(port: int) -> subprocess.Popen:
-    command = [sys.executable, "-m", "pipeline.data_service", f"--port={port}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline().startswith("serving --data_service=grpc://localhost:")
-    return process
-
-
 def test_a_service_that_was_killed_and_started_anew_ends_the_run(datasets):
-    port = servers.free_port()
-    process = serve(port)
-    addresses = [f"grpc://localhost:{port}"]
+    process = start()
+    addresses = [address_of(process)]
     preprocess = Preprocess(SCHEMA, statistics_lib.load(datasets["records"])["train"])
     stream = iter(
         training_batches(
@@ -109,11 +101,9 @@ def test_a_service_that_was_killed_and_started_anew_ends_the_run(datasets):
         )
     )
     next(stream)
-    process.kill()
-    process.wait()
-    anew = serve(port)
+    kill(process)
+    anew = start(f"--port={addresses[0].rpartition(':')[2]}")
     with pytest.raises(InputError, match="goes on from the last checkpoint"), naming_lost_service(addresses):
         for _ in stream:
             pass
-    anew.kill()
-    anew.wait()
+    kill(anew)
