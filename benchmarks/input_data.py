@@ -29,8 +29,9 @@ from pipeline.data.features import Image, Label, Tensor, Tokens
 from pipeline.data.schema import Schema
 
 _DISTINCT_IMAGES = 512
-# 16 shards or so of `rows`, for those who interleave them; `blocks` keep to what the converter chooses.
+# 16 shards or so of `rows`, for those who interleave them; one of `blocks`, as suits mapping it into memory.
 _ROWS_SHARD_MIB = {"tabular": 10, "images": 13, "tokens": 6}
+_BLOCKS_SHARD_MIB = 1024
 _READY = "data.json"  # written last
 
 
@@ -157,7 +158,7 @@ def _convert(here: pathlib.Path, table: pa.Table, workload: str) -> None:
     pyarrow.parquet.write_table(table, raw, row_group_size=1 << 16, use_dictionary=False, compression="none")
     schema_lib.save(schemas()[workload], here / "schema.json")
     _run_convert(here, raw, "parquet", f"--shard_mib={_ROWS_SHARD_MIB[workload]}")
-    _run_convert(here, raw, "parquet", layout="blocks")
+    _run_convert(here, raw, "parquet", f"--shard_mib={_BLOCKS_SHARD_MIB}", layout="blocks")
     raw.unlink()
 
 

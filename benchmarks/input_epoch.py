@@ -40,6 +40,8 @@ def identities(workload: str, batch: Sequence) -> np.ndarray:
         return arrays[1].astype(np.int64)
     if workload == "tokens":
         return _hashes(arrays[0])
+    if len(arrays) == 1:  # packed rows
+        return _hashes(arrays[0])
     dense, *rest = arrays
     bits = np.ascontiguousarray(dense, np.float32).view(np.int32)
     return _hashes(np.concatenate([bits, *(one.reshape(len(one), -1) for one in rest)], axis=1))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from benchmarks.graph_batches import GraphBatches
 from benchmarks.input_shapes import BATCH, SIDE
 from pipeline.data import manifest, parse
 from pipeline.data import statistics as statistics_lib
@@ -33,8 +34,10 @@ def tabular_blocks(directory: pathlib.Path) -> Iterator[tuple]:
 
 
 def tabular_mapped(directory: pathlib.Path) -> Iterator[tuple]:
-    """Dataset `blocks`, mapped into memory: global permutation of rows."""
-    return _features(directory / "blocks", "tabular", shuffle="global")
+    """Dataset `blocks`, mapped into memory: global permutation of rows, packed: the step cuts columns out."""
+    dataset = manifest.open_dataset(directory / "blocks")
+    recipe = _recipe(dataset, Preprocess(dataset.schema, _statistics(dataset)), "tabular", shuffle="global")
+    return _up_to(recipe, "gather", Stage(name="rows", apply=lambda places, words: (words,)))
 
 
 def tokens_rows(directory: pathlib.Path) -> Iterator[tuple]:
@@ -75,8 +78,13 @@ def _features(directory: pathlib.Path, workload: str, *, shuffle: str) -> Iterat
             found = features_of_words(rows, dataset.schema)
         return tuple(_narrow(found[feature.name]) for feature in dataset.schema.features)
 
-    stage = Stage(name="features", apply=features)
-    return iter(dataclasses.replace(recipe, per_batch=(stage,)).dataset())
+    return _up_to(recipe, "gather", Stage(name="features", apply=features))
+
+
+def _up_to(recipe: Recipe, name: str, last: Stage) -> Iterator[tuple]:
+    """The recipe's stages to the one of this name, if there is one, and `last` in place of all others."""
+    kept = tuple(stage for stage in recipe.per_batch if stage.name == name)
+    return GraphBatches(dataclasses.replace(recipe, per_batch=(*kept, last)).dataset())
 
 
 def _images(directory: pathlib.Path, image_dtype: str) -> Iterator[tuple]:
@@ -85,7 +93,7 @@ def _images(directory: pathlib.Path, image_dtype: str) -> Iterator[tuple]:
         dataset.schema, _statistics(dataset), image_size=(SIDE, SIDE), image_dtype=image_dtype
     )
     batches = _recipe(dataset, preprocess, "images", shuffle="auto").dataset()
-    return iter(batches.map(lambda inputs, label: (inputs["image"], label)))
+    return GraphBatches(batches.map(lambda inputs, label: (inputs["image"], label)))
 
 
 def _recipe(dataset: Dataset, preprocess: Preprocess, workload: str, *, shuffle: str) -> Recipe:

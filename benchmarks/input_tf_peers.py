@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from benchmarks.graph_batches import GraphBatches
 from benchmarks.input_shapes import BATCH, CATEGORIES, MEAN, NUMBERS, ROW_TOKENS, SIDE, STD
 
 _SHUFFLE_BUFFER = 10_000
@@ -124,7 +125,7 @@ def _tfds(directory: pathlib.Path, decoders: dict | None = None) -> tf.data.Data
 
 
 def _endless(batches: tf.data.Dataset) -> Iterator[tuple]:
-    return iter(batches.prefetch(tf.data.AUTOTUNE).repeat())
+    return GraphBatches(batches.prefetch(tf.data.AUTOTUNE).repeat())
 
 
 def _columns(example: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -27,7 +27,7 @@ ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"
 
 WORD_BYTES = 4
 MAXIMUM_ROWS = 1024  # in a block
-MAXIMUM_BYTES = 4 << 20  # 4 MiB of rows in a block, unless one row is larger
+MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless one row is larger
 
 # What stands for a value that is not an index into its listed vocabulary, or not in its integer range.
 UNKNOWN, MISSING = -1, -2

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from pipeline.data.framing import FRAME_BYTES, HEADER_BYTES
+from pipeline.data.graph import as_written
 from pipeline.data.shards import Shards
 
 _RECORD = tf.TensorSpec([], tf.string)
@@ -45,6 +46,7 @@ class Fetch:
         return tf.reshape(found, tf.shape(numbers))
 
 
+@as_written
 def _record_at(path: tf.Tensor, offset: tf.Tensor, size: tf.Tensor, file_size: tf.Tensor) -> tf.data.Dataset:
     if _has_offsets():
         return _read(path[None], offset[None], size).take(1)

@@ -25,7 +25,7 @@ from pipeline.data.share import Share
 # What is prepared at once and then parted into batches: an operation costs some 10 µs to call, but chunks
 # that the processor's cache does not hold cost more.
 CHUNK_ROWS = 1 << 14
-CHUNK_BYTES = 3 << 20  # 3 MiB
+CHUNK_BYTES = 2 << 20  # 2 MiB
 
 
 Source = Selection | Mixture
@@ -94,14 +94,15 @@ def training_recipe(
     prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
     if not selection.dataset.schema.of_kind(Image):
         batches = _batches_at_once(selection, mine)
-        return Recipe(
-            read=lambda: _chunks(
-                source, mine, shuffle=shuffle, seed=seed, position=position, batches=batches
-            ),
-            batch=mine.batch,
-            batches_read=batches * mine.replicas_here,
-            per_batch=(parse_stage(selection), prepare),
+        chunked = functools.partial(Recipe, batch=mine.batch, batches_read=batches * mine.replicas_here)
+        stages = (parse_stage(selection), prepare)
+        if isinstance(source, Selection) and reader.way_of(source, shuffle) == "mapped":
+            gather = gather_stage(source, mine, seed=seed, batches=batches)
+            return chunked(read=lambda: mine.firsts(position, batches=batches), per_batch=(gather, *stages))
+        read = functools.partial(
+            _chunks, source, mine, shuffle=shuffle, seed=seed, position=position, batches=batches
         )
+        return chunked(read=read, per_batch=stages)
     return Recipe(
         read=lambda: _one_by_one(source, mine, shuffle=shuffle, seed=seed, position=position),
         batch=mine.batch,
@@ -142,6 +143,12 @@ def evaluation_batches(
 def evaluation_steps(rows: int, global_batch: int) -> int:
     """Global batches that hold `rows` examples, the last one filled up."""
     return -(-rows // global_batch)
+
+
+def gather_stage(selection: Selection, mine: Share, *, seed: int, batches: int) -> Stage:
+    """First place of so many global batches, int64 [] → (places, words) of the rows read here."""
+    gather = reader.gather_mapped(selection, seed=seed)
+    return Stage(name="gather", apply=lambda first: gather(mine.places(first, batches=batches)))
 
 
 def parse_stage(selection: Selection) -> Stage:
@@ -194,14 +201,10 @@ def _chunks(
     if isinstance(source, Mixture):
         rows = mixed_rows(source, seed=seed, position=position, shuffle=shuffle)
         return mine.of_chunks(rows.rebatch(batches * mine.global_batch, drop_remainder=True))
-    way = reader.way_of(source, shuffle)
-    if way == "windows":
+    if reader.way_of(source, shuffle) == "windows":
         rows = reader.window_rows(source, seed=seed, position=position)
         return mine.of_chunks(rows.rebatch(batches * mine.global_batch, drop_remainder=True))
-    positions = mine.positions(position, batches=batches)
-    if way == "mapped":
-        return reader.mapped_rows(source, positions, seed=seed)
-    records = reader.single_records(source, positions, seed=seed)
+    records = reader.single_records(source, mine.positions(position, batches=batches), seed=seed)
     return records.batch(batches * mine.examples, drop_remainder=True)
 
 

@@ -58,8 +58,8 @@ class MappedRows:
 
     def _place(self, rows: tf.Tensor) -> tf.Tensor:
         """Where in its shard's array a row lies that has this number in its shard."""
-        block, row = rows // self._rows_in_block, rows % self._rows_in_block
-        return block * self._stride + self._first + row
+        block = tf.truncatediv(rows, self._rows_in_block)
+        return rows + block * (self._stride - self._rows_in_block) + self._first
 
 
 def check_digests(selection: Selection) -> None:

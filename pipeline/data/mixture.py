@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from pipeline.data import order, reader
 from pipeline.data.errors import InputError
+from pipeline.data.graph import as_written
 from pipeline.data.selection import Selection
 
 CYCLE = 1000
@@ -76,6 +77,7 @@ def mixed_rows(mixture: Mixture, *, seed: int, position: int, shuffle: str) -> t
         for number, (part, count) in enumerate(zip(mixture.parts, mixture.counts, strict=True))
     )
 
+    @as_written
     def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.constant(CYCLE, tf.int64)
         mixed = order.shuffled_window(size, seed=seed, epoch=cycle, window=tf.constant(order.OF_A_MIXTURE))
@@ -85,7 +87,7 @@ def mixed_rows(mixture: Mixture, *, seed: int, position: int, shuffle: str) -> t
 
     cycles = tf.data.Dataset.range(first_cycle, tf.int64.max)
     return tf.data.Dataset.zip(cycles, tf.data.Dataset.zip(*streams)).map(
-        lambda cycle, parts: mix(cycle, parts), num_parallel_calls=reader.READS_AT_ONCE, deterministic=True
+        mix, num_parallel_calls=reader.READS_AT_ONCE, deterministic=True
     )
 
 
@@ -97,14 +99,19 @@ def _rows_of_part(
     way = reader.way_of(selection, shuffle)
     if way == "windows":
         windows = reader.window_rows(selection, seed=seed, position=start)
-        return windows.map(lambda _, rows: rows).rebatch(count, drop_remainder=True)
+        return windows.map(_second).rebatch(count, drop_remainder=True)
     positions = tf.data.Dataset.range(start, tf.int64.max, count).map(
-        lambda first: first + tf.range(count, dtype=tf.int64)
+        as_written(lambda first: first + tf.range(count, dtype=tf.int64))
     )
     if way == "mapped":
-        return reader.mapped_rows(selection, positions, seed=seed).map(lambda _, rows: rows)
+        return positions.map(reader.gather_mapped(selection, seed=seed)).map(_second)
     records = reader.single_records(selection, positions, seed=seed)
-    return records.map(lambda _, record: record).batch(count, drop_remainder=True)
+    return records.map(_second).batch(count, drop_remainder=True)
+
+
+@as_written
+def _second(_: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    return rows
 
 
 def _kind(selection: Selection) -> tuple[str, str]:

@@ -1,12 +1,14 @@
 """The orders in which rows are read: pure functions of the seed and of a place in the stream.
 
 Nothing is drawn and nothing is kept: whatever the number of hosts, threads or restarts, the row at a place is
-the same. A permutation is a block cipher over a range of integers, which gives any of its elements at once
-(what `tf.random.experimental.index_shuffle` does; that function itself takes no vector of keys in TensorFlow
-2.19–2.21, although its documentation says so).
+the same. Permutations give any of their elements at once: those of rows are our own, as the cheapest ones;
+those of pieces and windows are what `tf.random.experimental.index_shuffle` computes, which itself takes no
+vector of keys in TensorFlow 2.19–2.21, although its documentation says so.
 """
 
 import tensorflow as tf
+
+from pipeline.data.permutation import MOST_ROWS, Permutation
 
 ROUNDS = 4  # of the cipher, as `index_shuffle` has it
 # In place of a window's number, in what a permutation is keyed by.
@@ -23,12 +25,20 @@ def shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
     Returns:
       int64 [n], rows in [0, rows).
     """
-    epochs, places = positions // rows, positions % rows
+    first = positions[0] // rows
+    places = positions - first * rows
+    # Nearly always within one epoch; dividing every position would cost as much as permuting it.
     return tf.cond(
-        epochs[0] == epochs[-1],
-        lambda: _permuted(places, size=rows, key=_key(seed, epochs[0])),
-        lambda: _permuted(places, size=rows, key=_keys(seed, epochs)),
+        places[-1] < rows,
+        lambda: _rows(places, first, rows=rows, seed=seed),
+        lambda: _rows(places % rows, first + places // rows, rows=rows, seed=seed),
     )
+
+
+def _rows(places: tf.Tensor, epochs: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
+    if rows <= MOST_ROWS:
+        return tf.cast(Permutation(rows, seed=seed)(tf.cast(places, tf.int32), epochs), tf.int64)
+    return _permuted(places, size=rows, key=_keys(seed, tf.broadcast_to(epochs, tf.shape(places))))
 
 
 def shuffled_pieces(pieces: int, *, seed: int, epoch: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ serialized record (string) or, from blocks, its words (int32 [n, words]). Three 
   mapped    local blocks are mapped into memory, rows gathered in a permutation of the whole epoch
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import tensorflow as tf
@@ -16,6 +17,7 @@ from pipeline.data import order, pieces
 from pipeline.data.block_rows import words_of_blocks
 from pipeline.data.errors import InputError
 from pipeline.data.fetch import Fetch
+from pipeline.data.graph import as_written
 from pipeline.data.mapped import MappedRows
 from pipeline.data.selection import Selection
 
@@ -46,6 +48,7 @@ def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: in
     """(place int64 [], record string []), one by one, at `positions`: int64 [n] each."""
     fetch = Fetch(selection.shards)
 
+    @as_written
     def records(places: tf.Tensor) -> tf.data.Dataset:
         rows = _numbers(selection, order.shuffled_rows(places, rows=selection.rows, seed=seed))
         return tf.data.Dataset.zip(tf.data.Dataset.from_tensor_slices(places), fetch.records(rows))
@@ -60,15 +63,16 @@ def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: in
     )
 
 
-def mapped_rows(selection: Selection, positions: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
-    """(places, words) of every chunk of positions."""
+def gather_mapped(selection: Selection, *, seed: int) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """A function of places, int64 [n], to (places, words)."""
     mapped = MappedRows(selection)
 
+    @as_written
     def gathered(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         rows = _numbers(selection, order.shuffled_rows(places, rows=selection.rows, seed=seed))
         return places, mapped.gather(rows)
 
-    return positions.map(gathered, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return gathered
 
 
 def window_rows(selection: Selection, *, seed: int, position: int) -> tf.data.Dataset:
@@ -76,8 +80,9 @@ def window_rows(selection: Selection, *, seed: int, position: int) -> tf.data.Da
     windows = _Windows(selection, seed=seed)
     first_epoch, offset = divmod(position, selection.rows)
     start = tf.data.Dataset.from_tensors((tf.constant(first_epoch, tf.int64), tf.constant(offset, tf.int64)))
-    later = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).map(lambda e: (e, tf.constant(0, tf.int64)))
-    return start.concatenate(later).flat_map(windows.epoch)
+    from_start = as_written(lambda epoch: (epoch, tf.constant(0, tf.int64)))
+    later = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).map(from_start)
+    return start.concatenate(later).flat_map(as_written(windows.epoch))
 
 
 def stored_rows(selection: Selection) -> tf.data.Dataset:
@@ -105,6 +110,7 @@ class _Windows:
         window_starts = tf.cumsum(counts, exclusive=True)[:: self._in_window]
         first = tf.searchsorted(window_starts, [start], side="right", out_type=tf.int64)[0] - 1
 
+        @as_written
         def window(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             chosen = order_of_pieces[number * self._in_window : (number + 1) * self._in_window]
             begin = window_starts[number]
@@ -130,7 +136,7 @@ class _Windows:
     def _read(self, chosen: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
         """The rows of the chosen pieces in the order `mixed`: string [n], or int32 [n, words]."""
         runs = (tf.gather(self._first, chosen), tf.gather(self._records, chosen))
-        records = tf.data.Dataset.from_tensor_slices(runs).flat_map(self._fetch.run)
+        records = tf.data.Dataset.from_tensor_slices(runs).flat_map(as_written(self._fetch.run))
         serialized = records.batch(self._most_records).get_single_element()
         if self._rows_in_record == 1:
             return tf.gather(serialized, mixed)

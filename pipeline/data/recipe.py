@@ -21,10 +21,11 @@ class Recipe:
     """How the batches of one replica come about.
 
     `read` gives single rows, which `per_example` stages prepare one by one and `batch` gathers; or, where
-    `batches_read` is positive, so many batches of rows at once. Then `per_batch` stages follow.
+    `batches_read` is positive, so many batches of rows at once. Then `per_batch` stages follow. Rows that are
+    mapped into memory are not read: there `read` only tells the place where a chunk starts.
     """
 
-    read: Callable[[], tf.data.Dataset]  # elements (places int64 [] or [n], rows [] or [n, …])
+    read: Callable[[], tf.data.Dataset]  # elements (places int64 [] or [n], rows [] or [n, …]), or a place
     batch: int  # examples of one replica's batch
     per_example: tuple[Stage, ...] = ()
     batches_read: int = 0  # 0: rows are read one by one
@@ -46,7 +47,8 @@ class Recipe:
         return apply(rows, self.per_batch)
 
     def finish(self, prepared: tf.data.Dataset) -> tf.data.Dataset:
-        return self.split(prepared).prefetch(tf.data.AUTOTUNE).with_options(options())
+        # Ahead of parting: to pass on a small batch between threads costs more than to cut it out.
+        return self.split(prepared.prefetch(tf.data.AUTOTUNE)).with_options(options())
 
     def split(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
         """Chunks of several batches → single ones."""

@@ -53,10 +53,17 @@ class Share:
 
     def positions(self, start: int, *, batches: int) -> tf.data.Dataset:
         """Endless: the places of so many global batches that are read here, int64 [batches * examples]."""
+        places = as_written(lambda first: self.places(first, batches=batches))
+        return self.firsts(start, batches=batches).map(places)
+
+    def places(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
+        """Of so many global batches from place `first` on, those read here: int64 [batches * examples]."""
+        return self.of(first + tf.range(batches * self.global_batch, dtype=tf.int64))
+
+    def firsts(self, start: int, *, batches: int) -> tf.data.Dataset:
+        """Endless: the first place, int64 [], of every so many global batches."""
         steps = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
-        mine = steps.shard(self.services, self.service)
-        places = tf.range(batches * self.global_batch, dtype=tf.int64)
-        return mine.map(as_written(lambda first: self.of(first + places)))
+        return steps.shard(self.services, self.service)
 
     def of_chunks(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
         """Of endless chunks (places, rows) of whole global batches, what is read here."""

