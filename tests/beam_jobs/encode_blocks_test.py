@@ -91,7 +91,7 @@ def test_every_number_in_a_row_is_aligned_to_4_bytes():
 
 
 def test_rows_that_are_large_share_a_block_with_fewer():
-    schema = Schema(name="large", features=(Tensor(name="x", dimensions=(1 << 18,)),))  # 1 MiB a row
+    schema = Schema(name="large", features=(Tensor(name="x", dimensions=(1 << 15,)),))  # 128 KiB a row
     assert blocks.geometry(schema).rows == 4
 
 

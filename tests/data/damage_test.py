@@ -3,6 +3,7 @@
 For records of single rows, read by windows or one by one, and for blocks, read by windows or mapped.
 """
 
+import dataclasses
 import pathlib
 import shutil
 
@@ -79,7 +80,8 @@ def ids(selection: Selection, shuffle: str, *, position: int = 0, epochs: int = 
     recipe = training_recipe(
         selection, preprocess=None, global_batch=1, seed=1, position=position, shuffle=shuffle
     )
-    rows = recipe.read().map(lambda places, rows: parse_rows(rows, SCHEMA)[0]["id"]).unbatch()
+    batches = dataclasses.replace(recipe, per_batch=recipe.per_batch[:-1]).dataset()
+    rows = batches.map(lambda features, label: features["id"]).unbatch()
     return list(rows.take(epochs * selection.rows - position).as_numpy_iterator())
 
 

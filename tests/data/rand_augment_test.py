@@ -14,7 +14,7 @@ from tests.pictures import noise
 
 PIXELS = 30 + noise(12, 14, 3) // 2  # leaves contrast to stretch
 PICTURE = PIL.Image.fromarray(PIXELS)
-HALF = tf.constant(0.5)
+HALF = np.float32(0.5)
 
 
 @pytest.mark.parametrize(
