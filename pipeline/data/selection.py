@@ -42,7 +42,6 @@ def select(dataset: Dataset, expression: str) -> Selection:
     """Raises InputError if the expression is wrong, names no split, or selects nothing."""
     parts = _parts(dataset, expression)
     splits = list(dict.fromkeys(split for split, _, _ in parts))
-    shards = shards_lib.load(dataset, splits)
     begins = dict(zip(splits, np.cumsum([0, *(dataset.rows(split) for split in splits)]), strict=False))
     ranges = [(int(begins[split]) + first, int(begins[split]) + last) for split, first, last in parts]
     kept = tuple(sorted((first, last) for first, last in ranges if first < last))
@@ -50,6 +49,7 @@ def select(dataset: Dataset, expression: str) -> Selection:
         raise _wrong(dataset, expression, "no records", "at least one", "Select more, or change --splits.")
     if any(before[1] > after[0] for before, after in itertools.pairwise(kept)):
         raise _wrong(dataset, expression, "parts that overlap", "each row once", "Correct the bounds.")
+    shards = shards_lib.load(dataset, splits)
     return Selection(dataset=dataset, expression=expression, shards=shards, ranges=kept)
 
 

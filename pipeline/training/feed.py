@@ -5,16 +5,17 @@ from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from pipeline.data import statistics as statistics_lib
-from pipeline.data.augment import Augmentation
 from pipeline.data.feed.advice import advice, files_of
 from pipeline.data.feed.certificate import Certificate, Demand
 from pipeline.data.feed.copy import copy_to
 from pipeline.data.feed.issue import issue
 from pipeline.data.feed.slices import Slice
-from pipeline.data.input import training_recipe
+from pipeline.data.input import Source, training_recipe
 from pipeline.data.manifest import Dataset
+from pipeline.data.mixture import Mixture
 from pipeline.data.recipe import Recipe
-from pipeline.data.selection import Selection, select
+from pipeline.data.selection import select
+from pipeline.training import source as source_lib
 from pipeline.training import strategy as strategy_lib
 from pipeline.training.build import build_preprocess
 from pipeline.training.setup import TRAIN_SPLIT
@@ -30,7 +31,8 @@ def certify(
     """
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
     selection = select(dataset, config.train.split)
-    recipe = recipe_of(config, selection, slice_)
+    selections = {config.train.split: selection, **source_lib.others(config)}
+    recipe = recipe_of(config, source_lib.source(config, selections), slice_)
     with tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
@@ -47,16 +49,14 @@ def certify(
     return certificate, advice(certificate, files_of(selection))
 
 
-def recipe_of(config: ConfigDict, selection: Selection, slice_: Slice) -> Recipe:
+def recipe_of(config: ConfigDict, source: Source, slice_: Slice) -> Recipe:
     """What the first host of the slice reads."""
-    statistics = statistics_lib.load(selection.dataset)[TRAIN_SPLIT]
+    dataset = source.main.dataset if isinstance(source, Mixture) else source.dataset
+    statistics = statistics_lib.load(dataset)[TRAIN_SPLIT]
     return training_recipe(
-        selection,
-        build_preprocess(config, selection.dataset.schema, statistics),
-        global_batch=config.global_batch,
-        seed=config.seed,
-        augmentation=Augmentation(**config.augmentation),
-        shuffle=config.shuffle,
+        source,
+        build_preprocess(config, dataset.schema, statistics),
+        **source_lib.reading(config),
         context=tf.distribute.InputContext(
             num_input_pipelines=slice_.hosts, input_pipeline_id=0, num_replicas_in_sync=slice_.replicas
         ),

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data import loss_budget, manifest
+from pipeline.data import loss_budget
 from pipeline.data.damage import listed
 from pipeline.data.errors import InputError
 from pipeline.data.input import Source
 from pipeline.data.loss_budget import Damage
 from pipeline.data.manifest import Dataset
-from pipeline.data.mixture import Mixture, Part
 from pipeline.data.selection import Selection, select
 from pipeline.training import precision as precision_lib
 from pipeline.training import record as record_lib
+from pipeline.training import source as source_lib
 from pipeline.training import strategy as strategy_lib
 from pipeline.training import workdir as files
 from pipeline.training.cadence import Cadence, total_steps
@@ -53,7 +53,7 @@ class Setup:
     @property
     def source(self) -> Source:
         """All that is trained on."""
-        return _source(self.config, self.selections)
+        return source_lib.source(self.config, self.selections)
 
 
 def decide(request: Request) -> Setup:
@@ -71,11 +71,11 @@ def decide(request: Request) -> Setup:
     validation_split, final_split = _validation_split(config, dataset), _final_split(config, dataset)
     used = {config.train.split, validation_split, final_split} - {""}
     selections, damage = loss_budget.sound(
-        {split: select(dataset, split) for split in sorted(used)} | _others(config),
+        {split: select(dataset, split) for split in sorted(used)} | source_lib.others(config),
         budget=request.max_corrupt_records,
         known=_known_damage(workdir),
     )
-    cadence = _cadence(config, _source(config, selections).rows)
+    cadence = _cadence(config, source_lib.source(config, selections).rows)
     record = record_lib.describe(request, strategy, precision)
     return Setup(
         config=config,
@@ -110,23 +110,6 @@ def decide(request: Request) -> Setup:
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
         ),
     )
-
-
-def _others(config: ConfigDict) -> dict[str, Selection]:
-    """What a mixture takes besides --dataset, by a name that is no split's."""
-    return {
-        f"{directory}: {split}": select(manifest.open_dataset(directory), split)
-        for directory, split, _ in config.mixture
-    }
-
-
-def _source(config: ConfigDict, selections: Mapping[str, Selection]) -> Source:
-    main = Part(selection=selections[config.train.split], weight=config.train.weight)
-    others = [
-        Part(selection=selections[f"{directory}: {split}"], weight=weight)
-        for directory, split, weight in config.mixture
-    ]
-    return Mixture(parts=(main, *others)) if others else main.selection
 
 
 def _known_damage(workdir: Workdir) -> Damage | None:

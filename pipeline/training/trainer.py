@@ -10,7 +10,6 @@ from pipeline.data import loss_budget, whole_files
 from pipeline.data import manifest as manifest_lib
 from pipeline.data import schema as schema_lib
 from pipeline.data import statistics as statistics_lib
-from pipeline.data.augment import Augmentation
 from pipeline.data.damage import naming_damage
 from pipeline.data.input import training_batches
 from pipeline.data.service import naming_lost_service
@@ -22,6 +21,7 @@ from pipeline.training.evaluation import Evaluator, logits_of
 from pipeline.training.reporter import Reporter
 from pipeline.training.session import Session
 from pipeline.training.setup import TRAIN_SPLIT, Setup
+from pipeline.training.source import reading
 from pipeline.training.step import InnerLoop, train_step
 
 
@@ -116,11 +116,8 @@ class Trainer:
             training_batches,
             self._setup.source,
             self._preprocess,
-            global_batch=config.global_batch,
-            seed=config.seed,
+            **reading(config),
             position=self._setup.cadence.position(step),
-            augmentation=Augmentation(**config.augmentation),
-            shuffle=config.shuffle,
             data_service=self._setup.data_service,
         )
         distributed = self._setup.strategy.distribute_datasets_from_function(
