@@ -23,7 +23,7 @@ _CONTENT = {
     "tabular": "1,048,576 rows of 40 columns (13 float32, 26 categories below 100,000, a label); batches of "
     "1,024. One Example holds three lists, `dense`, `cat` and `label`: for who parses rows, half the cost of "
     "40 features. Every reader yields float32 [1024, 13], int32 [1024, 26] and labels, but the mapped ones: "
-    "torch's are views of one gathered matrix, ours is that matrix, whose columns the training step cuts out.",
+    "torch's are views of one gathered matrix, ours is that matrix, whose columns the step cuts out.",
     "images": "8,192 JPEGs of about 25 KB, sides of 240 to 288; random resized crop to 224 × 224 and flip; "
     "batches of 256.",
     "tokens": "80,000 documents, 32,000 token ids, packed to rows of 513; batches of 1,024. Every reader "
