@@ -25,7 +25,7 @@ class Recipe:
     mapped into memory are not read: there `read` only tells the place where a chunk starts.
     """
 
-    read: Callable[[], tf.data.Dataset]  # elements (places int64 [] or [n], rows [] or [n, …]), or a place
+    read: Callable[[], tf.data.Dataset]  # elements (places int64 [] or [n], rows [] or [n, …]), or (a place,)
     batch: int  # examples of one replica's batch
     per_example: tuple[Stage, ...] = ()
     batches_read: int = 0  # 0: rows are read one by one

@@ -61,9 +61,9 @@ class Share:
         return self.of(first + tf.range(batches * self.global_batch, dtype=tf.int64))
 
     def firsts(self, start: int, *, batches: int) -> tf.data.Dataset:
-        """Endless: the first place, int64 [], of every so many global batches."""
+        """Endless: the first place, (int64 [],), of every so many global batches."""
         steps = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
-        return steps.shard(self.services, self.service)
+        return tf.data.Dataset.zip((steps.shard(self.services, self.service),))
 
     def of_chunks(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
         """Of endless chunks (places, rows) of whole global batches, what is read here."""

@@ -10,6 +10,7 @@ from pipeline.data.feed import slices
 from pipeline.data.manifest import Dataset
 from pipeline.data.selection import select
 from pipeline.training import feed
+from tests.training.small_run import write_small_dataset
 
 
 @pytest.mark.parametrize(("text", "batch"), [("", 16), ("1x2", 8), ("4x1", 4)])
@@ -29,6 +30,13 @@ def test_a_split_that_is_not_there_is_refused(dataset: Dataset, config: ConfigDi
     config.train.split = "nothing"
     with pytest.raises(InputError, match="nothing"):
         feed.certify(config, dataset, slice_=slices.HERE, step_ms=None, seconds=0.1)
+
+
+def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, config: ConfigDict):
+    blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
+    found, _ = feed.certify(config, blocks, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
+    assert [stage.name for stage in found.stages][:4] == ["read", "gather", "parse", "preprocess"]
+    assert found.verdict == "FED"
 
 
 def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):
