@@ -13,7 +13,6 @@ from pipeline.data.crop import random_box
 from pipeline.data.draws import Draws
 from pipeline.data.errors import InputError
 from pipeline.data.images import Shape, decode_crop, decode_whole
-from pipeline.data.pixels import normalize
 from pipeline.data.rand_augment import LARGEST_MAGNITUDE, rand_augment
 
 _LIMITS = {
@@ -59,38 +58,6 @@ class Augmentation:
         return tuple(self.crop_area) != (1.0, 1.0)
 
 
-def training_image(
-    data: tf.Tensor,
-    index: tf.Tensor,
-    *,
-    shape: Shape,
-    max_pixels: int,
-    augmentation: Augmentation,
-    seed: int,
-    image_dtype: str = "uint8",
-) -> tf.Tensor:
-    """One encoded image as training sees it: `decode_training_image`, `augment_image`, `normalize`.
-
-    Args:
-      data: string [], a JPEG, PNG, GIF, WebP or BMP file.
-      index: int64 [], the example's place in the training stream.
-      shape: height, width and channels to return: `preprocess.inputs.image_shape`.
-      max_pixels: `preprocess.image.max_pixels`.
-      image_dtype: `preprocess.inputs.image_dtype`.
-
-    Returns:
-      [*shape] of `image_dtype`; Preprocess takes a batch of these in place of encoded images.
-
-    Raises:
-      tf.errors.InvalidArgumentError: see `decode_image`.
-    """
-    image = decode_training_image(
-        data, index, shape=shape, max_pixels=max_pixels, augmentation=augmentation, seed=seed
-    )
-    image = augment_image(image, index, augmentation=augmentation, seed=seed)
-    return normalize(image, image_dtype)
-
-
 def decode_training_image(
     data: tf.Tensor,
     index: tf.Tensor,
@@ -100,7 +67,20 @@ def decode_training_image(
     augmentation: Augmentation,
     seed: int,
 ) -> tf.Tensor:
-    """The costly half of `training_image`: what part to show, decoded and resized to uint8 [*shape]."""
+    """One encoded image as training sees it, before it is changed: what part to show, decoded and resized.
+
+    Args:
+      data: string [], a JPEG, PNG, GIF, WebP or BMP file.
+      index: int64 [], the example's place in the training stream.
+      shape: height, width and channels to return: `preprocess.inputs.image_shape`.
+      max_pixels: `preprocess.image.max_pixels`.
+
+    Returns:
+      uint8 [*shape].
+
+    Raises:
+      tf.errors.InvalidArgumentError: see `decode_image`.
+    """
     if not augmentation.crops:
         return decode_whole(data, shape, max_pixels=max_pixels)
     draws = Draws(seed=seed, index=index)
@@ -109,7 +89,7 @@ def decode_training_image(
 
 
 def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentation, seed: int) -> tf.Tensor:
-    """The rest of `training_image`: uint8 [height, width, channels] → the same shape."""
+    """All that follows: uint8 [height, width, channels] → the same shape."""
     draws = Draws(seed=seed, index=index)
     if augmentation.flip:
         image = geometry.flip(image, draws)
@@ -127,17 +107,6 @@ def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentat
             magnitude=augmentation.rand_augment_magnitude,
         )
     return image
-
-
-def augment_images(
-    images: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentation, seed: int
-) -> tf.Tensor:
-    """`augment_image` over a batch: uint8 [batch, height, width, channels], int64 [batch]."""
-    return tf.map_fn(
-        lambda pair: augment_image(*pair, augmentation=augmentation, seed=seed),
-        (images, index),
-        fn_output_signature=tf.TensorSpec(images.shape[1:], tf.uint8),
-    )
 
 
 def _require(ok: bool, name: str, received: object, expected: str) -> None:

@@ -13,7 +13,6 @@ from pipeline.data.schema import Schema
 UNKNOWN_VALUE = "\ufffd"  # stands for a string that a block does not hold, as no vocabulary lists it
 
 _SPEC = {blocks.ROWS: tf.io.FixedLenFeature([], tf.string)}
-_WORD_BITS = 8 * blocks.WORD_BYTES
 
 
 def words_of_blocks(serialized: tf.Tensor, schema: Schema) -> tf.Tensor:
@@ -56,20 +55,6 @@ def values_by_index(feature: Categorical) -> list[str]:
     return [missing, UNKNOWN_VALUE, *feature.vocabulary]
 
 
-def matrices_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:
-    """Rows as one matrix a number format: {"float32": [n, …], "int32": [n, …]}, columns in declared order.
-
-    For models that take all columns of a kind at once: a matrix costs as much as one feature. Where columns
-    of another format lie between, the parts are put together again.
-    """
-    runs: dict[str, list[tf.Tensor]] = {}
-    dtype = blocks.row_dtype(schema)
-    for kind, first, last in _runs(dtype):
-        part = words[:, first:last]
-        runs.setdefault(kind, []).append(tf.bitcast(part, tf.float32) if kind == "float32" else part)
-    return {kind: parts[0] if len(parts) == 1 else tf.concat(parts, axis=1) for kind, parts in runs.items()}
-
-
 def _field(words: tf.Tensor, dtype: np.dtype, offset: int, shape: tuple[int, ...]) -> tf.Tensor:
     first, last = offset // blocks.WORD_BYTES, -(-(offset + dtype.itemsize) // blocks.WORD_BYTES)
     part = words[:, first:last]  # (rows, words of the field)
@@ -83,20 +68,3 @@ def _field(words: tf.Tensor, dtype: np.dtype, offset: int, shape: tuple[int, ...
         halves = tf.reshape(tf.bitcast(part, tf.uint16), [rows, -1])
         part = tf.cast(halves[:, : dtype.itemsize // 2], tf.int32)
     return tf.ensure_shape(tf.reshape(part, [rows, *shape]), [words.shape[0], *shape])
-
-
-def _runs(dtype: np.dtype) -> list[tuple[str, int, int]]:
-    """(format, first word, after the last word) of neighbouring fields of 4-byte numbers."""
-    names = {"<f4": "float32", "<i4": "int32"}
-    runs: list[tuple[str, int, int]] = []
-    for name in dtype.names:
-        field, offset = dtype.fields[name][:2]
-        kind = names.get(field.base.str)
-        if kind is None:
-            continue
-        first, last = offset // 4, (offset + field.itemsize) // 4
-        if runs and runs[-1][0] == kind and runs[-1][2] == first:
-            runs[-1] = (kind, runs[-1][1], last)
-        else:
-            runs.append((kind, first, last))
-    return runs

@@ -21,9 +21,8 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
-    Likewise for images that are refused.
-
-    All of the selections are checked then, so that everything that is damaged is named at once.
+    All of the selections are checked then, so that everything that is damaged is named at once. Images that
+    are refused are named, too.
     """
     try:
         with naming_refused_images():

@@ -8,7 +8,6 @@ the manifest's when it is mapped, unless all checksums were compared before.
 import concurrent.futures
 import pathlib
 
-import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
@@ -84,8 +83,7 @@ def _first_row_bytes(selection: Selection) -> int:
     """Byte of a block's frame at which its rows start: of one that is selected, and so not damaged."""
     shards, row = selection.shards, selection.ranges[0][0]
     block = shards.record_of_row(row)
-    shard = int(np.searchsorted(shards.row_starts, row, side="right")) - 1
-    with pathlib.Path(shards.paths[shard]).open("rb") as file:
+    with pathlib.Path(shards.paths[shards.shard_of_row(row)]).open("rb") as file:
         file.seek(int(shards.offsets[block]))
         record = file.read(int(shards.sizes[block]))[HEADER_BYTES:-CRC_BYTES]
     features = tf.train.Example.FromString(record).features.feature

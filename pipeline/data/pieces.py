@@ -28,9 +28,6 @@ class Pieces:
     rows: np.ndarray  # behind the skipped ones: those selected
     in_window: int  # pieces whose rows are permuted together
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
 
 def cut(selection: Selection) -> Pieces:
     shards = selection.shards
@@ -60,12 +57,12 @@ def _runs(selection: Selection, size: int) -> Iterator[tuple[int, int, int, int]
 
 def _blocks(selection: Selection) -> Iterator[tuple[int, int, int, int]]:
     """One piece a block that holds selected rows."""
-    shards, size = selection.shards, selection.shards.rows_in_record
+    shards = selection.shards
     for first, last in selection.ranges:
         row = first
         while row < last:
-            shard = int(np.searchsorted(shards.row_starts, row, side="right")) - 1
-            ordinal, skipped = divmod(row - int(shards.row_starts[shard]), size)
-            end = min(last, row - skipped + size, int(shards.row_starts[shard + 1]))
-            yield int(shards.record_starts[shard]) + ordinal, 1, skipped, end - row
+            block = shards.record_of_row(row)
+            start, end = shards.rows_of_record(block)
+            end = min(end, last)
+            yield block, 1, row - start, end - row
             row = end

@@ -35,16 +35,15 @@ class Shards:
     rows_in_record: int  # of every record but a shard's last
 
     @property
-    def rows(self) -> int:
-        return int(self.row_starts[-1])
-
-    @property
     def mean_bytes(self) -> float:
         """Of a record's frame."""
         return float(self.sizes.mean())
 
+    def shard_of_row(self, row: int) -> int:
+        return int(np.searchsorted(self.row_starts, row, side="right")) - 1
+
     def record_of_row(self, row: int) -> int:
-        shard = int(np.searchsorted(self.row_starts, row, side="right")) - 1
+        shard = self.shard_of_row(row)
         return int(self.record_starts[shard]) + (row - int(self.row_starts[shard])) // self.rows_in_record
 
     def rows_of_record(self, record: int) -> tuple[int, int]:

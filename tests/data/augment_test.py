@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from pipeline.configs import base
-from pipeline.data.augment import Augmentation, augment_image, training_image
+from pipeline.data.augment import Augmentation, augment_image
 from pipeline.data.errors import InputError
+from tests.data.training_images import training_image
 from tests.pictures import encode, noise, smooth
 
 SHAPE = (16, 16, 3)
@@ -36,9 +37,7 @@ def stream(
 
     def example(index: tf.Tensor) -> tf.Tensor:
         data = tf.constant(FILES)[index % len(FILES)]
-        return training_image(
-            data, index, shape=SHAPE, max_pixels=10_000, augmentation=augmentation, seed=seed
-        )
+        return training_image(data, index, shape=SHAPE, augmentation=augmentation, seed=seed)
 
     images = tf.data.Dataset.range(start, start + count).map(example, num_parallel_calls=parallel)
     return np.stack(list(images.as_numpy_iterator()))
@@ -111,9 +110,7 @@ def test_crops_use_the_whole_range_of_areas_and_aspects():
     data = tf.constant(encode(ramp, "PNG"))
     augmentation = Augmentation(crop_area=(0.1, 0.9), crop_aspect=(0.5, 2.0))
     images = tf.data.Dataset.range(300).map(
-        lambda index: training_image(
-            data, index, shape=(32, 32, 3), max_pixels=40_000, augmentation=augmentation, seed=0
-        )
+        lambda index: training_image(data, index, shape=(32, 32, 3), augmentation=augmentation, seed=0)
     )
     pixels = np.stack(list(images.as_numpy_iterator())).astype(float)
     width = (pixels[:, 16, -1, 0] - pixels[:, 16, 0, 0]) / 255 * 32 / 31

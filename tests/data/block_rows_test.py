@@ -68,9 +68,3 @@ def test_model_inputs_are_those_of_records(stored):
     assert of_records.keys() == of_words.keys()
     for name, expected in of_records.items():
         np.testing.assert_array_equal(of_words[name], expected, err_msg=name)
-
-
-def test_a_matrix_holds_the_columns_of_one_format_side_by_side(stored):
-    matrices = block_rows.matrices_of_words(stored["blocks"][1], SCHEMA)
-    np.testing.assert_array_equal(matrices["float32"][0], [0.5, 1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_array_equal(matrices["int32"][0], [1, 7, 1 << 19, 3, 1])

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.augment import Augmentation, training_image
+from pipeline.data.augment import Augmentation
 from pipeline.data.errors import InputError
 from pipeline.data.feature import Feature
 from pipeline.data.features import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.images import decode_images
+from pipeline.data.pixels import normalize
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema
 from pipeline.data.statistics import FeatureStatistics, SplitStatistics, ValueCounts
+from tests.data.training_images import training_image
 from tests.tiny_dataset import describe
 
 
@@ -111,15 +113,14 @@ def test_images_that_training_decoded_are_what_serving_decodes(image_dtype):
     statistics = SplitStatistics(examples=0, features={})
     preprocess = Preprocess(schema, statistics, image_size=(8, 9), image_dtype=image_dtype)
     encoded = tf.io.encode_png(np.random.default_rng(0).integers(0, 256, (12, 10, 3), np.uint8))
-    in_training = training_image(
+    pixels = training_image(
         encoded,
         tf.constant(0, tf.int64),
         shape=preprocess.inputs.image_shape,
-        max_pixels=preprocess.image.max_pixels,
         augmentation=Augmentation(),
         seed=0,
-        image_dtype=preprocess.inputs.image_dtype,
     )
+    in_training = normalize(pixels, preprocess.inputs.image_dtype)
     served, trained = (preprocess({"image": batch[None]})["image"] for batch in (encoded, in_training))
     assert served.dtype == image_dtype
     assert tf.reduce_all(served == trained)
