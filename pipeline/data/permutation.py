@@ -8,7 +8,6 @@ mapped row takes.
 """
 
 import hashlib
-import math
 
 import tensorflow as tf
 
@@ -17,24 +16,27 @@ MOST_ROWS = 1 << 30  # sums of two rows are int32
 _KEYS = TURNS + 2
 # Of MurmurHash3's finalizer (Appleby, public domain), as int32.
 _MULTIPLIERS = (0x85EBCA6B - (1 << 32), 0xC2B2AE35 - (1 << 32))
+_WINDOW_STRIDE = 0x9E3779B1 - (1 << 32)  # 2**32 over the golden ratio: no small multiple is a small number
 _FRACTION_BITS = 15  # of a hash, that are scaled to a half's size: together below 2**31
 
 
 class Permutation:
-    """Permutes [0, rows); `rows` is 2**30 at most."""
+    """Permutes [0, rows); `rows` is a number or an int32 [], 2**30 at most."""
 
-    def __init__(self, rows: int, *, seed: int) -> None:
+    def __init__(self, rows: int | tf.Tensor, *, seed: int) -> None:
         self._rows = rows
-        self._halves = _halves(rows)
+        self._halves = _halves(tf.convert_to_tensor(rows))
         self._seeds = [_int32(f"{seed}/{number}") for number in range(_KEYS)]
 
-    def __call__(self, places: tf.Tensor, epochs: tf.Tensor) -> tf.Tensor:
+    def __call__(self, places: tf.Tensor, epochs: tf.Tensor, windows: tf.Tensor | int = 0) -> tf.Tensor:
         """int32 [n] places in [0, rows) → rows int32 [n].
 
         Args:
           epochs: int64, [] or [n]; each has a permutation of its own.
+          windows: the same.
         """
-        keys = [_mixed(tf.cast(epochs, tf.int32) * _MULTIPLIERS[1] + seed) for seed in self._seeds]
+        number = tf.cast(epochs, tf.int32) * _MULTIPLIERS[1] + tf.cast(windows, tf.int32) * _WINDOW_STRIDE
+        keys = [_mixed(number + seed) for seed in self._seeds]
         # Turned before and behind: the few rows that make no whole pair stay where they are in between.
         turned = self._turned(places, keys[TURNS])
         return self._turned(self._shifted(turned, keys[:TURNS]), keys[TURNS + 1])
@@ -53,10 +55,11 @@ class Permutation:
         return tf.where(rows < sizes[0] * sizes[1], halves[0] * sizes[1] + halves[1], rows)
 
 
-def _halves(rows: int) -> tuple[int, int]:
+def _halves(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """(a, b) near the root of `rows`, a * b as little below `rows` as may be."""
-    root = math.isqrt(rows)
-    first = min(range(max(1, root - root // 4), root + 1), key=lambda size: rows % size)
+    root = tf.cast(tf.sqrt(tf.cast(rows, tf.float64)), tf.int32)
+    sizes = tf.range(tf.maximum(1, root - root // 4), root + 1)
+    first = sizes[tf.argmin(rows % sizes)]
     return first, rows // first
 
 
@@ -65,7 +68,7 @@ def _mixed(values: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, 13)) * _MULTIPLIERS[1]
 
 
-def _scaled(hashes: tf.Tensor, size: int) -> tf.Tensor:
+def _scaled(hashes: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """int32 hashes → [0, size), by their upper bits."""
     upper = tf.bitwise.bitwise_and(
         tf.bitwise.right_shift(hashes, 31 - _FRACTION_BITS), (1 << _FRACTION_BITS) - 1
@@ -73,7 +76,7 @@ def _scaled(hashes: tf.Tensor, size: int) -> tf.Tensor:
     return tf.bitwise.right_shift(upper * size, _FRACTION_BITS)
 
 
-def _wrapped(values: tf.Tensor, size: int) -> tf.Tensor:
+def _wrapped(values: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
     return tf.where(values >= size, values - size, values)
 
 

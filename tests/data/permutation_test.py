@@ -1,5 +1,7 @@
 """A permutation holds every row once, looks like a random one, and gives any element without the others."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,6 +42,17 @@ def test_any_element_alone_and_an_epoch_for_each():
     np.testing.assert_array_equal(alone, order[[4999, 0, 17]])
     np.testing.assert_array_equal(of_epochs[:2], order[[4999, 0]])
     assert of_epochs[2] == permuted(5000, epoch=4)[17]
+
+
+def test_windows_have_permutations_of_their_own_and_a_size_may_be_a_tensor():
+    rows = tf.constant(3570)
+    orders = [
+        Permutation(rows, seed=1)(tf.range(rows), tf.constant(2, tf.int64), w).numpy() for w in range(40)
+    ]
+    assert all((np.sort(order) == np.arange(3570)).all() for order in orders)
+    alike = [(a == b).mean() for a, b in itertools.combinations(orders, 2)]
+    assert max(alike) < 0.01
+    np.testing.assert_array_equal(orders[0], permuted(3570, epoch=2))
 
 
 def test_the_largest_size_does_not_overflow():
