@@ -83,8 +83,8 @@ def _features(directory: pathlib.Path, workload: str, *, shuffle: str) -> Iterat
 
 def _up_to(recipe: Recipe, name: str, last: Stage) -> Iterator[tuple]:
     """The recipe's stages to the one of this name, if there is one, and `last` in place of all others."""
-    kept = tuple(stage for stage in recipe.per_batch if stage.name == name)
-    return GraphBatches(dataclasses.replace(recipe, per_batch=(*kept, last)).dataset())
+    kept = tuple(stage for stage in recipe.stages if stage.name == name)
+    return GraphBatches(dataclasses.replace(recipe, stages=(*kept, last)).dataset())
 
 
 def _images(directory: pathlib.Path, image_dtype: str) -> Iterator[tuple]:

@@ -6,6 +6,8 @@ from pipeline.data.framing import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.graph import as_written
 from pipeline.data.shards import Shards
 
+UNBUFFERED_BYTES = 128 << 10  # 128 KiB
+
 _RECORD = tf.TensorSpec([], tf.string)
 
 
@@ -18,27 +20,39 @@ class Fetch:
         self._offsets = tf.constant(shards.offsets)
         self._sizes = tf.constant(shards.sizes)
         self._file_sizes = tf.constant(shards.bytes)
+        # Of large records a buffer would only be one more copy; but far away every read is a request.
+        is_local = not any("://" in path for path in shards.paths)
+        self._unbuffered = is_local and shards.mean_bytes >= UNBUFFERED_BYTES
 
-    def records(self, numbers: tf.Tensor) -> tf.data.Dataset:
-        """The records numbered int64 [n], one by one: string [] each, n of them."""
+    def records(self, numbers: tf.Tensor) -> tf.Tensor:
+        """The records numbered int64 [n], n known when traced: string [n].
+
+        All in one call: mapping a dataset of numbers to records would hand every one from thread to thread.
+        """
+        places = [tf.unstack(column) for column in self._places(numbers)]
+        records = tuple(_record_at(*place) for place in zip(*places, strict=True))
+        return tf.stack(tf.data.Dataset.zip(records).take(1).get_single_element())
+
+    def run(self, first: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
+        """`count` records from number `first` on, over the ends of shards if need be: string [] each."""
+        if not _has_offsets():
+            places = self._places(tf.range(first, first + count))
+            return tf.data.Dataset.from_tensor_slices(places).flat_map(as_written(_record_at))
+        last = first + count - 1
+        shard, after = self._shard_of(first), self._shard_of(last) + 1
+        offsets = tf.concat([[self._offsets[first]], tf.zeros([after - shard - 1], tf.int64)], axis=0)
+        buffer = 0 if self._unbuffered else tf.reduce_sum(self._sizes[first : first + count])
+        return _read(self._paths[shard:after], offsets, buffer).take(count)
+
+    def _places(self, numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Path, offset, size and the file's size of each record."""
         shards = self._shard_of(numbers)
-        places = (
+        return (
             tf.gather(self._paths, shards),
             tf.gather(self._offsets, numbers),
             tf.gather(self._sizes, numbers),
             tf.gather(self._file_sizes, shards),
         )
-        return tf.data.Dataset.from_tensor_slices(places).flat_map(_record_at)
-
-    def run(self, first: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
-        """`count` records from number `first` on, over the ends of shards if need be: string [] each."""
-        if not _has_offsets():
-            return self.records(tf.range(first, first + count))
-        last = first + count - 1
-        shard, after = self._shard_of(first), self._shard_of(last) + 1
-        offsets = tf.concat([[self._offsets[first]], tf.zeros([after - shard - 1], tf.int64)], axis=0)
-        size = tf.reduce_sum(self._sizes[first : first + count])
-        return _read(self._paths[shard:after], offsets, size).take(count)
 
     def _shard_of(self, numbers: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(numbers, [-1])
@@ -46,11 +60,11 @@ class Fetch:
         return tf.reshape(found, tf.shape(numbers))
 
 
-@as_written
 def _record_at(path: tf.Tensor, offset: tf.Tensor, size: tf.Tensor, file_size: tf.Tensor) -> tf.data.Dataset:
+    """The record, and perhaps those behind it."""
     if _has_offsets():
-        return _read(path[None], offset[None], size).take(1)
-    return bytes_at(path, offset, size, file_size)
+        return _read(path[None], offset[None], size)
+    return _bytes_at(path, offset, size, file_size)
 
 
 def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.data.Dataset:
@@ -61,13 +75,12 @@ def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.d
     return tf.data.experimental.from_variant(variant, _RECORD)
 
 
-def bytes_at(path: tf.Tensor, offset: tf.Tensor, size: tf.Tensor, file_size: tf.Tensor) -> tf.data.Dataset:
+def _bytes_at(path: tf.Tensor, offset: tf.Tensor, size: tf.Tensor, file_size: tf.Tensor) -> tf.data.Dataset:
     """The same record where TensorFlow has no `TFRecordDatasetV2`; does not check its CRC."""
     start, length = offset + HEADER_BYTES, size - FRAME_BYTES
-    record = tf.data.FixedLengthRecordDataset(
+    return tf.data.FixedLengthRecordDataset(
         path, length, header_bytes=start, footer_bytes=file_size - start - length
     )
-    return record.take(1)
 
 
 def _has_offsets() -> bool:

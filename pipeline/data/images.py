@@ -4,11 +4,13 @@ Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. Nothing is decoded th
 `max_pixels`; see image_limit.py for what is raised then.
 """
 
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from pipeline.data import first_frame, image_header
+from pipeline.data.graph import apart
 from pipeline.data.image_limit import refuse_format, refuse_webp, require_pixels
 from pipeline.data.pixels import normalize
 
@@ -16,7 +18,7 @@ Shape = tuple[int, int, int]  # height, width, channels
 # Of an image's height and width, int64 [2]: the part to cut out, int32 [4] (top, left, height, width).
 Box = Callable[[tf.Tensor], tf.Tensor]
 
-SHRINKS = (1, 2, 4, 8)  # what a JPEG decoder can divide both sides by, making so many times fewer pixels
+SHRINKS = (2, 4, 8)  # what a JPEG decoder can divide both sides by, making so many times fewer pixels
 DCT_METHOD = (
     "INTEGER_ACCURATE"  # bit for bit what Pillow reads; TensorFlow's default is off by up to 5, no faster
 )
@@ -52,10 +54,7 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
         top, left, height, width = tf.unstack(box(tf.shape(image, tf.int64)[:2]))
         return _fit(image[top : top + height, left : left + width], shape)
 
-    # A call of its own, not inlined: the runtime visits every operation of the branch that is not taken, and
-    # the readers of all formats have hundreds (50 µs an image).
-    from_any = tf.function(from_any, experimental_attributes={"_noinline": True})
-    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(from_any(), shape))
+    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(apart(from_any)(), shape))
 
 
 def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tensor:
@@ -115,15 +114,18 @@ def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) 
     part = box(require_pixels(_jpeg_size(data), max_pixels))
     channels = min(shape[-1], 3)
 
-    def decode(ratio: int) -> Callable[[], tf.Tensor]:
-        window = part if ratio == 1 else part // ratio
-        return lambda: tf.io.decode_and_crop_jpeg(
-            data, window, channels=channels, ratio=ratio, dct_method=DCT_METHOD
+    def decode(window: tf.Tensor, ratio: int) -> tf.Tensor:
+        return tf.io.decode_and_crop_jpeg(data, window, channels=channels, ratio=ratio, dct_method=DCT_METHOD)
+
+    def shrunk() -> tf.Tensor:
+        largest = tf.reduce_sum(tf.cast(times >= SHRINKS, tf.int32))
+        return tf.switch_case(
+            largest - 1, [functools.partial(decode, part // ratio, ratio) for ratio in SHRINKS]
         )
 
     times = tf.reduce_min(part[2:] // shape[:2])  # that the part is larger than what is wanted
-    largest = tf.reduce_sum(tf.cast(times >= SHRINKS, tf.int32)) - 1
-    image = tf.switch_case(tf.maximum(largest, 0), [decode(ratio) for ratio in SHRINKS])
+    image = tf.cond(times < SHRINKS[0], lambda: decode(part, 1), apart(shrunk))
+    image = tf.ensure_shape(image, [None, None, channels])
     return _with_alpha(image) if shape[-1] == 4 else image
 
 

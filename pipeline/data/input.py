@@ -5,6 +5,7 @@ Made for `strategy.distribute_datasets_from_function`: replica r of R takes the 
 """
 
 import functools
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -14,7 +15,7 @@ from pipeline.data.augment import Augmentation, augment_image, decode_training_i
 from pipeline.data.errors import InputError
 from pipeline.data.features import Image
 from pipeline.data.graph import as_written
-from pipeline.data.mixture import Mixture, mixed_rows
+from pipeline.data.mixture import Source, main_of, mixed_rows
 from pipeline.data.pixels import normalize
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.recipe import Recipe, Stage
@@ -22,13 +23,11 @@ from pipeline.data.selection import Selection
 from pipeline.data.service import at_services
 from pipeline.data.share import Share
 
-# What is prepared at once and then parted into batches: an operation costs some 10 µs to call, but chunks
-# that the processor's cache does not hold cost more.
-CHUNK_ROWS = 1 << 14
-CHUNK_BYTES = 2 << 20  # 2 MiB
-
-
-Source = Selection | Mixture
+# What is prepared at once and then cut into batches: an operation costs some 10 µs to call, but groups that
+# the processor's cache does not hold cost more.
+GROUP_ROWS = 1 << 14
+GROUP_BYTES = 4 << 20  # 4 MiB
+IMAGES_BYTES = 64 << 20  # 64 MiB of images that one thread prepares, encoded and decoded
 
 
 def training_batches(
@@ -65,11 +64,8 @@ def training_batches(
         return recipe_of().dataset()
     _check_can_be_served(source, shuffle)
     recipes = [recipe_of(services=len(data_service), service=i) for i in range(len(data_service))]
-    batches_of_turn = (
-        1 if recipes[0].reads_batches else share.of_context(context, global_batch=global_batch).replicas_here
-    )
-    prepared = [each.prepared().with_options(recipe.options()) for each in recipes]
-    return recipes[0].finish(at_services(prepared, data_service, in_turn=batches_of_turn))
+    turns = at_services([each.turns() for each in recipes], data_service)
+    return recipes[0].batched(turns, rows=recipes[0].turn)
 
 
 def training_recipe(
@@ -85,30 +81,33 @@ def training_recipe(
     service: int = 0,
     context: tf.distribute.InputContext | None = None,
 ) -> Recipe:
-    """The stages of `training_batches`: images are prepared one by one, everything else in large batches.
+    """The stages of `training_batches`: of images some rows are prepared at once, of all else many batches.
 
     Of `services` that share the work in turns, those of the one numbered `service`.
     """
     mine = share.of_context(context, global_batch=global_batch, services=services, service=service)
-    selection = source.main if isinstance(source, Mixture) else source
+    selection = main_of(source)
     prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
-    if not selection.dataset.schema.of_kind(Image):
-        batches = _batches_at_once(selection, mine)
-        chunked = functools.partial(Recipe, batch=mine.batch, batches_read=batches * mine.replicas_here)
-        stages = (parse_stage(selection), prepare)
-        if isinstance(source, Selection) and reader.way_of(source, shuffle) == "mapped":
-            gather = gather_stage(source, mine, seed=seed, batches=batches)
-            return chunked(read=lambda: mine.firsts(position, batches=batches), per_batch=(gather, *stages))
-        read = functools.partial(
-            _chunks, source, mine, shuffle=shuffle, seed=seed, position=position, batches=batches
+    order = {"shuffle": shuffle, "seed": seed, "position": position}
+    if selection.dataset.schema.of_kind(Image):
+        rows = _images_at_once(selection, preprocess, mine)
+        stages = image_stages(selection, preprocess, augmentation=augmentation, seed=seed)
+        return Recipe(
+            read=lambda: _share_of(source, mine, **order, batches=1, rows=rows),
+            rows_read=rows,
+            batch=mine.batch,
+            stages=(*stages, prepare),
+            turn=mine.examples,
         )
-        return chunked(read=read, per_batch=stages)
-    return Recipe(
-        read=lambda: _one_by_one(source, mine, shuffle=shuffle, seed=seed, position=position),
-        batch=mine.batch,
-        per_example=image_stages(selection, preprocess, augmentation=augmentation, seed=seed),
-        per_batch=(prepare,),
+    batches = _batches_at_once(selection, mine)
+    many_batches = functools.partial(
+        Recipe, rows_read=batches * mine.examples, batch=mine.batch, turn=batches * mine.examples
     )
+    stages = (parse_stage(selection), prepare)
+    if isinstance(source, Selection) and reader.way_of(source, shuffle) == "mapped":
+        gather = gather_stage(source, mine, seed=seed, batches=batches)
+        return many_batches(read=lambda: mine.firsts(position, batches=batches), stages=(gather, *stages))
+    return many_batches(read=lambda: _share_of(source, mine, **order, batches=batches), stages=stages)
 
 
 def evaluation_batches(
@@ -134,8 +133,7 @@ def evaluation_batches(
         features, labels = parse_rows.apply(places, raw)
         return preprocess(features), labels, tf.cast(places < rows, tf.float32)
 
-    chunks = mine.of_chunks(padded.rebatch(global_batch, drop_remainder=True))
-    batches = chunks.rebatch(mine.batch, drop_remainder=True) if mine.replicas_here > 1 else chunks
+    batches = recipe.rebatched(mine.of_groups(padded), mine.batch)
     stages = (Stage(name="prepare", apply=prepare),)
     return recipe.apply(batches, stages).prefetch(tf.data.AUTOTUNE).with_options(recipe.options())
 
@@ -160,11 +158,11 @@ def parse_stage(selection: Selection) -> Stage:
 def image_stages(
     selection: Selection, preprocess: Preprocess, *, augmentation: Augmentation, seed: int
 ) -> tuple[Stage, ...]:
-    """(place, record) → (raw features, of which the image is pixels, label), of one example."""
+    """(places, records) → (raw features, of which the images are pixels, labels)."""
     schema, image = selection.dataset.schema, preprocess.image
 
-    def read(place: tf.Tensor, record: tf.Tensor) -> tuple:
-        return place, *parse.parse_example(record, schema)
+    def read(places: tf.Tensor, records: tf.Tensor) -> tuple:
+        return places, *parse.parse_examples(records, schema)
 
     def decode(place: tf.Tensor, features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple:
         pixels = decode_training_image(
@@ -179,45 +177,53 @@ def image_stages(
 
     def augment(place: tf.Tensor, features: dict[str, tf.Tensor], label: tf.Tensor) -> tuple:
         pixels = augment_image(features[image.name], place, augmentation=augmentation, seed=seed)
-        return features | {image.name: normalize(pixels, preprocess.inputs.image_dtype)}, label
+        return features | {image.name: pixels}, label
+
+    def normalized(features: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple:
+        pixels = normalize(features[image.name], preprocess.inputs.image_dtype)
+        return features | {image.name: pixels}, labels
 
     return (
         Stage(name="parse", apply=read),
-        Stage(name="decode", apply=decode),
-        Stage(name="augment", apply=augment),
+        Stage(name="decode", apply=decode, each=True),
+        Stage(name="augment", apply=augment, each=True),
+        Stage(name="normalize", apply=normalized),
     )
+
+
+def _images_at_once(selection: Selection, preprocess: Preprocess, mine: Share) -> int:
+    """A batch, or as large a part of one as may be held by every thread."""
+    image_bytes = math.prod(preprocess.inputs.image_shape) + selection.shards.mean_bytes
+    most = max(1, min(mine.batch, int(IMAGES_BYTES / image_bytes)))
+    return next(rows for rows in range(most, 0, -1) if mine.batch % rows == 0)
 
 
 def _batches_at_once(selection: Selection, mine: Share) -> int:
     row_bytes = selection.shards.mean_bytes / selection.shards.rows_in_record
-    rows = min(CHUNK_ROWS, CHUNK_BYTES // row_bytes)
+    rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
     return max(1, int(rows // mine.global_batch))
 
 
-def _chunks(
-    source: Source, mine: Share, *, shuffle: str, seed: int, position: int, batches: int
+def _share_of(
+    source: Source,
+    mine: Share,
+    *,
+    shuffle: str,
+    seed: int,
+    position: int,
+    batches: int,
+    rows: int | None = None,
 ) -> tf.data.Dataset:
-    """Endless (places, rows) of this pipeline's share of so many global batches at once."""
-    if isinstance(source, Mixture):
-        rows = mixed_rows(source, seed=seed, position=position, shuffle=shuffle)
-        return mine.of_chunks(rows.rebatch(batches * mine.global_batch, drop_remainder=True))
-    if reader.way_of(source, shuffle) == "windows":
-        rows = reader.window_rows(source, seed=seed, position=position)
-        return mine.of_chunks(rows.rebatch(batches * mine.global_batch, drop_remainder=True))
-    records = reader.single_records(source, mine.positions(position, batches=batches), seed=seed)
-    return records.batch(batches * mine.examples, drop_remainder=True)
-
-
-def _one_by_one(source: Source, mine: Share, *, shuffle: str, seed: int, position: int) -> tf.data.Dataset:
-    """Endless (place, record) of this pipeline's share."""
-    if isinstance(source, Selection) and reader.way_of(source, shuffle) == "single":
-        return reader.single_records(source, mine.positions(position, batches=1), seed=seed)
-    return _chunks(source, mine, shuffle=shuffle, seed=seed, position=position, batches=1).unbatch()
+    """`reader.share_of`, of mixtures too."""
+    order = {"shuffle": shuffle, "seed": seed, "position": position}
+    if isinstance(source, Selection):
+        return reader.share_of(source, mine, **order, batches=batches, rows=rows)
+    mixed = mine.of_groups(mixed_rows(source, **order), batches=batches)
+    return recipe.rebatched(mixed, rows or batches * mine.examples)
 
 
 def _check_can_be_served(source: Source, shuffle: str) -> None:
-    selection = source.main if isinstance(source, Mixture) else source
-    if selection.shards.rows_in_record > 1 and shuffle != "windows":
+    if reader.way_of(main_of(source), shuffle) == "mapped":
         raise InputError(
             "--data_service",
             received=f"--config.shuffle={shuffle} and blocks, which are mapped into one host's memory",

@@ -14,6 +14,7 @@ from pipeline.data import order, reader
 from pipeline.data.errors import InputError
 from pipeline.data.graph import as_written
 from pipeline.data.selection import Selection
+from pipeline.data.share import Share
 
 CYCLE = 1000
 SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
@@ -67,13 +68,26 @@ class Mixture:
         return math.ceil(self.main.rows * CYCLE / self.counts[0])
 
 
+Source = Selection | Mixture  # what a run trains on
+
+
+def main_of(source: Source) -> Selection:
+    """The selection whose schema, statistics and epochs count."""
+    return source.main if isinstance(source, Mixture) else source
+
+
 def mixed_rows(mixture: Mixture, *, seed: int, position: int, shuffle: str) -> tf.data.Dataset:
     """Endless (places int64 [n], rows [n, …]), a cycle at a time; the first ones start at `position`."""
     first_cycle, offset = divmod(position, CYCLE)
     streams = tuple(
-        _rows_of_part(
-            part.selection, count, seed=seed + number * SEED_STRIDE, cycle=first_cycle, shuffle=shuffle
-        )
+        reader.share_of(
+            part.selection,
+            Share(global_batch=count),
+            shuffle=shuffle,
+            seed=seed + number * SEED_STRIDE,
+            position=first_cycle * count,
+            batches=1,
+        ).map(_second)
         for number, (part, count) in enumerate(zip(mixture.parts, mixture.counts, strict=True))
     )
 
@@ -89,24 +103,6 @@ def mixed_rows(mixture: Mixture, *, seed: int, position: int, shuffle: str) -> t
     return tf.data.Dataset.zip(cycles, tf.data.Dataset.zip(*streams)).map(
         mix, num_parallel_calls=reader.READS_AT_ONCE, deterministic=True
     )
-
-
-def _rows_of_part(
-    selection: Selection, count: int, *, seed: int, cycle: int, shuffle: str
-) -> tf.data.Dataset:
-    """Endless: the next `count` rows of a part, [count, …]."""
-    start = cycle * count
-    way = reader.way_of(selection, shuffle)
-    if way == "windows":
-        windows = reader.window_rows(selection, seed=seed, position=start)
-        return windows.map(_second).rebatch(count, drop_remainder=True)
-    positions = tf.data.Dataset.range(start, tf.int64.max, count).map(
-        as_written(lambda first: first + tf.range(count, dtype=tf.int64))
-    )
-    if way == "mapped":
-        return positions.map(reader.gather_mapped(selection, seed=seed)).map(_second)
-    records = reader.single_records(selection, positions, seed=seed)
-    return records.map(_second).batch(count, drop_remainder=True)
 
 
 @as_written

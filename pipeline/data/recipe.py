@@ -1,6 +1,7 @@
 """The input pipeline as named stages: run together for training, or one at a time to see what each costs."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -10,55 +11,52 @@ from pipeline.data.graph import as_written
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A pure function of tensors: takes the elements of the stage before, gives the next one's."""
+    """A pure function of tensors: takes what the stage before gives, gives what the next one takes."""
 
     name: str
-    apply: Callable[..., tuple]
+    apply: Callable[..., tuple]  # of a group's tensors, [n, …] each
+    each: bool = False  # of one row's tensors instead, and called for every row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the batches of one replica come about.
+    """How the batches of one replica come about: rows are read and prepared in groups, then batched.
 
-    `read` gives single rows, which `per_example` stages prepare one by one and `batch` gathers; or, where
-    `batches_read` is positive, so many batches of rows at once. Then `per_batch` stages follow. Rows that are
-    mapped into memory are not read: there `read` only tells the place where a chunk starts.
+    Rows that are mapped into memory are not read: there `read` only tells the place where a group starts.
     """
 
-    read: Callable[[], tf.data.Dataset]  # elements (places int64 [] or [n], rows [] or [n, …]), or (a place,)
+    read: Callable[[], tf.data.Dataset]  # elements (places int64 [n], rows [n, …]), or (a place,)
+    rows_read: int  # n, at once
     batch: int  # examples of one replica's batch
-    per_example: tuple[Stage, ...] = ()
-    batches_read: int = 0  # 0: rows are read one by one
-    per_batch: tuple[Stage, ...] = ()
-
-    @property
-    def reads_batches(self) -> bool:
-        return self.batches_read > 0
+    stages: tuple[Stage, ...] = ()
+    turn: int = 0  # rows that one of several services prepares in its turn; whole batches
 
     def dataset(self) -> tf.data.Dataset:
         """Batches of one replica, in a fixed order, as fast as this host gives them."""
-        return self.finish(self.prepared())
+        return self.batched(self._prepared(), rows=self.rows_read)
 
-    def prepared(self) -> tf.data.Dataset:
-        """Single batches, or as many as are read at once together."""
-        rows = self.read()
-        if not self.reads_batches:
-            rows = apply(rows, self.per_example).batch(self.batch, drop_remainder=True)
-        return apply(rows, self.per_batch)
+    def turns(self) -> tf.data.Dataset:
+        """What a service gives in its turn: `turn` rows at once."""
+        prepared = self._prepared()
+        turns = prepared if self.turn == self.rows_read else rebatched(prepared, self.turn)
+        return turns.with_options(options())
 
-    def finish(self, prepared: tf.data.Dataset) -> tf.data.Dataset:
-        # Ahead of parting: to pass on a small batch between threads costs more than to cut it out.
-        return self.split(prepared.prefetch(tf.data.AUTOTUNE)).with_options(options())
+    def batched(self, prepared: tf.data.Dataset, *, rows: int) -> tf.data.Dataset:
+        """Batches from groups of so many rows."""
+        if rows % self.batch:
+            batches = rebatched(prepared, self.batch).prefetch(tf.data.AUTOTUNE)
+        else:
+            # Passed on between threads as a whole: to pass on a small batch costs more than to cut it out.
+            batches = rebatched(prepared.prefetch(tf.data.AUTOTUNE), self.batch)
+        return batches.with_options(options())
 
-    def split(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
-        """Chunks of several batches → single ones."""
-        if self.batches_read <= 1:
-            return chunks
+    def _prepared(self) -> tf.data.Dataset:
+        return apply(self.read(), self.stages)
 
-        def fold(tensor: tf.Tensor) -> tf.Tensor:
-            return tf.reshape(tensor, [self.batches_read, self.batch, *tensor.shape[1:]])
 
-        return chunks.map(as_written(lambda *chunk: tf.nest.map_structure(fold, chunk))).unbatch()
+def rebatched(groups: tf.data.Dataset, rows: int) -> tf.data.Dataset:
+    """Groups of so many rows from groups of any; cut out of larger ones without copying a row."""
+    return groups.rebatch(rows, drop_remainder=True)
 
 
 def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
@@ -67,12 +65,27 @@ def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
         return dataset
 
     @as_written
-    def fused(*element: tf.Tensor) -> tuple:
-        for stage in stages:
-            element = stage.apply(*element)
-        return element
+    def fused(*group: tf.Tensor) -> tuple:
+        for each, some in itertools.groupby(stages, key=lambda stage: stage.each):
+            group = (_for_each_row if each else _chained)(tuple(some), group)
+        return group
 
     return dataset.map(fused, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def _chained(stages: Sequence[Stage], element: tuple) -> tuple:
+    for stage in stages:
+        element = stage.apply(*element)
+    return element
+
+
+def _for_each_row(stages: Sequence[Stage], group: tuple) -> tuple:
+    """One row after the other in this thread: handing single rows to other threads costs 50 µs a row."""
+    row = tf.nest.map_structure(lambda rows: tf.TensorSpec(rows.shape[1:], rows.dtype), group)
+    # Traced here, once, for what `map_fn` has to know beforehand: the form of the result.
+    function = tf.function(lambda *row: _chained(stages, row), autograph=False).get_concrete_function(*row)
+    form = tf.nest.map_structure(tf.TensorSpec.from_tensor, function.structured_outputs)
+    return tf.map_fn(lambda row: function(*row), group, fn_output_signature=form, parallel_iterations=1)
 
 
 def options() -> tf.data.Options:

@@ -24,10 +24,8 @@ _OUT_OF_TURN = "an element out of turn"
 _service = tf.data.experimental.service
 
 
-def at_services(
-    prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], *, in_turn: int = 1
-) -> tf.data.Dataset:
-    """Has each service make the dataset in its place, and takes `in_turn` elements of each in turn.
+def at_services(prepared: Sequence[tf.data.Dataset], addresses: Sequence[str]) -> tf.data.Dataset:
+    """Has each service make the dataset in its place, and takes an element of each in turn.
 
     Args:
       prepared: endless datasets.
@@ -38,11 +36,7 @@ def at_services(
     """
     job = f"penstock-{uuid.uuid4()}"  # a job by a known name would go on, from where nobody knows
     served = [_served(each, address, job) for each, address in zip(prepared, addresses, strict=True)]
-    turns = (
-        tf.data.Dataset.range(len(served))
-        .repeat()
-        .flat_map(as_written(lambda service: tf.data.Dataset.from_tensors(service).repeat(in_turn)))
-    )
+    turns = tf.data.Dataset.range(len(served)).repeat()
     return tf.data.Dataset.choose_from_datasets(served, turns, stop_on_empty_dataset=True)
 
 

@@ -49,7 +49,7 @@ class Share:
 
     @property
     def is_all(self) -> bool:
-        return self.pipelines == 1
+        return self.pipelines == self.services == 1
 
     def positions(self, start: int, *, batches: int) -> tf.data.Dataset:
         """Endless: the places of so many global batches that are read here, int64 [batches * examples]."""
@@ -65,18 +65,18 @@ class Share:
         steps = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
         return tf.data.Dataset.zip((steps.shard(self.services, self.service),))
 
-    def of_chunks(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
-        """Of endless chunks (places, rows) of whole global batches, what is read here."""
-        mine = chunks.shard(self.services, self.service) if self.services > 1 else chunks
-        return (
-            mine
-            if self.is_all
-            else mine.map(as_written(lambda places, rows: (self.of(places), self.of(rows))))
+    def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
+        """Of endless groups (places, rows) of any size, what is read here, so many global batches at once."""
+        if self.is_all:
+            return groups
+        turns = groups.rebatch(batches * self.global_batch, drop_remainder=True)
+        return turns.shard(self.services, self.service).map(
+            as_written(lambda places, rows: (self.of(places), self.of(rows)))
         )
 
     def of(self, rows: tf.Tensor) -> tf.Tensor:
         """Of whole global batches, [n * global_batch, …], the rows [n * examples, …] that are read here."""
-        if self.is_all:
+        if self.pipelines == 1:
             return rows
         batches = tf.reshape(rows, [-1, self.global_batch, *rows.shape[1:]])
         first = self.pipeline * self.examples

@@ -10,9 +10,9 @@ from pipeline.data.feed.certificate import Certificate, Demand
 from pipeline.data.feed.copy import copy_to
 from pipeline.data.feed.issue import issue
 from pipeline.data.feed.slices import Slice
-from pipeline.data.input import Source, training_recipe
+from pipeline.data.input import training_recipe
 from pipeline.data.manifest import Dataset
-from pipeline.data.mixture import Mixture
+from pipeline.data.mixture import Source, main_of
 from pipeline.data.recipe import Recipe
 from pipeline.data.selection import select
 from pipeline.training import source as source_lib
@@ -51,7 +51,7 @@ def certify(
 
 def recipe_of(config: ConfigDict, source: Source, slice_: Slice) -> Recipe:
     """What the first host of the slice reads."""
-    dataset = source.main.dataset if isinstance(source, Mixture) else source.dataset
+    dataset = main_of(source).dataset
     statistics = statistics_lib.load(dataset)[TRAIN_SPLIT]
     return training_recipe(
         source,

@@ -9,9 +9,9 @@ from ml_collections import ConfigDict
 from pipeline.data import loss_budget
 from pipeline.data.damage import listed
 from pipeline.data.errors import InputError
-from pipeline.data.input import Source
 from pipeline.data.loss_budget import Damage
 from pipeline.data.manifest import Dataset
+from pipeline.data.mixture import Source
 from pipeline.data.selection import Selection, select
 from pipeline.training import precision as precision_lib
 from pipeline.training import record as record_lib

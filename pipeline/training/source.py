@@ -6,8 +6,7 @@ from ml_collections import ConfigDict
 
 from pipeline.data import manifest
 from pipeline.data.augment import Augmentation
-from pipeline.data.input import Source
-from pipeline.data.mixture import Mixture, Part
+from pipeline.data.mixture import Mixture, Part, Source
 from pipeline.data.selection import Selection, select
 
 

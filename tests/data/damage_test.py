@@ -52,7 +52,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.data.input.CHUNK_ROWS", 50)
+    monkeypatch.setattr("pipeline.data.input.GROUP_ROWS", 50)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def ids(selection: Selection, shuffle: str, *, position: int = 0, epochs: int = 
     recipe = training_recipe(
         selection, preprocess=None, global_batch=1, seed=1, position=position, shuffle=shuffle
     )
-    batches = dataclasses.replace(recipe, per_batch=recipe.per_batch[:-1]).dataset()
+    batches = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset()
     rows = batches.map(lambda features, label: features["id"]).unbatch()
     return list(rows.take(epochs * selection.rows - position).as_numpy_iterator())
 

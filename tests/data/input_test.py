@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data import statistics as statistics_lib
-from pipeline.data.augment import Augmentation, augment_images
+from pipeline.data.augment import Augmentation
 from pipeline.data.errors import InputError
 from pipeline.data.features import Image, Label, Numeric
 from pipeline.data.input import evaluation_batches, evaluation_steps, training_batches
@@ -13,6 +13,7 @@ from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.schema import Schema
 from pipeline.data.selection import select
+from tests.data.training_images import augment_images
 from tests.tiny_dataset import write_dataset
 
 RECORDS = 21
@@ -103,10 +104,9 @@ def test_augmented_pixels_depend_on_nothing_but_seed_and_index(dataset, preproce
 
 def test_augmentation_moves_images_and_none_leaves_them_alone():
     images = tf.constant(np.random.default_rng(0).integers(0, 256, (64, 9, 9, 3), np.uint8))
-    index = tf.range(64, dtype=tf.int64)
-    still = augment_images(images, index, augmentation=Augmentation(), seed=0)
+    still = augment_images(images, augmentation=Augmentation(), seed=0)
     np.testing.assert_array_equal(still, images)
-    flipped = augment_images(images, index, augmentation=Augmentation(flip=True), seed=0).numpy()
+    flipped = augment_images(images, augmentation=Augmentation(flip=True), seed=0).numpy()
     mirrored = [np.array_equal(flipped[i], images[i].numpy()[:, ::-1]) for i in range(64)]
     kept = [np.array_equal(flipped[i], images[i].numpy()) for i in range(64)]
     assert all(a != b for a, b in zip(mirrored, kept, strict=True))
@@ -117,9 +117,7 @@ def test_shift_uses_its_whole_range_and_no_more():
     column = np.zeros((500, 1, 21, 1), np.uint8)
     column[:, 0, 10] = 255
     augmentation = Augmentation(shift=0.25)
-    moved = augment_images(
-        tf.constant(column), tf.range(500, dtype=tf.int64), augmentation=augmentation, seed=1
-    )
+    moved = augment_images(tf.constant(column), augmentation=augmentation, seed=1)
     light = moved.numpy()[:, 0, :, 0].astype(float)
     place = (light @ np.arange(21)) / light.sum(axis=1)  # centre of mass, pixels
     limit = 0.25 * 21

@@ -42,7 +42,7 @@ def ids(source: Mixture, *, position: int, count: int, context: tf.distribute.In
     recipe = training_recipe(
         source, preprocess=None, global_batch=20, seed=1, position=position, context=context
     )
-    batches = dataclasses.replace(recipe, per_batch=recipe.per_batch[:-1]).dataset()
+    batches = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset()
     return np.concatenate([features["id"] for features, _ in batches.take(count // recipe.batch)])
 
 

@@ -71,9 +71,7 @@ def ids(
             shuffle=shuffle,
             context=tf.distribute.InputContext(pipelines, pipeline, num_replicas_in_sync=4),
         )
-        streams.append(
-            _ids_of(dataclasses.replace(recipe, per_batch=recipe.per_batch[:-1]), steps * 4 // hosts)
-        )
+        streams.append(_ids_of(dataclasses.replace(recipe, stages=recipe.stages[:-1]), steps * 4 // hosts))
     each = 5 * 4 // hosts  # of a global batch, what one host reads
     parts = [np.reshape(stream, [steps, each]) for stream in streams]
     return np.concatenate(parts, axis=1).ravel().tolist()

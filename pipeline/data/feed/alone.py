@@ -33,17 +33,13 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[tuple[Alone, 
       patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
     """
     walk = _Walk(patience_s)
-    examples = recipe.batch * recipe.batches_read if recipe.reads_batches else 1
-    yield walk.stage("read", examples, lambda held: recipe.read())
-    for stage in recipe.per_example:
-        yield walk.stage(stage.name, 1, lambda held, stage=stage: recipe_lib.apply(held, [stage]))
-    if not recipe.reads_batches:
-        examples = recipe.batch
-        yield walk.stage("batch", examples, lambda held: held.batch(recipe.batch, drop_remainder=True))
-    for stage in recipe.per_batch:
-        yield walk.stage(stage.name, examples, lambda held, stage=stage: recipe_lib.apply(held, [stage]))
-    if recipe.batches_read > 1:
-        yield walk.stage("batch", recipe.batch, recipe.split)
+    yield walk.stage("read", recipe.rows_read, lambda held: recipe.read())
+    for stage in recipe.stages:
+        yield walk.stage(
+            stage.name, recipe.rows_read, lambda held, stage=stage: recipe_lib.apply(held, [stage])
+        )
+    if recipe.rows_read != recipe.batch:
+        yield walk.stage("batch", recipe.batch, lambda held: recipe.batched(held, rows=recipe.rows_read))
     copied = Alone(name="copy", dataset=walk.held, examples=recipe.batch, is_copied=True)
     yield copied, walk.bytes_per_example
 

@@ -15,6 +15,7 @@ from pipeline.data.selection import select
 from tests.tiny_dataset import describe, write_dataset
 
 BATCH = 64
+GROUP = 8  # rows that are read at once
 SIDE = 32  # of images
 RAW_BYTES, RAW_RECORDS = 200, 2_000
 
@@ -57,16 +58,22 @@ def images(folder: pathlib.Path, *, side: int = SIDE) -> Recipe:
     )  # not so few that opening the file again counts
     return Recipe(
         read=lambda: numbered(tf.data.TFRecordDataset(path)),
+        rows_read=GROUP,
         batch=BATCH,
-        per_example=(Stage(name="decode", apply=_decode),),
-        per_batch=(Stage(name="cast", apply=lambda places, x: (tf.cast(x, tf.int32),)),),
+        stages=(
+            Stage(name="decode", apply=_decode, each=True),
+            Stage(name="cast", apply=lambda places, x: (tf.cast(x, tf.int32),)),
+        ),
     )
 
 
 def raw(records: Records) -> Recipe:
     """Single records of which the first bytes are taken."""
     return Recipe(
-        read=lambda: numbered(records()), batch=BATCH, per_batch=(Stage(name="decode", apply=_first_bytes),)
+        read=lambda: numbered(records()),
+        rows_read=GROUP,
+        batch=BATCH,
+        stages=(Stage(name="decode", apply=_first_bytes),),
     )
 
 
@@ -85,7 +92,7 @@ def write_records(folder: pathlib.Path, records: list[bytes], *, compression: st
 
 
 def numbered(records: tf.data.Dataset) -> tf.data.Dataset:
-    return records.repeat().enumerate()
+    return records.repeat().enumerate().batch(GROUP, drop_remainder=True)
 
 
 def _decode(places: tf.Tensor, data: tf.Tensor) -> tuple:

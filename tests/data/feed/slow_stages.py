@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipeline.data.augment import Augmentation, augment_image
 from pipeline.data.recipe import Recipe, Stage
-from tests.data.feed.pipelines import BATCH, numbered, write_records
+from tests.data.feed.pipelines import BATCH, GROUP, numbered, write_records
 
 
 def many_features(folder: pathlib.Path, count: int = 400) -> Recipe:
@@ -24,8 +24,9 @@ def many_features(folder: pathlib.Path, count: int = 400) -> Recipe:
 
     return Recipe(
         read=lambda: numbered(tf.data.TFRecordDataset(path)),
+        rows_read=GROUP,
         batch=BATCH,
-        per_batch=(Stage(name="parse", apply=parse),),
+        stages=(Stage(name="parse", apply=parse),),
     )
 
 
@@ -65,22 +66,23 @@ def hashed_text(folder: pathlib.Path, words: int = 400) -> Recipe:
     def hash_words(places: tf.Tensor, texts: tf.Tensor) -> tuple:
         parts = tf.strings.split(tf.strings.lower(texts))
         ids = parts.with_flat_values(tf.strings.to_hash_bucket_strong(parts.flat_values, 1000, [1, 2]))
-        return places, tf.cast(ids[:, :64].to_tensor(shape=[BATCH, 64]), tf.int32)
+        return places, tf.cast(ids[:, :64].to_tensor(shape=[GROUP, 64]), tf.int32)
 
     return Recipe(
         read=lambda: numbered(tf.data.TFRecordDataset(path)),
+        rows_read=GROUP,
         batch=BATCH,
-        per_batch=(Stage(name="preprocess", apply=hash_words),),
+        stages=(Stage(name="preprocess", apply=hash_words),),
     )
 
 
 def huge_tensors() -> Recipe:
-    """2 MB an example, gathered into batches and then cut."""
+    """2 MB an example, gathered into batches."""
     example = tf.zeros([1 << 19])
     return Recipe(
         read=lambda: numbered(tf.data.Dataset.from_tensors(example)),
+        rows_read=GROUP,
         batch=BATCH,
-        per_batch=(Stage(name="cut", apply=lambda places, x: (places, tf.identity(x[:, :8]))),),
     )
 
 

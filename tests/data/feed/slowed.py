@@ -55,5 +55,5 @@ def _raw_from(records: Records) -> Slowed:
 
 def _images_with(folder: pathlib.Path, name: str, apply: Callable[..., tuple]) -> Slowed:
     recipe = images(folder)
-    stages = (*recipe.per_example, Stage(name=name, apply=apply))
-    return Slowed(recipe=dataclasses.replace(recipe, per_example=stages), limit=name, like="images")
+    stages = (recipe.stages[0], Stage(name=name, apply=apply, each=True), *recipe.stages[1:])
+    return Slowed(recipe=dataclasses.replace(recipe, stages=stages), limit=name, like="images")
