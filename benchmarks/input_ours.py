@@ -12,12 +12,12 @@ from pipeline.data import manifest, parse
 from pipeline.data import statistics as statistics_lib
 from pipeline.data.augment import Augmentation
 from pipeline.data.block_rows import features_of_words
-from pipeline.data.input import training_recipe
 from pipeline.data.manifest import Dataset
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.recipe import Recipe, Stage
 from pipeline.data.selection import select
 from pipeline.data.statistics import SplitStatistics
+from pipeline.data.training_recipe import training_recipe
 
 _SEED = 1
 _CROP = {"crop_area": (0.08, 1.0), "crop_aspect": (3 / 4, 4 / 3), "flip": True}

@@ -10,11 +10,11 @@ from pipeline.data.feed.certificate import Certificate, Demand
 from pipeline.data.feed.copy import copy_to
 from pipeline.data.feed.issue import issue
 from pipeline.data.feed.slices import Slice
-from pipeline.data.input import training_recipe
 from pipeline.data.manifest import Dataset
 from pipeline.data.mixture import Source, main_of
 from pipeline.data.recipe import Recipe
 from pipeline.data.selection import select
+from pipeline.data.training_recipe import training_recipe
 from pipeline.training import source as source_lib
 from pipeline.training import strategy as strategy_lib
 from pipeline.training.build import build_preprocess

@@ -16,13 +16,13 @@ from pipeline.data.damage import naming_damage
 from pipeline.data.errors import InputError
 from pipeline.data.features import Categorical, Label
 from pipeline.data.framing import HEADER_BYTES
-from pipeline.data.input import training_recipe
 from pipeline.data.manifest import Dataset, open_dataset
 from pipeline.data.parse import parse_rows
 from pipeline.data.reader import stored_rows
 from pipeline.data.scan import DamagedRecord
 from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
+from pipeline.data.training_recipe import training_recipe
 from tests.tiny_dataset import write_dataset
 
 SCHEMA = Schema(
@@ -52,7 +52,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.data.input.GROUP_ROWS", 50)
+    monkeypatch.setattr("pipeline.data.training_recipe.GROUP_ROWS", 50)
 
 
 @pytest.fixture

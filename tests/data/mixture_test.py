@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from pipeline.data.errors import InputError
 from pipeline.data.features import Categorical, Label
-from pipeline.data.input import training_recipe
 from pipeline.data.mixture import CYCLE, Mixture, Part
 from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
+from pipeline.data.training_recipe import training_recipe
 from tests.tiny_dataset import write_dataset
 
 SCHEMA = Schema(

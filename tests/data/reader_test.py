@@ -14,12 +14,12 @@ import tensorflow as tf
 from pipeline.data import fetch, reader
 from pipeline.data.errors import InputError
 from pipeline.data.features import Categorical, Label
-from pipeline.data.input import training_recipe
 from pipeline.data.manifest import Dataset
 from pipeline.data.parse import parse_rows
 from pipeline.data.recipe import Recipe
 from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
+from pipeline.data.training_recipe import training_recipe
 from tests.tiny_dataset import write_dataset
 
 SCHEMA = Schema(

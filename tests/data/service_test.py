@@ -41,7 +41,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.data.input.GROUP_ROWS", 40)
+    monkeypatch.setattr("pipeline.data.training_recipe.GROUP_ROWS", 40)
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.features import Label, Numeric
-from pipeline.data.input import training_recipe
 from pipeline.data.preprocess import Preprocess
 from pipeline.data.recipe import Recipe, Stage
 from pipeline.data.schema import Schema
 from pipeline.data.selection import select
+from pipeline.data.training_recipe import training_recipe
 from tests.tiny_dataset import describe, write_dataset
 
 BATCH = 64
