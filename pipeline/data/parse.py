@@ -30,13 +30,6 @@ def parse_examples(serialized: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.
     return features, cast_label(label, schema.label)
 
 
-def parse_example(serialized: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """The same of one record, string []: inputs [*feature.shape] each, and the label []."""
-    features = tf.io.parse_single_example(serialized, parsing_spec(schema))
-    label = features.pop(schema.label.name)
-    return features, cast_label(label, schema.label)
-
-
 def parse_rows(rows: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """The same of rows as the reader gives them: serialized examples, or words of blocks."""
     if rows.dtype == tf.string:

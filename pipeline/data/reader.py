@@ -75,13 +75,8 @@ def share_of(
     return single_records(selection, positions, seed=seed).rebatch(rows, drop_remainder=True)
 
 
-def rows_together(selection: Selection) -> int:
-    """How many single records are fetched at once."""
-    return max(1, min(TOGETHER_ROWS, int(TOGETHER_BYTES / selection.shards.mean_bytes)))
-
-
 def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
-    """(places int64 [n], records string [n]) at `positions`, int64 [m] each; n is `rows_together`."""
+    """(places int64 [n], records string [n]) at `positions`, int64 [m] each; n is TOGETHER_ROWS or less."""
     fetch = Fetch(selection.shards)
     shuffled = _shuffled(selection, seed=seed)
 
@@ -89,7 +84,7 @@ def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: in
     def records(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return places, fetch.records(shuffled(places))
 
-    together = positions.rebatch(rows_together(selection), drop_remainder=True)
+    together = positions.rebatch(_rows_together(selection), drop_remainder=True)
     return together.map(records, num_parallel_calls=READS_AT_ONCE, deterministic=True)
 
 
@@ -177,6 +172,11 @@ class _Windows:
         first = tf.range(tf.size(chosen, tf.int64)) * self._rows_in_record + tf.gather(self._skipped, chosen)
         last = first + tf.gather(self._counts, chosen)
         return tf.ragged.range(first, last).flat_values
+
+
+def _rows_together(selection: Selection) -> int:
+    """How many single records are fetched at once."""
+    return max(1, min(TOGETHER_ROWS, int(TOGETHER_BYTES / selection.shards.mean_bytes)))
 
 
 def _shuffled(selection: Selection, *, seed: int) -> Callable[[tf.Tensor], tf.Tensor]:
