@@ -79,17 +79,18 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
         size = image_header.webp_size(image_header.first_bytes(frame))
         return _with_channels(read(frame, size, _decode_webp), channels)
 
+    def bmp() -> tf.Tensor:
+        return _with_channels(read(data, image_header.bmp_size(head), tf.io.decode_bmp), channels)
+
     readers = {
         image_header.JPEG: lambda: read(data, _jpeg_size(data), jpeg),
         image_header.PNG: lambda: read(
             data, image_header.png_size(head), lambda png: tf.io.decode_png(png, channels=channels)
         ),
-        image_header.GIF: gif,
-        image_header.WEBP: webp,
-        image_header.BMP: lambda: _with_channels(
-            read(data, image_header.bmp_size(head), tf.io.decode_bmp), channels
-        ),
-        image_header.UNKNOWN: lambda: _refused(refuse_format(head), channels),
+        image_header.GIF: apart(gif),
+        image_header.WEBP: apart(webp),
+        image_header.BMP: apart(bmp),
+        image_header.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
     }
     image = tf.switch_case(image_header.format_of(head), readers)
     return tf.ensure_shape(image, [None, None, channels])
@@ -154,7 +155,7 @@ def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
         return tf.cast(tf.clip_by_value(tf.round(pixels), 0, 255), tf.uint8)
 
     is_sized = tf.reduce_all(tf.shape(image)[:2] == shape[:2])
-    return tf.ensure_shape(tf.cond(is_sized, lambda: image, resized), shape)
+    return tf.ensure_shape(tf.cond(is_sized, lambda: image, apart(resized)), shape)
 
 
 def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
