@@ -27,20 +27,22 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
     if feature.missing == "mark":
         vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
     lookup = keras.layers.StringLookup(vocabulary=vocabulary, num_oov_indices=1, mask_token=None)
-    return _of_values_or_indices(lookup, feature), len(vocabulary) + 1
+    ids = _ListedIds(lookup, feature) if blocks.is_index(feature) else lookup
+    return ids, len(vocabulary) + 1
 
 
-def _of_values_or_indices(lookup: keras.layers.StringLookup, feature: Categorical) -> Transform:
-    if not blocks.is_index(feature):
-        return lookup
-    id_of_index = lookup(tf.constant(values_by_index(feature))).numpy()
+class _ListedIds(tf.Module):
+    """Of values, or of indices into a listed vocabulary; a module, or an export would not find the lookup."""
 
-    def ids(values: tf.Tensor) -> tf.Tensor:
+    def __init__(self, lookup: keras.layers.StringLookup, feature: Categorical) -> None:
+        super().__init__()
+        self._lookup = lookup
+        self._id_of_index = lookup(tf.constant(values_by_index(feature))).numpy()
+
+    def __call__(self, values: tf.Tensor) -> tf.Tensor:
         if values.dtype == tf.string:
-            return lookup(values)
-        return tf.gather(id_of_index, values - blocks.MISSING)
-
-    return ids
+            return self._lookup(values)
+        return tf.gather(self._id_of_index, values - blocks.MISSING)
 
 
 def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> list[str]:

@@ -30,11 +30,17 @@ SCHEMA = Schema(
     features=(
         Numeric(name="age", missing="mark"),
         Categorical(name="work", missing="mark", clean=Clean(strip=" ", null_markers=("?", ""))),
+        Categorical(name="kind", vocabulary=("a", "b")),
         Label(name="rich", classes=("no", "yes")),
     ),
 )
 ROWS = [
-    {"age": math.nan if i % 7 == 0 else float(i), "work": ["", "Private", "State"][i % 3], "rich": i % 2}
+    {
+        "age": math.nan if i % 7 == 0 else float(i),
+        "work": ["", "Private", "State"][i % 3],
+        "kind": "ab"[i % 2],
+        "rich": i % 2,
+    }
     for i in range(100)
 ]
 
@@ -42,7 +48,8 @@ ONLY_TENSORFLOW = """
 import json, sys
 import tensorflow as tf
 raw = tf.saved_model.load(sys.argv[1]).signatures["raw"]
-out = raw(age=tf.constant([30.0, 30.0]), work=tf.constant(["Private", "  Private "]))
+works, kinds = tf.constant(["Private", "  Private "]), tf.constant(["a", "a"])
+out = raw(age=tf.constant([30.0, 30.0]), work=works, kind=kinds)
 print(json.dumps(out["probabilities"].numpy().tolist()))
 assert "pipeline" not in sys.modules
 """
@@ -121,6 +128,7 @@ def test_scoring_the_export_equals_scoring_the_model(exported, trained, dataset)
     features = {
         "age": tf.constant([row["age"] for row in ROWS[60:]]),
         "work": tf.constant([row["work"] for row in ROWS[60:]]),
+        "kind": tf.constant([row["kind"] for row in ROWS[60:]]),
     }
     logits = trained.model(trained.preprocess(features)).numpy()[:, 0]
     expected = np.mean((logits > 0) == [row["rich"] for row in ROWS[60:]])
@@ -170,12 +178,14 @@ def test_an_export_that_tells_of_no_files_is_refused(content, tmp_path):
 
 def test_a_dataset_of_another_schema_is_refused(exported, tmp_path):
     other = Schema(name="people", features=SCHEMA.features[1:])
-    dataset = write_dataset(tmp_path / "1.0.0", other, {"test": [{"work": "x", "rich": 0}]}, shards=1)
+    dataset = write_dataset(
+        tmp_path / "1.0.0", other, {"test": [{"work": "x", "kind": "a", "rich": 0}]}, shards=1
+    )
     assert scoring.score(exported, dataset, split="test", batch=1)["examples"] == 1  # age may be missing
-    other = Schema(name="people", features=(SCHEMA.features[0], SCHEMA.features[2]))
+    other = Schema(name="people", features=(SCHEMA.features[0], *SCHEMA.features[2:]))
     renamed = Schema(name="people", features=(*other.features, Numeric(name="work")))
     dataset = write_dataset(
-        tmp_path / "2.0.0", renamed, {"test": [{"work": 1.0, "age": 1.0, "rich": 0}]}, shards=1
+        tmp_path / "2.0.0", renamed, {"test": [{"work": 1.0, "kind": "a", "age": 1.0, "rich": 0}]}, shards=1
     )
     with pytest.raises(InputError, match=r"feature 'work' is float32\[\], not string\[\]"):
         scoring.score(exported, dataset, split="test", batch=1)
