@@ -5,7 +5,7 @@ r"""MNIST, 28x28 pixels, 60,000 + 10,000 images.
 
 Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
 Duration: 2 min 33 s.
-Result: test accuracy 0.9926 after 3 epochs (`make acceptance`).
+Result: test accuracy 0.9932 after 3 epochs (`make acceptance`).
 """
 
 from ml_collections import ConfigDict
