@@ -37,7 +37,7 @@ class Fetch:
         """`count` records from number `first` on, over the ends of shards if need be: string [] each."""
         if not _has_offsets():
             places = self._places(tf.range(first, first + count))
-            return tf.data.Dataset.from_tensor_slices(places).flat_map(as_written(_record_at))
+            return tf.data.Dataset.from_tensor_slices(places).flat_map(as_written(_bytes_at))
         last = first + count - 1
         shard, after = self._shard_of(first), self._shard_of(last) + 1
         offsets = tf.concat([[self._offsets[first]], tf.zeros([after - shard - 1], tf.int64)], axis=0)

@@ -82,7 +82,7 @@ def evaluation_batches(
         features, labels = parse_rows.apply(places, raw)
         return preprocess(features), labels, tf.cast(places < rows, tf.float32)
 
-    batches = recipe.rebatched(mine.of_groups(padded), mine.batch)
+    batches = share.rebatched(mine.of_groups(padded), mine.batch)
     stages = (Stage(name="prepare", apply=prepare),)
     return recipe.apply(batches, stages).prefetch(tf.data.AUTOTUNE).with_options(recipe.options())
 

@@ -13,8 +13,9 @@ import tensorflow as tf
 from pipeline.data import order, reader
 from pipeline.data.errors import InputError
 from pipeline.data.graph import as_written
+from pipeline.data.reader import Stream
 from pipeline.data.selection import Selection
-from pipeline.data.share import Share
+from pipeline.data.share import Share, rebatched
 
 CYCLE = 1000
 SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
@@ -76,31 +77,29 @@ def main_of(source: Source) -> Selection:
     return source.main if isinstance(source, Mixture) else source
 
 
-def mixed_rows(mixture: Mixture, *, seed: int, position: int, shuffle: str) -> tf.data.Dataset:
-    """Endless (places int64 [n], rows [n, …]), a cycle at a time; the first ones start at `position`."""
-    first_cycle, offset = divmod(position, CYCLE)
-    streams = tuple(
-        reader.share_of(
-            part.selection,
-            Share(global_batch=count),
-            shuffle=shuffle,
-            seed=seed + number * SEED_STRIDE,
-            position=first_cycle * count,
-            batches=1,
-        ).map(_second)
-        for number, (part, count) in enumerate(zip(mixture.parts, mixture.counts, strict=True))
-    )
+def mixed_rows(mixture: Mixture, stream: Stream) -> tf.data.Dataset:
+    """Endless (places int64 [n], rows [n, …]), a cycle at a time; the first ones start at its position."""
+    first_cycle, offset = divmod(stream.position, CYCLE)
+
+    def rows_of(number: int) -> tf.data.Dataset:
+        part, count = mixture.parts[number], mixture.counts[number]
+        own = Stream(
+            shuffle=stream.shuffle, seed=stream.seed + number * SEED_STRIDE, position=first_cycle * count
+        )
+        rows = reader.share_of(part.selection, Share(global_batch=count), own, batches=1)
+        return rebatched(rows, count).map(_second)
 
     @as_written
     def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.constant(CYCLE, tf.int64)
-        mixed = order.shuffled_window(size, seed=seed, epoch=cycle, window=tf.constant(order.OF_A_MIXTURE))
+        mixed = order.shuffled_window(size, seed=stream.seed, epoch=cycle, window=order.OF_A_MIXTURE)
         skipped = tf.where(cycle == first_cycle, offset, 0)
         places = cycle * CYCLE + tf.range(size)
         return places[skipped:], tf.gather(tf.concat(parts, axis=0), mixed[skipped:])
 
+    parts = [rows_of(number) for number in range(len(mixture.parts))]
     cycles = tf.data.Dataset.range(first_cycle, tf.int64.max)
-    return tf.data.Dataset.zip(cycles, tf.data.Dataset.zip(*streams)).map(
+    return tf.data.Dataset.zip(cycles, tf.data.Dataset.zip(*parts)).map(
         mix, num_parallel_calls=reader.READS_AT_ONCE, deterministic=True
     )
 

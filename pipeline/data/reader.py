@@ -8,6 +8,7 @@ serialized record (string) or, from blocks, its words (int32 [n, words]). Three 
   mapped    local blocks are mapped into memory, rows gathered in a permutation of the whole epoch
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
@@ -20,7 +21,7 @@ from pipeline.data.fetch import Fetch
 from pipeline.data.graph import as_written
 from pipeline.data.mapped import MappedRows
 from pipeline.data.selection import Selection
-from pipeline.data.share import Share
+from pipeline.data.share import Share, rebatched
 
 Way = Literal["single", "windows", "mapped"]
 
@@ -48,31 +49,28 @@ def way_of(selection: Selection, shuffle: str) -> Way:
     return "single" if is_large or shuffle == "global" else "windows"
 
 
-def share_of(
-    selection: Selection,
-    mine: Share,
-    *,
-    shuffle: str,
-    seed: int,
-    position: int,
-    batches: int,
-    rows: int | None = None,
-) -> tf.data.Dataset:
-    """Endless (places, rows) that `mine` has of the stream from `position` on.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stream:
+    """Which endless order rows come in, and from which place in it on."""
+
+    shuffle: str
+    seed: int
+    position: int
+
+
+def share_of(selection: Selection, mine: Share, stream: Stream, *, batches: int) -> tf.data.Dataset:
+    """Endless (places, rows) that `mine` has of the stream, as many at once as are read together.
 
     Args:
       batches: global batches that are taken at once, where others take theirs of them.
-      rows: that an element holds; without: as many as there are in these batches.
     """
-    rows = rows or batches * mine.examples
-    way = way_of(selection, shuffle)
+    way, seed = way_of(selection, stream.shuffle), stream.seed
     if way == "windows":
-        windows = window_rows(selection, seed=seed, position=position)
-        return mine.of_groups(windows, batches=batches).rebatch(rows, drop_remainder=True)
-    positions = mine.positions(position, batches=batches)
+        return mine.of_groups(window_rows(selection, seed=seed, position=stream.position), batches=batches)
+    positions = mine.positions(stream.position, batches=batches)
     if way == "mapped":
-        return positions.map(gather_mapped(selection, seed=seed)).rebatch(rows, drop_remainder=True)
-    return single_records(selection, positions, seed=seed).rebatch(rows, drop_remainder=True)
+        return positions.map(gather_mapped(selection, seed=seed))
+    return single_records(selection, positions, seed=seed)
 
 
 def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
@@ -84,7 +82,7 @@ def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: in
     def records(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return places, fetch.records(shuffled(places))
 
-    together = positions.rebatch(_rows_together(selection), drop_remainder=True)
+    together = rebatched(positions, _rows_together(selection))
     return together.map(records, num_parallel_calls=READS_AT_ONCE, deterministic=True)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from pipeline.data.graph import as_written
+from pipeline.data.share import rebatched
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,11 +53,6 @@ class Recipe:
 
     def _prepared(self) -> tf.data.Dataset:
         return apply(self.read(), self.stages)
-
-
-def rebatched(groups: tf.data.Dataset, rows: int) -> tf.data.Dataset:
-    """Groups of so many rows from groups of any; cut out of larger ones without copying a row."""
-    return groups.rebatch(rows, drop_remainder=True)
 
 
 def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:

@@ -69,7 +69,7 @@ class Share:
         """Of endless groups (places, rows) of any size, what is read here, so many global batches at once."""
         if self.is_all:
             return groups
-        turns = groups.rebatch(batches * self.global_batch, drop_remainder=True)
+        turns = rebatched(groups, batches * self.global_batch)
         return turns.shard(self.services, self.service).map(
             as_written(lambda places, rows: (self.of(places), self.of(rows)))
         )
@@ -81,6 +81,11 @@ class Share:
         batches = tf.reshape(rows, [-1, self.global_batch, *rows.shape[1:]])
         first = self.pipeline * self.examples
         return tf.reshape(batches[:, first : first + self.examples], [-1, *rows.shape[1:]])
+
+
+def rebatched(groups: tf.data.Dataset, rows: int) -> tf.data.Dataset:
+    """Groups of so many rows from groups of any; cut out of larger ones without copying a row."""
+    return groups.rebatch(rows, drop_remainder=True)
 
 
 def of_context(

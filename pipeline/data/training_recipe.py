@@ -5,15 +5,16 @@ import math
 
 import tensorflow as tf
 
-from pipeline.data import parse, reader, recipe, share
+from pipeline.data import parse, reader, share
 from pipeline.data.augment import Augmentation, augment_image, decode_training_image
 from pipeline.data.features import Image
 from pipeline.data.mixture import Source, main_of, mixed_rows
 from pipeline.data.pixels import normalize
 from pipeline.data.preprocess import Preprocess
+from pipeline.data.reader import Stream
 from pipeline.data.recipe import Recipe, Stage
 from pipeline.data.selection import Selection
-from pipeline.data.share import Share
+from pipeline.data.share import Share, rebatched
 
 # What is prepared at once and then cut into batches: an operation costs some 10 µs to call, but groups that
 # the processor's cache does not hold cost more.
@@ -42,26 +43,27 @@ def training_recipe(
     mine = share.of_context(context, global_batch=global_batch, services=services, service=service)
     selection = main_of(source)
     prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
-    order = {"shuffle": shuffle, "seed": seed, "position": position}
+    stream = Stream(shuffle=shuffle, seed=seed, position=position)
     if selection.dataset.schema.of_kind(Image):
         rows = _images_at_once(selection, preprocess, mine)
         stages = image_stages(selection, preprocess, augmentation=augmentation, seed=seed)
         return Recipe(
-            read=lambda: _share_of(source, mine, **order, batches=1, rows=rows),
+            read=lambda: rebatched(_share_of(source, mine, stream, batches=1), rows),
             rows_read=rows,
             batch=mine.batch,
             stages=(*stages, prepare),
             turn=mine.examples,
         )
     batches = _batches_at_once(selection, mine)
-    many_batches = functools.partial(
-        Recipe, rows_read=batches * mine.examples, batch=mine.batch, turn=batches * mine.examples
-    )
+    rows = batches * mine.examples
+    many_batches = functools.partial(Recipe, rows_read=rows, batch=mine.batch, turn=rows)
     stages = (parse_stage(selection), prepare)
     if isinstance(source, Selection) and reader.way_of(source, shuffle) == "mapped":
         gather = gather_stage(source, mine, seed=seed, batches=batches)
         return many_batches(read=lambda: mine.firsts(position, batches=batches), stages=(gather, *stages))
-    return many_batches(read=lambda: _share_of(source, mine, **order, batches=batches), stages=stages)
+    return many_batches(
+        read=lambda: rebatched(_share_of(source, mine, stream, batches=batches), rows), stages=stages
+    )
 
 
 def parse_stage(selection: Selection) -> Stage:
@@ -112,22 +114,11 @@ def image_stages(
     )
 
 
-def _share_of(
-    source: Source,
-    mine: Share,
-    *,
-    shuffle: str,
-    seed: int,
-    position: int,
-    batches: int,
-    rows: int | None = None,
-) -> tf.data.Dataset:
+def _share_of(source: Source, mine: Share, stream: Stream, *, batches: int) -> tf.data.Dataset:
     """`reader.share_of`, of mixtures too."""
-    order = {"shuffle": shuffle, "seed": seed, "position": position}
     if isinstance(source, Selection):
-        return reader.share_of(source, mine, **order, batches=batches, rows=rows)
-    mixed = mine.of_groups(mixed_rows(source, **order), batches=batches)
-    return recipe.rebatched(mixed, rows or batches * mine.examples)
+        return reader.share_of(source, mine, stream, batches=batches)
+    return mine.of_groups(mixed_rows(source, stream), batches=batches)
 
 
 def _images_at_once(selection: Selection, preprocess: Preprocess, mine: Share) -> int:

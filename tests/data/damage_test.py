@@ -51,7 +51,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.data.training_recipe.GROUP_ROWS", 50)
 
 
