@@ -1,12 +1,14 @@
 """Records by their place in a file, in TensorFlow's own C++: nothing of Python runs for a record."""
 
+import functools
+
 import tensorflow as tf
 
 from pipeline.data.framing import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.graph import as_written
 from pipeline.data.shards import Shards
 
-UNBUFFERED_BYTES = 128 << 10  # 128 KiB
+LARGE_BYTES = 128 << 10  # 128 KiB: of such records one copy more costs more than a call of the system
 
 _RECORD = tf.TensorSpec([], tf.string)
 
@@ -20,18 +22,20 @@ class Fetch:
         self._offsets = tf.constant(shards.offsets)
         self._sizes = tf.constant(shards.sizes)
         self._file_sizes = tf.constant(shards.bytes)
+        self._is_large = shards.mean_bytes >= LARGE_BYTES
         # Of large records a buffer would only be one more copy; but far away every read is a request.
-        is_local = not any("://" in path for path in shards.paths)
-        self._unbuffered = is_local and shards.mean_bytes >= UNBUFFERED_BYTES
+        self._is_buffered = not self._is_large or any("://" in path for path in shards.paths)
 
     def records(self, numbers: tf.Tensor) -> tf.Tensor:
         """The records numbered int64 [n], n known when traced: string [n].
 
         All in one call: mapping a dataset of numbers to records would hand every one from thread to thread.
         """
-        places = [tf.unstack(column) for column in self._places(numbers)]
-        records = tuple(_record_at(*place) for place in zip(*places, strict=True))
-        return tf.stack(tf.data.Dataset.zip(records).take(1).get_single_element())
+        records = self._records_at(numbers)
+        if not self._is_large:  # copied once more, and yet cheaper than a chain
+            return tf.stack(tf.data.Dataset.zip(*records).take(1).get_single_element())
+        chain = functools.reduce(tf.data.Dataset.concatenate, [record.take(1) for record in records])
+        return chain.batch(len(records)).get_single_element()
 
     def run(self, first: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
         """`count` records from number `first` on, over the ends of shards if need be: string [] each."""
@@ -41,7 +45,7 @@ class Fetch:
         last = first + count - 1
         shard, after = self._shard_of(first), self._shard_of(last) + 1
         offsets = tf.concat([[self._offsets[first]], tf.zeros([after - shard - 1], tf.int64)], axis=0)
-        buffer = 0 if self._unbuffered else tf.reduce_sum(self._sizes[first : first + count])
+        buffer = tf.reduce_sum(self._sizes[first : first + count]) if self._is_buffered else 0
         return _read(self._paths[shard:after], offsets, buffer).take(count)
 
     def _places(self, numbers: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -54,20 +58,25 @@ class Fetch:
             tf.gather(self._file_sizes, shards),
         )
 
+    def _records_at(self, numbers: tf.Tensor) -> list[tf.data.Dataset]:
+        """Of each number its record, and perhaps those behind it."""
+        paths, offsets, sizes, file_sizes = self._places(numbers)
+        if not _has_offsets():
+            columns = (paths, offsets, sizes, file_sizes)
+            return [_bytes_at(*place) for place in zip(*map(tf.unstack, columns), strict=True)]
+        count = numbers.shape[0]
+        buffers = tf.unstack(sizes) if self._is_buffered else [0] * count
+        # Split and not unstacked: lists of one path and one offset are what is asked for.
+        places = zip(tf.split(paths, count), tf.split(offsets, count), buffers, strict=True)
+        return [_read(*place) for place in places]
+
     def _shard_of(self, numbers: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(numbers, [-1])
         found = tf.searchsorted(self._starts, flat, side="right", out_type=tf.int64) - 1
         return tf.reshape(found, tf.shape(numbers))
 
 
-def _record_at(path: tf.Tensor, offset: tf.Tensor, size: tf.Tensor, file_size: tf.Tensor) -> tf.data.Dataset:
-    """The record, and perhaps those behind it."""
-    if _has_offsets():
-        return _read(path[None], offset[None], size)
-    return _bytes_at(path, offset, size, file_size)
-
-
-def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.data.Dataset:
+def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor | int) -> tf.data.Dataset:
     """All records of `paths`, each file from its offset on; checks their CRCs."""
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets

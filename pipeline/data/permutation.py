@@ -26,7 +26,7 @@ class Permutation:
     def __init__(self, rows: int | tf.Tensor, *, seed: int) -> None:
         self._rows = rows
         self._halves = _halves(tf.convert_to_tensor(rows))
-        self._seeds = [_int32(f"{seed}/{number}") for number in range(_KEYS)]
+        self._seeds = tf.constant([_int32(f"{seed}/{number}") for number in range(_KEYS)])
 
     def __call__(self, places: tf.Tensor, epochs: tf.Tensor, windows: tf.Tensor | int = 0) -> tf.Tensor:
         """int32 [n] places in [0, rows) → rows int32 [n].
@@ -36,7 +36,7 @@ class Permutation:
           windows: the same.
         """
         number = tf.cast(epochs, tf.int32) * _MULTIPLIERS[1] + tf.cast(windows, tf.int32) * _WINDOW_STRIDE
-        keys = [_mixed(number + seed) for seed in self._seeds]
+        keys = tf.unstack(_mixed(number[..., None] + self._seeds), axis=-1)
         # Turned before and behind: the few rows that make no whole pair stay where they are in between.
         turned = self._turned(places, keys[TURNS])
         return self._turned(self._shifted(turned, keys[:TURNS]), keys[TURNS + 1])

@@ -5,6 +5,7 @@ permuted over the whole epoch, and the rows of some pieces together are permuted
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,12 +40,13 @@ def cut(selection: Selection) -> Pieces:
         found = np.array(list(_runs(selection, size)), np.int64)
     wanted = WINDOW_ROWS / (size * shards.rows_in_record)
     cached = WINDOW_BYTES / (size * shards.mean_bytes)
+    windows = math.ceil(len(found) / int(max(WINDOW_PIECES, min(wanted, cached))))
     return Pieces(
         first_record=found[:, 0],
         records=found[:, 1],
         skipped_rows=found[:, 2],
         rows=found[:, 3],
-        in_window=int(max(WINDOW_PIECES, min(wanted, cached))),
+        in_window=math.ceil(len(found) / windows),  # so that the last window is about as large as the others
     )
 
 

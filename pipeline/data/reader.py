@@ -157,13 +157,17 @@ class _Windows:
 
     def _read(self, chosen: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
         """The rows of the chosen pieces in the order `mixed`: string [n], or int32 [n, words]."""
+        if self._rows_in_record > 1:
+            words = words_of_blocks(self._fetch.records(self._blocks(chosen)), self._schema)
+            return tf.gather(words, tf.gather(self._counted(chosen), mixed))
         runs = (tf.gather(self._first, chosen), tf.gather(self._records, chosen))
         records = tf.data.Dataset.from_tensor_slices(runs).flat_map(as_written(self._fetch.run))
-        serialized = records.batch(self._most_records).get_single_element()
-        if self._rows_in_record == 1:
-            return tf.gather(serialized, mixed)
-        words = words_of_blocks(serialized, self._schema)
-        return tf.gather(words, tf.gather(self._counted(chosen), mixed))
+        return tf.gather(records.batch(self._most_records).get_single_element(), mixed)
+
+    def _blocks(self, chosen: tf.Tensor) -> tf.Tensor:
+        """Numbers of the chosen blocks, int64 [in_window]; where a window has fewer, the last one again."""
+        places = tf.minimum(tf.range(self._in_window), tf.size(chosen) - 1)
+        return tf.gather(self._first, tf.gather(chosen, places))
 
     def _counted(self, chosen: tf.Tensor) -> tf.Tensor:
         """Of all rows of the chosen blocks, those that are selected: int64 [n]."""
