@@ -10,6 +10,10 @@ import tensorflow as tf
 
 from pipeline.data.permutation import MOST_ROWS, Permutation
 
+# Of the order in which every way of reading gives its rows, the sizes of windows and mixtures included. Who
+# changes one counts on, so that no run is continued in another order than it began in.
+VERSION = 2
+
 ROUNDS = 4  # of the cipher, as `index_shuffle` has it
 # In place of a window's number, in what a permutation is keyed by.
 WHOLE_EPOCH = -1

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
+from pipeline.data import order
 from pipeline.data.errors import InputError
 from pipeline.data.manifest import Dataset
 from pipeline.training.precision import Precision
@@ -56,6 +57,7 @@ def describe(request: Request, strategy: tf.distribute.Strategy, precision: Prec
         "command": request.command,
         "dataset": str(request.dataset.directory),
         "dataset_digest": request.dataset.manifest.digest,
+        "order": order.VERSION,
         "config_file": request.config_file,
         "config": plain(request.config),
         "strategy": name_of(strategy),
@@ -78,6 +80,14 @@ def require_same(before: Mapping, now: Mapping) -> None:
         raise _other("dataset", before["dataset_digest"][:12], now["dataset_digest"][:12])
     if before["precision"]["policy"] != now["precision"]["policy"]:
         raise _other("--precision", before["precision"]["policy"], now["precision"]["policy"])
+    if before.get("order") != now["order"]:
+        was = before.get("order") or "an older one"
+        raise InputError(
+            "--workdir, order of rows",
+            received=f"version {now['order']}",
+            expected=f"{was}, in which the run that this directory holds began",
+            action="Choose an empty --workdir, or finish the run with the Penstock that began it.",
+        )
     for key in BOUND:
         was, is_ = field(before["config"], key), field(now["config"], key)
         if was != is_:

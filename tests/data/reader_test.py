@@ -153,8 +153,17 @@ def test_an_unknown_way_is_refused(datasets):
         reader.way_of(select(datasets["rows"], "train"), "some")
 
 
-def test_records_by_offset_are_the_same_without_the_raw_operation(datasets, monkeypatch):
-    selection = select(datasets["rows"], "train")
-    with_it = ids(selection, "windows", position=100, steps=10)
+@pytest.mark.parametrize(
+    ("layout", "shuffle"), [("rows", "windows"), ("rows", "global"), ("blocks", "windows")]
+)
+@pytest.mark.parametrize("large", [False, True])
+def test_records_by_offset_are_the_same_without_the_raw_operation(
+    datasets, monkeypatch, layout: str, shuffle: str, large: bool
+):
+    selection = select(datasets[layout], "train")
+    with_it = ids(selection, shuffle, position=100, steps=10)
+    if large:
+        monkeypatch.setattr(fetch, "LARGE_BYTES", 0)
+        assert ids(selection, shuffle, position=100, steps=10) == with_it
     monkeypatch.setattr(fetch, "_has_offsets", lambda: False)
-    assert ids(selection, "windows", position=100, steps=10) == with_it
+    assert ids(selection, shuffle, position=100, steps=10) == with_it

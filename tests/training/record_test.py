@@ -58,6 +58,13 @@ def test_another_dataset_or_precision_may_not(described):
         record.require_same(described, described | {"precision": {"policy": "mixed_float16"}})
 
 
+@pytest.mark.parametrize(("before", "named"), [(0, "an older one"), (1, "1")])
+def test_a_run_that_began_in_another_order_of_rows_may_not(described, before, named):
+    began = {**described, "order": before}
+    with pytest.raises(InputError, match=rf"order of rows: received version \d+; expected {named}, in which"):
+        record.require_same(began, described)
+
+
 def test_functions_in_a_config_do_not_break_the_record(config):
     config.callbacks = ({"class_name": "LambdaCallback", "config": {"on_epoch_end": print}},)
     (callback,) = record.plain(config)["callbacks"]
