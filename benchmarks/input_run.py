@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from benchmarks.input_cases import Case
 from benchmarks.process_tree import memory_bytes
@@ -15,6 +16,7 @@ from pipeline.data.errors import InputError
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _SAMPLE_SECONDS = 0.2
+_SAMPLE_SHARE = 0.02  # of a core, at most: a sample takes 20 ms, and readers need all cores
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",  # hosts are measured
     "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -89,7 +91,9 @@ def _run(case: Case, data: pathlib.Path, *, python: pathlib.Path, seconds: float
 
 def _sampled(process: subprocess.Popen) -> tuple[str, int]:
     """The first line that the process writes, and the most bytes that its tree held until then."""
-    peak = 0
-    while not select.select([process.stdout], [], [], _SAMPLE_SECONDS)[0]:
+    peak, pause = 0, _SAMPLE_SECONDS
+    while not select.select([process.stdout], [], [], pause)[0]:
+        started = time.perf_counter()
         peak = max(peak, memory_bytes(process.pid))
+        pause = max(_SAMPLE_SECONDS, (time.perf_counter() - started) / _SAMPLE_SHARE)
     return process.stdout.readline(), peak

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from pipeline.data.permutation import MOST_ROWS, Permutation
 
-# Of the order in which every way of reading gives its rows, the sizes of windows and mixtures included. Who
-# changes one counts on, so that no run is continued in another order than it began in.
+# Of the orders in which all ways of reading give their rows, the sizes of windows and mixtures included. Add
+# one with every change of any of them: no run may be continued in another order than it began in.
 VERSION = 2
 
 ROUNDS = 4  # of the cipher, as `index_shuffle` has it

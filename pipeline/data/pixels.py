@@ -21,13 +21,17 @@ def normalize(image: tf.Tensor, image_dtype: str) -> tf.Tensor:
     if image_dtype == "uint8":
         return image
     scale, offset = RESCALING
-    # One pass over the pixels, where casting, scaling and shifting are three: half the time.
+    return scaled(image, scale=scale, offset=offset, dtype=image_dtype)
+
+
+def scaled(image: tf.Tensor, *, scale: float, offset: float, dtype: str = "float32") -> tf.Tensor:
+    """uint8 pixels * scale + offset, in one pass over them where casting, scaling and shifting are three."""
     return tf.raw_ops.Dequantize(
         input=tf.bitcast(image, tf.quint8),
         min_range=offset,
         max_range=offset + 255 * scale,
         mode="MIN_COMBINED",
-        dtype=image_dtype,
+        dtype=dtype,
     )
 
 
