@@ -3,7 +3,6 @@
 For records of single rows, read by windows or one by one, and for blocks, read by windows or mapped.
 """
 
-import dataclasses
 import pathlib
 import shutil
 
@@ -14,24 +13,16 @@ import tensorflow as tf
 from pipeline.data import index, loss_budget
 from pipeline.data.damage import naming_damage
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Label
 from pipeline.data.framing import HEADER_BYTES
 from pipeline.data.manifest import Dataset, open_dataset
 from pipeline.data.parse import parse_rows
 from pipeline.data.reader import stored_rows
 from pipeline.data.scan import DamagedRecord
-from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
 from pipeline.data.training_recipe import training_recipe
+from tests.data.id_stream import SCHEMA, ids_of
 from tests.tiny_dataset import write_dataset
 
-SCHEMA = Schema(
-    name="ids",
-    features=(
-        Categorical(name="id", encoding="integer", size=1 << 20),
-        Label(name="y", classes=("no", "yes")),
-    ),
-)
 FIRST = 1 << 15  # from there on, all ids take as many bytes: only their content tells the shards apart
 ROWS = {"rows": 300, "blocks": 5_000}  # in two shards; in blocks of 1,024
 WAYS = (("rows", "windows"), ("rows", "global"), ("blocks", "windows"), ("blocks", "global"))
@@ -80,9 +71,7 @@ def ids(selection: Selection, shuffle: str, *, position: int = 0, epochs: int = 
     recipe = training_recipe(
         selection, preprocess=None, global_batch=1, seed=1, position=position, shuffle=shuffle
     )
-    batches = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset()
-    rows = batches.map(lambda features, label: features["id"]).unbatch()
-    return list(rows.take(epochs * selection.rows - position).as_numpy_iterator())
+    return ids_of(recipe, batches=epochs * selection.rows - position).tolist()
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,23 +1,17 @@
 """Several datasets in one stream: every cycle in proportion, exact from any position and on any hosts."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Label
 from pipeline.data.mixture import CYCLE, Mixture, Part
 from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
 from pipeline.data.training_recipe import training_recipe
+from tests.data.id_stream import SCHEMA, ids_of
 from tests.tiny_dataset import write_dataset
 
-SCHEMA = Schema(
-    name="ids",
-    features=(Categorical(name="id", encoding="integer", size=1 << 20), Label(name="y", classes=("a", "b"))),
-)
 SIZES = (1_500, 130)
 
 
@@ -42,8 +36,7 @@ def ids(source: Mixture, *, position: int, count: int, context: tf.distribute.In
     recipe = training_recipe(
         source, preprocess=None, global_batch=20, seed=1, position=position, context=context
     )
-    batches = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset()
-    return np.concatenate([features["id"] for features, _ in batches.take(count // recipe.batch)])
+    return ids_of(recipe, batches=count // recipe.batch)
 
 
 def test_every_cycle_holds_each_part_in_proportion_and_each_part_keeps_its_epochs(selections):

@@ -1,26 +1,16 @@
 """The order of rows is a promise to every run that is continued: it changes only with `order.VERSION`."""
 
-import dataclasses
 import hashlib
 
-import numpy as np
 import pytest
 
 from pipeline.data import order
-from pipeline.data.features import Categorical, Label
 from pipeline.data.mixture import Mixture, Part, Source
-from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
 from pipeline.data.training_recipe import training_recipe
+from tests.data.id_stream import SCHEMA, ids_of
 from tests.tiny_dataset import write_dataset
 
-SCHEMA = Schema(
-    name="ids",
-    features=(
-        Categorical(name="id", encoding="integer", size=1 << 20),
-        Label(name="y", classes=("no", "yes")),
-    ),
-)
 ROWS = 20_000  # more than a window
 
 
@@ -39,9 +29,7 @@ def digest_of(source: Source, shuffle: str) -> str:
     recipe = training_recipe(
         source, preprocess=None, global_batch=1_000, seed=1, position=5_000, shuffle=shuffle
     )
-    batches = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset().take(25)
-    ids = np.concatenate([features["id"] for features, _ in batches])
-    return hashlib.sha256(ids.astype("<i8").tobytes()).hexdigest()[:8]
+    return hashlib.sha256(ids_of(recipe, batches=25).astype("<i8").tobytes()).hexdigest()[:8]
 
 
 @pytest.mark.parametrize(

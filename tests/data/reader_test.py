@@ -3,7 +3,6 @@
 The order is the same for any number of hosts, threads and shards; each way of reading is held to that.
 """
 
-import dataclasses
 import itertools
 import pathlib
 
@@ -13,22 +12,12 @@ import tensorflow as tf
 
 from pipeline.data import fetch, reader
 from pipeline.data.errors import InputError
-from pipeline.data.features import Categorical, Label
 from pipeline.data.manifest import Dataset
 from pipeline.data.parse import parse_rows
-from pipeline.data.recipe import Recipe
-from pipeline.data.schema import Schema
 from pipeline.data.selection import Selection, select
 from pipeline.data.training_recipe import training_recipe
+from tests.data.id_stream import SCHEMA, ids_of
 from tests.tiny_dataset import write_dataset
-
-SCHEMA = Schema(
-    name="ids",
-    features=(
-        Categorical(name="id", encoding="integer", size=1 << 20),
-        Label(name="y", classes=("no", "yes")),
-    ),
-)
 
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
 WAYS = (("rows", "windows"), ("rows", "global"), ("blocks", "windows"), ("blocks", "global"))
@@ -71,14 +60,10 @@ def ids(
             shuffle=shuffle,
             context=tf.distribute.InputContext(pipelines, pipeline, num_replicas_in_sync=4),
         )
-        streams.append(_ids_of(dataclasses.replace(recipe, stages=recipe.stages[:-1]), steps * 4 // hosts))
+        streams.append(ids_of(recipe, batches=steps * 4 // hosts))
     each = 5 * 4 // hosts  # of a global batch, what one host reads
     parts = [np.reshape(stream, [steps, each]) for stream in streams]
     return np.concatenate(parts, axis=1).ravel().tolist()
-
-
-def _ids_of(recipe: Recipe, batches: int) -> np.ndarray:
-    return np.concatenate([features["id"] for features, _ in recipe.dataset().take(batches)])
 
 
 @pytest.mark.parametrize(("layout", "shuffle"), WAYS)
