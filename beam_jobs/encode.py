@@ -5,8 +5,6 @@ Building a protobuf object a row costs most of a usual conversion job. Here a ma
 Both are made for a whole column at once, and Arrow joins the pieces of all columns to rows. Entries stand in
 canonical order (feature names sorted by their UTF-8 bytes), which protobuf's own "deterministic"
 serialisation does not promise.
-
-Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
 """
 
 import functools
@@ -18,10 +16,8 @@ import pyarrow.compute as pc
 
 from pipeline.data.feature import Feature
 from pipeline.data.schema import Schema
+from pipeline.data.wire import entry_head, example_head
 
-# Tags (field number << 3 | 2, "length-delimited"). Every length-delimited field here has number 1, 2 or 3.
-FIELD_1, FIELD_2, FIELD_3 = b"\x0a", b"\x12", b"\x1a"
-_LIST_TAG = {"bytes": FIELD_1, "float": FIELD_2, "int64": FIELD_3}  # of `Feature`'s oneof
 _VARINT_BYTES = 10  # of 64 bits, 7 a byte
 _ROWS_AT_ONCE = 1 << 13  # so that a batch of usual rows stays in the processor's cache
 
@@ -40,35 +36,12 @@ def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
     features = sorted(schema.features, key=lambda feature: feature.name.encode())
     pieces = [piece for feature in features for piece in _entry(feature, rows.column(feature.name))]
     length = functools.reduce(pc.add, map(pc.binary_length, pieces))
-    head = _heads(length, lambda length: FIELD_1 + varint(length))  # Example.features = 1
-    return joined(head, *pieces)
+    return joined(_heads(length, example_head), *pieces)
 
 
 def joined(*pieces: Bytes) -> Bytes:
     """The pieces of each row, one after the other."""
     return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
-
-
-def entry_head(name: bytes, wire: str, length: int) -> bytes:
-    """What precedes a payload of `length` bytes in a map entry: Features.feature = 1 {key = 1, value = 2}.
-
-    The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike.
-    """
-    values = FIELD_1 + varint(length)
-    kind = _LIST_TAG[wire] + varint(len(values) + length) + values
-    value = FIELD_2 + varint(len(kind) + length) + kind
-    key = FIELD_1 + varint(len(name)) + name
-    return FIELD_1 + varint(len(key) + len(value) + length) + key + value
-
-
-def varint(value: int) -> bytes:
-    """A number that is not negative, 7 bits a byte, the lowest first."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 def _entry(feature: Feature, values: pa.Array) -> tuple[Bytes, Bytes]:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.input_shapes import CARDINALITY, CATEGORIES, END, NUMBERS, ROW_TOKENS, VOCABULARY
+from pipeline.data import manifest
 from pipeline.data import schema as schema_lib
 from pipeline.data.features import Image, Label, Tensor, Tokens
 from pipeline.data.schema import Schema
@@ -73,7 +74,7 @@ def schemas(classes: tuple[str, ...] = ()) -> dict[str, Schema]:
 def prepare(workload: str, directory: pathlib.Path, sizes: Sizes) -> pathlib.Path:
     """Writes what is not there yet, the formats of others aside; returns the workload's directory."""
     here = directory / workload
-    wanted = json.dumps(dataclasses.asdict(sizes))
+    wanted = json.dumps({"format": manifest.FORMAT, **dataclasses.asdict(sizes)})
     if (here / _READY).exists() and (here / _READY).read_text() == wanted:
         return here
     shutil.rmtree(here, ignore_errors=True)  # what an earlier call began

@@ -1,16 +1,17 @@
 """Layout `blocks`: one `tf.train.Example` holds a block of rows of fixed width, nothing in them to parse.
 
-A row is a packed little-endian record of the schema's features, in the schema's order, each filled up to
-whole words of 4 bytes (`row_dtype`), so that a row is an array of int32, too. A block is an ordinary Example
-with these features:
+A row is a packed little-endian record of the schema's features, in the schema's order (`row_dtype`), each of
+whole words of 2 bytes, so that a row is an array of uint16, too, and tokens need no filling. A block is an
+ordinary Example with these features:
 
   rows     bytes: `Geometry.rows` rows, one after the other
   count    int64: how many of them, from the first, are rows of the data; the others repeat them to fill up
   before, after   bytes: zeros that nobody reads
 
-Because of the zeros every block of a schema has the same size, and its rows the same offset, both whole
-multiples of a row's width: a shard can also be mapped into memory as one array of rows. The pure function of
-the schema that writer and readers share; standard library and numpy only.
+Because of the zeros every block of a schema has the same size, and its rows lie at the same place in it; in a
+file both are at multiples of a row's width, so that a shard can also be mapped into memory as one array of
+rows (`block_frame.py`). The pure function of the schema that writer and readers share; standard library and
+numpy only.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ from pipeline.data.schema import Schema
 
 ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"
 
-WORD_BYTES = 4
+WORD_BYTES = 2
 MAXIMUM_ROWS = 1024  # in a block
 MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless one row is larger
 
@@ -52,13 +53,7 @@ def geometry(schema: Schema) -> Geometry:
 
 def row_dtype(schema: Schema) -> np.dtype:
     """Structured dtype of one row; raises InputError if a feature has no fixed width."""
-    fields: list[tuple] = []
-    for feature in schema.features:
-        fields.append((feature.name, *_field(feature)))
-        spare = -np.dtype(fields[-1:]).itemsize % WORD_BYTES
-        if spare:
-            fields.append((f"{feature.name} (spare)", "u1", (spare,)))
-    return np.dtype(fields)
+    return np.dtype([(feature.name, *_field(feature)) for feature in schema.features])
 
 
 def is_index(feature: Feature) -> bool:

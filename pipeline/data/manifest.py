@@ -16,7 +16,7 @@ from pipeline.data import schema as schema_lib
 from pipeline.data.errors import InputError
 from pipeline.data.schema import Schema
 
-FORMAT = "penstock.manifest/1"
+FORMAT = "penstock.manifest/2"  # 1: rows of blocks were filled up to 4 bytes
 FILE_NAME = "manifest.json"
 STATISTICS_FILE_NAME = "statistics.pb"
 REJECTED_FILE_NAME = "rejected/rejected.jsonl"
@@ -131,6 +131,7 @@ def load(directory: pathlib.Path) -> Manifest:
     path = directory / FILE_NAME
     try:
         document = json.loads(path.read_bytes())
+        _check_format(path, document.pop("format"))
         digest = document.pop("digest")
         manifest = _from_body(document)
     except FileNotFoundError:
@@ -163,12 +164,20 @@ def _body(manifest: Manifest) -> dict:
 
 
 def _from_body(body: dict) -> Manifest:
-    if body.pop("format") != FORMAT:
-        raise ValueError(f"format is not '{FORMAT}'")
     splits = {
         split: tuple(Shard(**shard) for shard in shards) for split, shards in body.pop("splits").items()
     }
     return Manifest(splits=splits, files=tuple(File(**file) for file in body.pop("files")), **body)
+
+
+def _check_format(path: pathlib.Path, received: str) -> None:
+    if received != FORMAT:
+        raise InputError(
+            f"manifest {path}",
+            received=f"format '{received}'",
+            expected=f"'{FORMAT}'",
+            action="Convert the raw data again, or read it with the version of Penstock that wrote it.",
+        )
 
 
 def _canonical(document: object) -> bytes:

@@ -6,15 +6,14 @@ the manifest's when it is mapped, unless all checksums were compared before.
 """
 
 import concurrent.futures
-import pathlib
 
 import tensorflow as tf
 from tqdm import tqdm
 
-from pipeline.data import blocks, manifest
+from pipeline.data import block_frame, blocks, manifest
 from pipeline.data.block_rows import words_in_row
 from pipeline.data.errors import InputError
-from pipeline.data.framing import CRC_BYTES, HEADER_BYTES
+from pipeline.data.framing import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.selection import Selection
 
 PROGRESS_AFTER_S = 2.0
@@ -25,19 +24,18 @@ class MappedRows:
 
     def __init__(self, selection: Selection) -> None:
         shards, self._schema = selection.shards, selection.dataset.schema
-        geometry = blocks.geometry(self._schema)
+        geometry, frame = blocks.geometry(self._schema), block_frame.of_schema(self._schema)
         if not selection.is_checked:
             check_digests(selection)
         self._starts = tf.constant(shards.row_starts)
         self._rows_in_block = geometry.rows
-        self._stride = int(shards.sizes[0]) // geometry.width  # rows' widths from block to block
-        self._first = _first_row_bytes(selection) // geometry.width
-        if len(set(shards.sizes.tolist())) > 1 or int(shards.sizes[0]) % geometry.width:
-            raise _not_mappable(shards.paths[0])
+        # In rows' widths, of which both are whole multiples: from block to block, and before a block's rows.
+        self._stride = (frame.size + FRAME_BYTES) // geometry.width
+        self._first = (HEADER_BYTES + frame.rows_at) // geometry.width
         with tf.device("CPU:0"):
             self._maps = [
                 tf.raw_ops.ImmutableConst(
-                    dtype=tf.int32,
+                    dtype=tf.uint16,
                     shape=[int(size) // geometry.width, words_in_row(self._schema)],
                     memory_region_name=path,
                 )
@@ -45,7 +43,7 @@ class MappedRows:
             ]
 
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
-        """The words, int32 [n, words], of rows int64 [n], numbered over all shards."""
+        """The words, uint16 [n, words], of rows int64 [n], numbered over all shards."""
         if len(self._maps) == 1:
             return tf.gather(self._maps[0], self._place(rows))
         shards = tf.searchsorted(self._starts, rows, side="right") - 1  # (rows), int32
@@ -77,24 +75,3 @@ def check_digests(selection: Selection) -> None:
                     action="Restore it from a copy, or convert the raw data again; to lose only what is "
                     "damaged, train with --config.shuffle=windows and --max_corrupt_records.",
                 )
-
-
-def _first_row_bytes(selection: Selection) -> int:
-    """Byte of a block's frame at which its rows start: of one that is selected, and so not damaged."""
-    shards, row = selection.shards, selection.ranges[0][0]
-    block = shards.record_of_row(row)
-    with pathlib.Path(shards.paths[shards.shard_of_row(row)]).open("rb") as file:
-        file.seek(int(shards.offsets[block]))
-        record = file.read(int(shards.sizes[block]))[HEADER_BYTES:-CRC_BYTES]
-    features = tf.train.Example.FromString(record).features.feature
-    payload = features[blocks.ROWS].bytes_list.value[0]
-    return HEADER_BYTES + record.index(payload)
-
-
-def _not_mappable(path: str) -> InputError:
-    return InputError(
-        f"shard {path}",
-        received="blocks of different sizes",
-        expected="blocks that all have the same size, as beam_jobs.convert writes them",
-        action="Train with --config.shuffle=windows, or convert the raw data again.",
-    )

@@ -11,6 +11,8 @@ import hashlib
 
 import tensorflow as tf
 
+# The commonest step from a row to the next occurs, in 2**20 rows, 4,084 times after 3 turns, 36 after 4, and
+# 9 times by chance.
 TURNS = 4
 MOST_ROWS = 1 << 30  # sums of two rows are int32
 _KEYS = TURNS + 2

@@ -1,7 +1,7 @@
 """Rows of a selection from any position on, for ever in a seeded shuffled order, or once as they are stored.
 
 Elements are (places int64 [n], rows [n, …]): a place counts the rows since the start of training; a row is a
-serialized record (string) or, from blocks, its words (int32 [n, words]). Three ways lead there:
+serialized record (string) or, from blocks, its words (uint16 [n, words]). Three ways lead there:
 
   single    every record is fetched by its offset, in a permutation of the whole epoch: for large records
   windows   pieces of the data are permuted over the epoch, and rows inside a window of pieces: small records
@@ -156,7 +156,7 @@ class _Windows:
         return order.shuffled_window(rows, seed=self._seed, epoch=epoch, window=number)
 
     def _read(self, chosen: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
-        """The rows of the chosen pieces in the order `mixed`: string [n], or int32 [n, words]."""
+        """The rows of the chosen pieces in the order `mixed`: string [n], or uint16 [n, words]."""
         if self._rows_in_record > 1:
             words = words_of_blocks(self._fetch.records(self._blocks(chosen)), self._schema)
             return tf.gather(words, tf.gather(self._counted(chosen), mixed))

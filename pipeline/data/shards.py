@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline.data import blocks, index
+from pipeline.data import block_frame, blocks, index
 from pipeline.data.errors import InputError
 from pipeline.data.framing import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, masked_crc
 from pipeline.data.index import Index
@@ -63,16 +63,31 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     """
     shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
     indexes = [_checked_index(dataset, shard) for shard in shards]
+    lengths = np.concatenate([each.lengths for each in indexes]).astype(np.int64)
+    if dataset.manifest.layout == "blocks":
+        _check_blocks(dataset, lengths)
     return Shards(
         paths=tuple(str(dataset.directory / shard.path) for shard in shards),
         names=tuple(shard.path for shard in shards),
         record_starts=_starts(len(each) for each in indexes),
         row_starts=_starts(shard.rows for shard in shards),
         offsets=np.concatenate([each.offsets for each in indexes]).astype(np.int64),
-        sizes=np.concatenate([each.lengths for each in indexes]).astype(np.int64) + FRAME_BYTES,
+        sizes=lengths + FRAME_BYTES,
         bytes=np.array([shard.bytes for shard in shards], np.int64),
         rows_in_record=blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1,
     )
+
+
+def _check_blocks(dataset: Dataset, lengths: np.ndarray) -> None:
+    """The rows of a block are found by their place in it."""
+    expected = block_frame.of_schema(dataset.schema).size
+    if (lengths != expected).any():
+        raise InputError(
+            f"dataset {dataset.directory}",
+            received=f"blocks of {lengths.min():,} to {lengths.max():,} bytes",
+            expected=f"{expected:,} bytes each, as beam_jobs.convert writes blocks of this schema",
+            action="Convert the raw data again.",
+        )
 
 
 def _starts(counts: Iterable[int]) -> np.ndarray:

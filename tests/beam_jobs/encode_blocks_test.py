@@ -83,11 +83,11 @@ def test_all_rows_of_a_file_lie_at_multiples_of_their_width():
     assert mapped["count"][first + stride : first + stride + 1024].tolist() == list(range(1024, 2048))
 
 
-def test_every_number_in_a_row_is_aligned_to_4_bytes():
+def test_a_row_is_words_of_2_bytes_and_nothing_between_its_numbers():
     dtype = blocks.row_dtype(SCHEMA)
-    assert {dtype.fields[feature.name][1] % 4 for feature in SCHEMA.features} == {0}
+    assert {dtype.fields[feature.name][1] % blocks.WORD_BYTES for feature in SCHEMA.features} == {0}
     assert dtype["tokens"].base == np.uint16
-    assert dtype.itemsize % 4 == 0
+    assert dtype.itemsize == sum(dtype[feature.name].itemsize for feature in SCHEMA.features)
 
 
 def test_rows_that_are_large_share_a_block_with_fewer():

@@ -73,3 +73,10 @@ def test_an_edited_manifest_is_refused(dataset, edit):
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match="expected the manifest as it was published"):
         manifest_lib.open_dataset(dataset.directory)
+
+
+def test_a_manifest_of_another_format_is_refused_by_that(dataset):
+    path = dataset.directory / manifest_lib.FILE_NAME
+    path.write_text(path.read_text().replace(manifest_lib.FORMAT, "penstock.manifest/1"))
+    with pytest.raises(InputError, match=r"format 'penstock\.manifest/1'.*Convert the raw data again"):
+        manifest_lib.open_dataset(dataset.directory)

@@ -1,8 +1,11 @@
 """Parts of a dataset, spelled as TensorFlow Datasets spells them."""
 
+import dataclasses
+
 import pytest
 import tensorflow_datasets as tfds
 
+from pipeline.data import manifest
 from pipeline.data.errors import InputError
 from pipeline.data.features import Label
 from pipeline.data.manifest import Dataset
@@ -62,3 +65,12 @@ def test_what_selects_nothing_sensible_is_refused(dataset: Dataset, expression: 
 
 def test_a_record_is_left_out(dataset: Dataset):
     assert select(dataset, "train[:10]").without([0, 4, 50]).ranges == ((1, 4), (5, 10))
+
+
+def test_blocks_of_another_size_than_the_schema_tells_are_refused(tmp_path):
+    schema = Schema(name="s", features=(Label(name="y", classes=("no", "yes")),))
+    rows = write_dataset(tmp_path / "1.0.0", schema, {"train": [{"y": 0}] * 3})
+    path = rows.directory / manifest.FILE_NAME
+    path.write_text(manifest.dumps(dataclasses.replace(rows.manifest, layout="blocks")))
+    with pytest.raises(InputError, match=r"blocks of \d+ to \d+ bytes; expected .* each"):
+        select(manifest.open_dataset(rows.directory), "train")
