@@ -28,7 +28,8 @@ ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"
 
 WORD_BYTES = 2
 MAXIMUM_ROWS = 1024  # in a block
-MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless one row is larger
+MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless these are fewer than
+MINIMUM_ROWS = 8  # of which what fills the block up takes up to two more
 
 # What stands for a value that is not an index into its listed vocabulary, or not in its integer range.
 UNKNOWN, MISSING = -1, -2
@@ -48,7 +49,7 @@ class Geometry:
 
 def geometry(schema: Schema) -> Geometry:
     width = row_dtype(schema).itemsize
-    return Geometry(rows=max(1, min(MAXIMUM_ROWS, MAXIMUM_BYTES // width)), width=width)
+    return Geometry(rows=max(MINIMUM_ROWS, min(MAXIMUM_ROWS, MAXIMUM_BYTES // width)), width=width)
 
 
 def row_dtype(schema: Schema) -> np.dtype:

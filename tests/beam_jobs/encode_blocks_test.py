@@ -90,9 +90,10 @@ def test_a_row_is_words_of_2_bytes_and_nothing_between_its_numbers():
     assert dtype.itemsize == sum(dtype[feature.name].itemsize for feature in SCHEMA.features)
 
 
-def test_rows_that_are_large_share_a_block_with_fewer():
-    schema = Schema(name="large", features=(Tensor(name="x", dimensions=(1 << 15,)),))  # 128 KiB a row
-    assert blocks.geometry(schema).rows == 4
+@pytest.mark.parametrize(("numbers", "rows"), [(1, 1024), (1 << 12, 32), (1 << 15, 8), (1 << 20, 8)])
+def test_rows_that_are_large_share_a_block_with_fewer(numbers: int, rows: int):
+    schema = Schema(name="large", features=(Tensor(name="x", dimensions=(numbers,)),))
+    assert blocks.geometry(schema).rows == rows
 
 
 @pytest.mark.parametrize("feature", [Text(name="x"), Image(name="x"), Categorical(name="x")])
