@@ -1,6 +1,6 @@
 r"""What a shuffled order and a resume cost, on a million small records.
 
-  python -m benchmarks.position --scratch=build/benchmark/position
+  python -m benchmarks.position --scratch=build/benchmark/small
 
 Prints, medians of interleaved rounds: CPU of reading `rows` in shuffled windows over reading the files one
 after the other; the bytes of a position; and how much longer the first batch takes from places all over an
@@ -10,20 +10,13 @@ epoch than from its start.
 import json
 import pathlib
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 from absl import app, flags
 
-from pipeline.data import schema as schema_lib
+from benchmarks import small_records
 from pipeline.data.errors import answers_bad_input
-from pipeline.data.features import Label, Tensor
-from pipeline.data.schema import Schema
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for the data.", required=True)
 _ROWS = flags.DEFINE_integer("rows", 1 << 20, "Records.", 1000)
@@ -31,24 +24,6 @@ _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each is measured.", 1)
 
 _BATCH = 1024
 _PLACES = (0.001, 0.25, 0.5, 0.75, 0.999)  # of an epoch
-_SCHEMA = Schema(
-    name="small", features=(Tensor(name="x", dimensions=(40,)), Label(name="y", classes=("0", "1")))
-)
-
-
-def _written(directory: pathlib.Path, rows: int) -> pathlib.Path:
-    dataset = directory / f"{rows}" / "rows"
-    if not (dataset / "manifest.json").exists():
-        dataset.parent.mkdir(parents=True, exist_ok=True)
-        values = np.random.default_rng(0).random((rows, 40), np.float32)
-        lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 40)
-        labels = pa.array((values[:, 0] < 0.5).astype(int).astype(str))
-        pyarrow.parquet.write_table(pa.table({"x": lists, "y": labels}), dataset.parent / "raw.parquet")
-        schema_lib.save(_SCHEMA, dataset.parent / "schema.json")
-        command = f"-m beam_jobs.convert --input=train={dataset.parent}/raw.parquet --output={dataset}"
-        options = f"--schema={dataset.parent}/schema.json --format=parquet --shard_mib=16"
-        subprocess.run([sys.executable, *command.split(), *options.split()], check=True)
-    return dataset
 
 
 def _cpu_us(rows: int, read: Callable[[], object]) -> float:
@@ -60,7 +35,7 @@ def _cpu_us(rows: int, read: Callable[[], object]) -> float:
 @answers_bad_input
 def main(argv: Sequence[str]) -> None:
     del argv
-    directory = _written(pathlib.Path(_SCRATCH.value), _ROWS.value)
+    directory = small_records.written(pathlib.Path(_SCRATCH.value), _ROWS.value)
     import tensorflow as tf
 
     from pipeline import quiet  # noqa: F401 - before TensorFlow

@@ -1,4 +1,6 @@
-"""Compares the checksums of every record of a selection: which records are damaged, and where they are.
+"""Compares every record of a selection with its checksums and with its hash in the index.
+
+Tells which records are damaged or modified, and where they are.
 
 Standard library and numpy only.
 """
@@ -12,6 +14,7 @@ import pathlib
 import numpy as np
 from tqdm import tqdm
 
+from pipeline.data import index
 from pipeline.data.framing import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, header, masked_crc
 from pipeline.data.selection import Selection
 from pipeline.data.shards import Shards
@@ -68,27 +71,29 @@ def selected_records(selection: Selection) -> np.ndarray:
 
 def _damaged_in(shards: Shards, shard: int, numbers: np.ndarray) -> list[tuple[int, str]]:
     """(number, reason) of the damaged ones among the records with these numbers, all of one shard."""
-    places = zip(
-        numbers.tolist(), shards.offsets[numbers].tolist(), shards.sizes[numbers].tolist(), strict=True
-    )
+    columns = (numbers, shards.offsets[numbers], shards.sizes[numbers], shards.hashes[numbers])
+    places = zip(*(column.tolist() for column in columns), strict=True)
     damaged = []
     with pathlib.Path(shards.paths[shard]).open("rb", buffering=_READ_BYTES) as file:
-        for number, offset, size in places:
+        for number, offset, size, content_hash in places:
             file.seek(offset)
-            if reason := _problem(file.read(size), size):
+            if reason := _problem(file.read(size), size, content_hash):
                 damaged.append((number, reason))
     return damaged
 
 
-def _problem(frame: bytes, size: int) -> str:
-    """What is wrong with the frame, of which the index says that it has `size` bytes; empty if nothing is."""
+def _problem(frame: bytes, size: int, content_hash: int) -> str:
+    """What is wrong with the frame, of which the index tells size and hash; empty if nothing is."""
     if len(frame) < size:
         return f"the file ends {size - len(frame):,} bytes too early"
     length = size - FRAME_BYTES
     if frame[:HEADER_BYTES] != header(length):
         return f"its length is not {length:,}, or the length's checksum is wrong"
-    if frame[-CRC_BYTES:] != masked_crc(frame[HEADER_BYTES:-CRC_BYTES]):
+    payload = frame[HEADER_BYTES:-CRC_BYTES]
+    if frame[-CRC_BYTES:] != masked_crc(payload):
         return f"the checksum of its {length:,} bytes is wrong"
+    if index.content_hashes([payload])[0] != content_hash:
+        return f"its {length:,} bytes are sound, but not those that were published"
     return ""
 
 

@@ -31,6 +31,7 @@ class Shards:
     row_starts: np.ndarray  # int64 [shards + 1]: the same of rows
     offsets: np.ndarray  # int64 [records]: where in its shard the record's TFRecord frame starts
     sizes: np.ndarray  # int64 [records]: bytes of the frame
+    hashes: np.ndarray  # uint64 [records]: of the content, as in the index
     bytes: np.ndarray  # int64 [shards]
     rows_in_record: int  # of every record but a shard's last
 
@@ -73,6 +74,7 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         row_starts=_starts(shard.rows for shard in shards),
         offsets=np.concatenate([each.offsets for each in indexes]).astype(np.int64),
         sizes=lengths + FRAME_BYTES,
+        hashes=np.concatenate([each.hashes for each in indexes]),
         bytes=np.array([shard.bytes for shard in shards], np.int64),
         rows_in_record=blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1,
     )
