@@ -104,4 +104,4 @@ def _check_can_be_served(source: Source, shuffle: str) -> None:
 
 def _copies(rows: tf.Tensor, *, first_place: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     places = first_place + tf.range(count, dtype=tf.int64)
-    return places, tf.repeat(rows[:1], count, axis=0)
+    return places, tf.gather(rows, tf.zeros([count], tf.int32))  # repeating takes no uint16

@@ -80,7 +80,8 @@ def single_records(selection: Selection, positions: tf.data.Dataset, *, seed: in
 
     @as_written
     def records(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return places, fetch.records(shuffled(places))
+        # Copied, as groups may be made of them: of slices that are sliced again, TensorFlow logs every one.
+        return tf.raw_ops.DeepCopy(x=places), fetch.records(shuffled(places))
 
     together = rebatched(positions, _rows_together(selection))
     return together.map(records, num_parallel_calls=READS_AT_ONCE, deterministic=True)

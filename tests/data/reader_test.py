@@ -152,3 +152,10 @@ def test_records_by_offset_are_the_same_without_the_raw_operation(
         assert ids(selection, shuffle, position=100, steps=10) == with_it
     monkeypatch.setattr(fetch, "_has_offsets", lambda: False)
     assert ids(selection, shuffle, position=100, steps=10) == with_it
+
+
+@pytest.mark.parametrize(("layout", "shuffle"), WAYS)
+def test_reading_logs_no_errors_of_tensorflow(datasets, capfd, layout: str, shuffle: str):
+    """Slices that were cut again filled the terminals of those who have a GPU."""
+    ids(select(datasets[layout], "train"), shuffle, position=0, steps=ROWS // 20)
+    assert "SubBuffer" not in capfd.readouterr().err
