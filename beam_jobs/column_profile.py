@@ -9,7 +9,7 @@ from typing import Literal
 # missing only among numbers.
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
-_IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
+_IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,15 +10,15 @@ from apache_beam.io.filesystems import FileSystems
 from beam_jobs import plain_jpeg
 from pipeline.data.features import Image
 
-# What `tf.image.decode_image` decodes, which is what reads the record.
-_READABLE = ("PNG", "JPEG", "GIF", "BMP")
+# What `pipeline/data/images.py` decodes. TensorFlow Datasets itself decodes neither GIF nor WebP (4.9.10).
+_READABLE = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 _FORMATS = {"png": ("PNG",), "jpeg": ("JPEG",), "any": _READABLE}
 
 
 _START_OF_SCAN, _END_OF_IMAGE = b"\xff\xda", b"\xff\xd9"
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # less what occurs within a scan
 _ENOUGH_OF_A_SCAN = 1024  # bytes: its own header, and some pixels
-_HEADERS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM")
+_HEADERS = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF")
 
 
 class BadImageError(ValueError):
@@ -26,8 +26,10 @@ class BadImageError(ValueError):
 
 
 def has_image_header(data: bytes) -> bool:
-    """Whether `data` begins as one of the readable formats does (BMP: two letters, then a size)."""
-    return data.startswith(_HEADERS) and (not data.startswith(b"BM") or b"\0" in data[2:16])
+    """Whether `data` begins as one of the readable formats does."""
+    if data.startswith(b"BM"):  # two letters, then a size
+        return b"\0" in data[2:16]
+    return data.startswith(_HEADERS) and (not data.startswith(b"RIFF") or data[8:12] == b"WEBP")
 
 
 def read_image(path: str, feature: Image) -> bytes:
@@ -44,6 +46,10 @@ def check_image(data: bytes, feature: Image) -> None:
     """Raises BadImageError unless `data` decodes to an image as `feature` declares."""
     if not data:
         raise BadImageError("zero bytes")
+    if _is_animated_webp(data):
+        raise BadImageError(
+            "an animated WebP, on which TensorFlow's decoder aborts: convert it to a still image"
+        )
     plain = plain_jpeg.size_of(data)
     kind, size = ("JPEG", plain) if plain else _decoded(data)
     if kind not in _FORMATS[feature.encoding]:
@@ -52,6 +58,11 @@ def check_image(data: bytes, feature: Image) -> None:
         raise BadImageError(
             f"{size[0]}x{size[1]} pixels in place of {feature.width}x{feature.height} (width x height)"
         )
+
+
+def _is_animated_webp(data: bytes) -> bool:
+    """By the flags of the extended header (RFC 9649, 2.7.1)."""
+    return data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X" and bool(data[20:21] and data[20] & 0x02)
 
 
 def _content(path: str) -> bytes:

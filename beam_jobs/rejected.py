@@ -101,7 +101,8 @@ def check_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: i
 def _line(row: Rejection) -> str:
     place = row.source if row.row is None else f"{row.source} row {row.row:,}"
     column = f", column '{row.column}'" if row.column else ""
-    return f"{place}{column}: {row.reason}: {row.raw[:60]!r}"
+    raw = f": {row.raw[:60]!r}" if row.raw else ""
+    return f"{place}{column}: {row.reason}{raw}"
 
 
 def _first(listed: list[Rejection]) -> list[Rejection]:

@@ -8,16 +8,20 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
-from beam_jobs.image_files import BadImageError, check_image
+from beam_jobs.image_files import BadImageError, check_image, has_image_header
 from pipeline.data.features import Image
 
 ANY = Image(name="image")
 
 
 def jpeg(*, progressive: bool = False) -> bytes:
+    return encoded("JPEG", progressive=progressive)
+
+
+def encoded(image_format: str, **options: object) -> bytes:
     rough = np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8)
     stream = io.BytesIO()
-    PIL.Image.fromarray(rough).resize((160, 120)).save(stream, "JPEG", progressive=progressive)
+    PIL.Image.fromarray(rough).resize((160, 120)).save(stream, image_format, **options)
     return stream.getvalue()
 
 
@@ -62,6 +66,27 @@ def test_damage_that_tensorflow_refuses_is_found(damage, progressive: bool):
     refused = [at for at in places if not tensorflow_decodes(damage(data, at))]
     assert refused
     assert [at for at in refused if passes(damage(data, at))] == []
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_a_webp_passes_and_a_damaged_one_that_tensorflow_refuses_does_not(lossless: bool):
+    data = encoded("WEBP", lossless=lossless)
+    assert passes(data) and has_image_header(data)
+    places = random.Random(0).sample(range(12, len(data) - 2), 150)
+    refused = [at for at in places if not tensorflow_decodes(cut(data, at))]
+    assert refused
+    assert [at for at in refused if passes(cut(data, at))] == []
+
+
+def test_an_animated_webp_is_refused_before_tensorflow_sees_it():
+    frame = PIL.Image.fromarray(np.zeros((8, 8, 3), np.uint8))
+    data = encoded("WEBP", save_all=True, append_images=[frame.resize((160, 120))])
+    with pytest.raises(BadImageError, match="animated WebP"):
+        check_image(data, ANY)
+
+
+def test_other_riff_files_are_no_images():
+    assert not has_image_header(b"RIFF\x24\0\0\0WAVEfmt ")
 
 
 def test_what_stands_behind_the_end_does_no_harm():

@@ -71,6 +71,17 @@ def test_images_of_several_sizes_formats_and_numbered_classes(tmp_path: pathlib.
     assert convert(tmp_path, *given)["rows_written"] == 3
 
 
+def test_images_in_webp(tmp_path: pathlib.Path):
+    for name in ("cat", "dog"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        (tmp_path / "images" / name / "1.webp").write_bytes(encoded(np.zeros((4, 6, 3), np.uint8), "WEBP"))
+    given = ("--format=images", f"--input={tmp_path / 'images'}")
+    assert infer(tmp_path, *given).code == 0
+    [image, _] = schema_lib.load(tmp_path / "proposed.json").features
+    assert image == Image(name="image", height=4, width=6, encoding="any")
+    assert convert(tmp_path, *given)["rows_written"] == 2
+
+
 def test_an_edited_schema_is_not_overwritten(people: pathlib.Path):
     (people / "proposed.json").write_text("edited")
     ended = infer(people, "--format=csv", f"--input={people / 'people.csv'}")
