@@ -46,12 +46,12 @@ def check_image(data: bytes, feature: Image) -> None:
     """Raises BadImageError unless `data` decodes to an image as `feature` declares."""
     if not data:
         raise BadImageError("zero bytes")
-    if _is_animated_webp(data):
+    plain = plain_jpeg.size_of(data)
+    kind, size = ("JPEG", plain) if plain else _decoded(data)
+    if kind == "WEBP" and _is_animated(data):
         raise BadImageError(
             "an animated WebP, on which TensorFlow's decoder aborts: convert it to a still image"
         )
-    plain = plain_jpeg.size_of(data)
-    kind, size = ("JPEG", plain) if plain else _decoded(data)
     if kind not in _FORMATS[feature.encoding]:
         raise BadImageError(f"a {kind} image in place of {' or '.join(_FORMATS[feature.encoding])}")
     if feature.height and size != (feature.width, feature.height):
@@ -60,9 +60,9 @@ def check_image(data: bytes, feature: Image) -> None:
         )
 
 
-def _is_animated_webp(data: bytes) -> bool:
+def _is_animated(webp: bytes) -> bool:
     """By the flags of the extended header (RFC 9649, 2.7.1)."""
-    return data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X" and bool(data[20:21] and data[20] & 0x02)
+    return webp[12:16] == b"VP8X" and bool(webp[20] & 0x02)
 
 
 def _content(path: str) -> bytes:

@@ -90,7 +90,7 @@ def _write_tabular(here: pathlib.Path, sizes: Sizes) -> None:
     categories = (random.zipf(1.2, (sizes.rows, CATEGORIES)) % CARDINALITY).astype(np.int32)
     label = (random.random((sizes.rows, 1)) < 0.25).astype(np.int32)
     np.save(here / "rows.npy", np.concatenate([dense.view(np.int32), categories, label], axis=1))
-    table = pa.table({"dense": _lists(dense), "cat": _lists(categories), "label": label[:, 0].astype(str)})
+    table = pa.table({"dense": lists(dense), "cat": lists(categories), "label": label[:, 0].astype(str)})
     _convert(here, table, "tabular")
 
 
@@ -104,7 +104,7 @@ def _write_tokens(here: pathlib.Path, sizes: Sizes) -> None:
     packed = stream[: rows * ROW_TOKENS].reshape(rows, ROW_TOKENS)
     np.save(here / "rows.npy", packed)
     _write_documents(here / "documents", documents)
-    table = pa.table({"tokens": _lists(packed)})
+    table = pa.table({"tokens": lists(packed)})
     _convert(here, table, "tokens")
 
 
@@ -131,7 +131,7 @@ def _write_images(here: pathlib.Path, sizes: Sizes) -> None:
     (here / "images.bin").write_bytes(b"".join(files))
     np.save(here / "offsets.npy", np.cumsum([0, *map(len, files)]))
     schema_lib.save(schemas(classes)["images"], here / "schema.json")
-    _run_convert(here, here / "raw", "images", f"--shard_mib={_ROWS_SHARD_MIB['images']}")
+    run_convert(here, here / "raw", "images", f"--shard_mib={_ROWS_SHARD_MIB['images']}")
 
 
 def _jpeg(seed: int) -> bytes:
@@ -149,7 +149,8 @@ def _jpeg(seed: int) -> bytes:
     return file.getvalue()
 
 
-def _lists(values: np.ndarray) -> pa.FixedSizeListArray:
+def lists(values: np.ndarray) -> pa.FixedSizeListArray:
+    """Numbers [rows, n] as a column of lists."""
     return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
@@ -158,14 +159,15 @@ def _convert(here: pathlib.Path, table: pa.Table, workload: str) -> None:
     raw = here / "raw.parquet"
     pyarrow.parquet.write_table(table, raw, row_group_size=1 << 16, use_dictionary=False, compression="none")
     schema_lib.save(schemas()[workload], here / "schema.json")
-    _run_convert(here, raw, "parquet", f"--shard_mib={_ROWS_SHARD_MIB[workload]}")
-    _run_convert(here, raw, "parquet", f"--shard_mib={_BLOCKS_SHARD_MIB}", layout="blocks")
+    run_convert(here, raw, "parquet", f"--shard_mib={_ROWS_SHARD_MIB[workload]}")
+    run_convert(here, raw, "parquet", f"--shard_mib={_BLOCKS_SHARD_MIB}", layout="blocks")
     raw.unlink()
 
 
-def _run_convert(
+def run_convert(
     here: pathlib.Path, raw: pathlib.Path, raw_format: str, *options: str, layout: str = "rows"
 ) -> None:
+    """Converts `raw` by `here`'s schema.json to a dataset of this layout in `here`."""
     command = [
         *(sys.executable, "-m", "beam_jobs.convert", f"--input=train={raw}", f"--format={raw_format}"),
         *(f"--schema={here / 'schema.json'}", f"--output={here / layout}", f"--layout={layout}"),

@@ -15,6 +15,7 @@ row at each place of the epoch (rightwards) comes from.
 Hardware: any. Duration: a minute, and two for the data.
 """
 
+import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -66,6 +67,7 @@ def _ways(scratch: pathlib.Path, rows: int) -> Mapping[str, Callable[[], Orders]
 
     schema = small_records.schema(rows)
 
+    @functools.cache
     def selection(layout: str) -> Selection:
         return select(manifest.open_dataset(small_records.written(scratch, rows, layout=layout)), "train")
 
@@ -73,6 +75,7 @@ def _ways(scratch: pathlib.Path, rows: int) -> Mapping[str, Callable[[], Orders]
         parsed = dataset.map(lambda _, some: parse.parse_rows(some, schema)[0]["id"])
         return np.concatenate(list(parsed.as_numpy_iterator())).ravel()
 
+    @functools.cache
     def stored_at(layout: str) -> np.ndarray:
         """Of each id, where it is stored."""
         places = np.empty(rows, np.int64)

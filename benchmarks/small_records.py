@@ -1,13 +1,12 @@
 """A million small records, as datasets of both layouts: 40 numbers, an id and a label each."""
 
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from benchmarks.input_data import lists, run_convert
 from pipeline.data import schema as schema_lib
 from pipeline.data.features import Categorical, Label, Tensor
 from pipeline.data.schema import Schema
@@ -36,16 +35,11 @@ def written(scratch: pathlib.Path, rows: int, *, layout: str = "rows") -> pathli
         here.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(_table(rows), here / "raw.parquet")
         schema_lib.save(schema(rows), here / "schema.json")
-        command = (
-            f"-m beam_jobs.convert --input=train={here}/raw.parquet --output={dataset} --layout={layout}"
-        )
-        options = f"--schema={here}/schema.json --format=parquet --shard_mib={_SHARD_MIB[layout]}"
-        subprocess.run([sys.executable, *command.split(), *options.split()], check=True)
+        run_convert(here, here / "raw.parquet", "parquet", f"--shard_mib={_SHARD_MIB[layout]}", layout=layout)
     return dataset
 
 
 def _table(rows: int) -> pa.Table:
     values = np.random.default_rng(0).random((rows, _NUMBERS), np.float32)
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), _NUMBERS)
     labels = pa.array((values[:, 0] < 0.5).astype(int).astype(str))
-    return pa.table({"id": np.arange(rows), "x": lists, "y": labels})
+    return pa.table({"id": np.arange(rows), "x": lists(values), "y": labels})

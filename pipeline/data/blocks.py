@@ -28,8 +28,8 @@ ROWS, COUNT, BEFORE, AFTER = "rows", "count", "before", "after"
 
 WORD_BYTES = 2
 MAXIMUM_ROWS = 1024  # in a block
-MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless these are fewer than
-MINIMUM_ROWS = 8  # of which what fills the block up takes up to two more
+MAXIMUM_BYTES = 512 << 10  # 512 KiB of rows in a block, unless they are large
+MINIMUM_ROWS = 8  # as what fills a block up takes as much as one or two of its rows
 
 # What stands for a value that is not an index into its listed vocabulary, or not in its integer range.
 UNKNOWN, MISSING = -1, -2

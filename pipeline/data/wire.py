@@ -4,13 +4,13 @@ Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensor
 """
 
 # Tags (field number << 3 | 2, "length-delimited"). Every length-delimited field here has number 1, 2 or 3.
-FIELD_1, FIELD_2, FIELD_3 = b"\x0a", b"\x12", b"\x1a"
-_LIST_TAG = {"bytes": FIELD_1, "float": FIELD_2, "int64": FIELD_3}  # of `Feature`'s oneof
+_FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
+_LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # of `Feature`'s oneof
 
 
 def example_head(length: int) -> bytes:
     """What precedes map entries of `length` bytes together: Example.features = 1."""
-    return FIELD_1 + varint(length)
+    return _FIELD_1 + _varint(length)
 
 
 def entry_head(name: bytes, wire: str, length: int) -> bytes:
@@ -18,14 +18,14 @@ def entry_head(name: bytes, wire: str, length: int) -> bytes:
 
     The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike.
     """
-    values = FIELD_1 + varint(length)
-    kind = _LIST_TAG[wire] + varint(len(values) + length) + values
-    value = FIELD_2 + varint(len(kind) + length) + kind
-    key = FIELD_1 + varint(len(name)) + name
-    return FIELD_1 + varint(len(key) + len(value) + length) + key + value
+    values = _FIELD_1 + _varint(length)
+    kind = _LIST_TAG[wire] + _varint(len(values) + length) + values
+    value = _FIELD_2 + _varint(len(kind) + length) + kind
+    key = _FIELD_1 + _varint(len(name)) + name
+    return _FIELD_1 + _varint(len(key) + len(value) + length) + key + value
 
 
-def varint(value: int) -> bytes:
+def _varint(value: int) -> bytes:
     """A number that is not negative, 7 bits a byte, the lowest first."""
     encoded = bytearray()
     while value > 0x7F:
