@@ -13,27 +13,41 @@ JOBS ?= 2
 # Conversions that `make soak` kills.
 KILLS ?= 50
 
-is_3_11 = $(shell $(1) -c 'import sys; print(sys.version_info[:2] == (3, 11))' 2>/dev/null)
-PYTHON ?= $(firstword $(foreach candidate,python3.11 python3 python,$(if $(filter True,$(call is_3_11,$(candidate))),$(candidate))))
+# Newest first. A Python counts if it runs: a shim of pyenv may stand on PATH and fail.
+PYTHONS := $(shell sed -nE 's/.*"Programming Language :: Python :: (.+)".*/\1/p' pyproject.toml | sort -rV)
+CANDIDATES := $(or $(PYTHON),$(PYTHONS:%=python%) python3 python)
+version_of = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+RUNNING = $(strip $(foreach python,$(CANDIDATES),$(addprefix $(python)=,$(call version_of,$(python)))))
+NEWEST = $(firstword $(foreach version,$(PYTHONS),$(patsubst %=$(version),%,$(filter %=$(version),$(RUNNING)))))
+
+define needs_python
+[[ -n "$(NEWEST)" ]] || { echo "error: found no Python $(PYTHONS) among $(CANDIDATES)." \
+  "Those that run: $(or $(RUNNING),none). Install one with its venv module," \
+  "or name it: make PYTHON=/path/to/python$(firstword $(PYTHONS))" >&2; exit 2; }
+endef
+
+# .venv is made anew where its Python is gone, or is another than PYTHON= names.
+FITTING := $(filter $(if $(PYTHON),$(call version_of,$(PYTHON)),$(PYTHONS)),$(call version_of,.venv/bin/python))
 
 .PHONY: help
 help:  ## List these commands.
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 26
 
 .PHONY: install
 install: .venv/.installed  ## Install the pinned, hashed requirements into .venv.
 
 # The stamp is the last thing written: an install that was cut short starts over.
-.venv/.installed: $(REQUIREMENTS)
-	@[[ -n "$(PYTHON)" ]] || { echo "error: found no Python 3.11 among python3.11, python3, python." \
-	  "Install it, or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "Installing TensorFlow, Beam and what they need into .venv; this takes minutes."
-	@rm -rf .venv && $(PYTHON) -m venv .venv
+.venv/.installed: $(REQUIREMENTS) $(if $(FITTING),,FORCE)
+	@$(needs_python)
+	@echo "Installing TensorFlow, Beam and what they need for $(NEWEST) into .venv; this takes minutes."
+	@rm -rf .venv && $(NEWEST) -m venv .venv
 	@start=$$SECONDS; \
 	.venv/bin/pip install --quiet --disable-pip-version-check --require-hashes $(REQUIREMENTS:%=-r %); \
 	.venv/bin/pip check --disable-pip-version-check; \
 	echo "Installed in $$((SECONDS - start)) s; .venv takes $$(du -sh .venv | cut -f1)."
 	@touch $@
+
+.PHONY: FORCE
 
 .PHONY: demo
 demo: install  ## Handwritten digits end to end: PNG files to an evaluated SavedModel and a report.
@@ -56,11 +70,11 @@ lint: install  ## Check the style of Python and, where npx exists, of the Bazel 
 format: install  ## Format Python and rewrite BUILD from the imports.
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
-	.venv/bin/python -m tests.build_file
+	.venv/bin/python -m tests.house.build_file
 
 .PHONY: acceptance
 acceptance: install  ## MNIST, Adult and Chicago taxi end to end, from PENSTOCK_DATA.
-	.venv/bin/python -m tests.acceptance --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+	.venv/bin/python -m tests.acceptance.run --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
 BEAM := $(shell sed -n 's/^apache-beam==//p' requirements.in)
 ENGINES := $(addprefix build/engines/,prism boot flink/job-server.jar spark/job-server.jar worker/.installed)
@@ -69,7 +83,7 @@ ENGINES := $(addprefix build/engines/,prism boot flink/job-server.jar spark/job-
 .PHONY: engines
 engines: install  ## The same bytes on Prism, Flink, Spark and a staged Dataflow job; installs them. PENSTOCK_DATA
 	-@$(MAKE) --keep-going --no-print-directory $(ENGINES)
-	.venv/bin/python -m tests.same_bytes --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+	.venv/bin/python -m tests.engines.same_bytes --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
 build/engines/prism:
 	GOBIN=$(abspath $(@D)) go install github.com/apache/beam/sdks/v2/go/cmd/prism@v$(BEAM)
@@ -82,14 +96,32 @@ build/engines/boot:
 build/engines/%/job-server.jar: deploy/job_server.sh deploy/%/pom.xml
 	$< $*
 
-build/engines/worker/.installed: requirements-gcp.txt
-	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+# Of the launcher's Python: what Beam pickles, no other version reads.
+build/engines/worker/.installed: requirements-gcp.txt .venv/.installed
+	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
+COMMIT ?= HEAD
+
+.PHONY: same-as
+same-as: install  ## The same bytes, orders and losses as those of COMMIT? PENSTOCK_DATA; ten minutes.
+	.venv/bin/python -m tests.same_as --commit=$(COMMIT) --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+
+.PHONY: same-python
+same-python: install  ## The same bytes, orders and losses under OTHER=python3.11? PENSTOCK_DATA; ten minutes.
+	rm -rf build/other && "$${OTHER:?names another supported Python}" -m venv build/other
+	build/other/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	.venv/bin/python -m tests.same_as --commit=HEAD --python=build/other/bin/python \
+	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+
+.PHONY: benchmark-against
+benchmark-against: install  ## What reading and converting cost beside COMMIT, interleaved; half an hour.
+	.venv/bin/python -m benchmarks.against --commit=$(COMMIT) --data=$(BENCHMARK_DATA)
+
 .PHONY: feed-check
 feed-check: install  ## Does the feed certificate find what makes a pipeline slow? Slows 15 of them, two minutes.
-	.venv/bin/python -m tests.feed_slowdowns
+	.venv/bin/python -m tests.pipeline.data.feed.slowdowns
 
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
@@ -105,20 +137,21 @@ benchmark-input: install peers  ## The input pipeline beside its peers, as bench
 .PHONY: peers
 peers: build/peers/.installed  ## Install what `make benchmark-input` compares with into build/peers: 6 GB.
 
-build/peers/.installed: benchmarks/requirements-peers.txt
-	rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+build/peers/.installed: benchmarks/requirements-peers.txt .venv/.installed
+	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
 .PHONY: lock
-lock: build/uv/bin/uv  ## Pin and hash requirements*.in.
+lock: build/uv/bin/uv  ## Pin and hash requirements*.in, for every supported Python at once.
 	@for name in $(REQUIREMENTS:.txt=) $(OPTIONAL_REQUIREMENTS:.txt=); do echo "$$name.in -> $$name.txt"; \
-	$< pip compile --quiet $$name.in --output-file $$name.txt --python-version 3.11 \
-	  --python-platform x86_64-manylinux_2_28 --generate-hashes --no-header $(UPGRADE); done
+	$< pip compile --quiet $$name.in --output-file $$name.txt --universal \
+	  --python-version $(lastword $(PYTHONS)) --generate-hashes --no-header $(UPGRADE); done
 
 build/uv/bin/uv:
-	@$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check $(UV)
+	@$(needs_python)
+	@$(NEWEST) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check $(UV)
 
 .PHONY: clean
 clean:  ## Remove what the commands above made: .venv, build/ and caches.

@@ -1,3 +1,8 @@
+"""Raw data → a TFRecord dataset, as Beam jobs. The files here are commands; the folders hold what they run.
+
+sources/ reads raw formats, cells/ types them, conversion/ and inference/ are the jobs, launch/ runs them.
+"""
+
 import gc
 import logging
 

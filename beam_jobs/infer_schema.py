@@ -14,82 +14,49 @@ are, and which. Columns that say nothing (empty, constant, an id) are listed und
 What needs your judgement is printed last; then `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
 import pathlib
-import re
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
-from beam_jobs import command_line, plan, source_flags
-from beam_jobs.propose import Proposal, propose
-from beam_jobs.propose_images import propose_images
-from beam_jobs.propose_tokens import propose_tokens
-from beam_jobs.read_profiles import read_profiles
-from beam_jobs.sources.files import parse_input
-from beam_jobs.sources.tokens import TokenRows
-from pipeline.data import schema as schema_lib
-from pipeline.data import whole_files
-from pipeline.data.errors import InputError, answers_bad_input
-from pipeline.data.feature import Feature
-from pipeline.data.schema import Schema
+from beam_jobs.conversion import plan
+from beam_jobs.proposal import summary
+from beam_jobs.proposal.from_source import propose_from
+from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources.pieces.files import parse_input
+from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.errors import InputError
+from pipeline.data.schema import schema as schema_lib
 
-_INPUT = flags.DEFINE_multi_string("input", None, "[SPLIT=]FILE, DIRECTORY or GLOB. Repeats.")
-_OUTPUT = flags.DEFINE_string("output", None, "Schema file to write.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists; edits in it are lost.")
-_LABEL = flags.DEFINE_string("label", None, "Column to predict (images: the folder's name is).")
-_IGNORE = flags.DEFINE_list("ignore", [], "Columns to leave out.")
-_NAME = flags.DEFINE_string("name", None, "Dataset name; by default that of the first input.")
-_MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images.", 1)
-_JSON = flags.DEFINE_string("json", None, "File to write the proposal and its remarks to, as JSON.")
+_INPUT = flags.DEFINE_multi_string(
+    "input", None, "[SPLIT=]PATH: a file, a directory or a glob. SPLIT= as for convert."
+)
+_OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes.")
+_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists. Edits in it are lost.")
+_LABEL = flags.DEFINE_string("label", None, "COLUMN: what is predicted. Of images it is the folder's name.")
+_IGNORE = flags.DEFINE_list("ignore", [], "A,B,…: columns to leave out.")
+_NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default that of the first input.")
+_MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")
 
-
-def table(schema: Schema) -> str:
-    """The proposed features, one a line."""
-    rows = [("feature", "proposed", "missing", "distinct", "examples")]
-    for feature in schema.features:
-        seen = feature.evidence
-        missing = _percent(seen["missing_fraction"]) if "missing_fraction" in seen else ""
-        examples = ", ".join(map(str, seen.get("examples", seen.get("sizes", ()))))
-        rows.append((feature.name, _description(feature), missing, str(seen.get("distinct", "")), examples))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(line.rstrip()[:160] for line in lines)
-
-
-def _percent(fraction: float) -> str:
-    return "<0.1%" if 0 < fraction < 0.001 else f"{fraction:.1%}"
-
-
-def _description(feature: Feature) -> str:
-    """`categorical, vocabulary of 8`, and so on: the fields that differ from the defaults, in short."""
-    document = schema_lib.to_json(Schema(name="one", features=(feature,)), comments=False)["features"][0]
-    shown = {"vocabulary": len, "classes": lambda names: ", ".join(names[:4]) + (" …" if names[4:] else "")}
-    parts = [
-        f"{key}={shown.get(key, str)(value)}"
-        for key, value in document.items()
-        if key not in ("kind", "name", "clean")
-    ]
-    return " ".join([feature.kind, *parts])
-
-
-def _propose(inputs: Sequence[str]) -> Proposal:
-    given = [parse_input(text) for text in inputs]
-    plan.check_split_names(given)
-    raw_format, source = source_flags.source_of(given)
-    name = _NAME.value or _name_from(given[0].location)
-    if isinstance(source, TokenRows):
-        return propose_tokens(source, name=name)
-    pieces = source.pieces(given)
-    if raw_format == "images":
-        return propose_images(source, pieces, name=name, max_rows=_MAX_ROWS.value)
-    profiles, remarks = read_profiles(source, pieces, max_rows=_MAX_ROWS.value)
-    proposal = propose(profiles, name=name, label=_LABEL.value, ignore=_IGNORE.value)
-    return Proposal(schema=proposal.schema, review=(*remarks, *proposal.review))
-
-
-def _name_from(location: str) -> str:
-    stem = pathlib.PurePath(location).stem.lower()
-    return re.sub(r"[^a-z0-9_]+", "_", stem).strip("_0123456789") or "dataset"
+COMMAND = Command(
+    name="beam_jobs.infer_schema",
+    description=__doc__,
+    required=(_INPUT, _OUTPUT),
+    flags={
+        "Raw data": (_INPUT, *source_flags.RAW_DATA, _MAX_ROWS),
+        "Text as rows of tokens": source_flags.TOKENS,
+        "The schema": (_OUTPUT, _OVERWRITE, _NAME, _LABEL, _IGNORE, _JSON),
+    },
+)
 
 
 def _check_new(output: pathlib.Path) -> None:
@@ -102,21 +69,29 @@ def _check_new(output: pathlib.Path) -> None:
         )
 
 
-@answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    command_line.check_given({flag.name: flag.value for flag in (_INPUT, _OUTPUT)})
+    del argv
     output = pathlib.Path(_OUTPUT.value)
     _check_new(output)
-    command_line.check_local_files({"output": _OUTPUT.value, "json": _JSON.value})
-    proposal = _propose(_INPUT.value)
+    flag_values.check_local_files({"output": _OUTPUT.value, "json": _JSON.value})
+    inputs = [parse_input(text) for text in _INPUT.value]
+    plan.check_split_names(inputs)
+    proposal = propose_from(
+        source_flags.source_of(inputs),
+        inputs,
+        name=_NAME.value,
+        label=_LABEL.value,
+        ignore=_IGNORE.value,
+        max_rows=_MAX_ROWS.value,
+    )
     schema_lib.save(proposal.schema, output)
-    print(table(proposal.schema))
+    print(summary.text(proposal.schema))
     print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
     print(f"\nschema {output}")
     if _JSON.value:
         document = {"schema": schema_lib.to_json(proposal.schema), "review": proposal.review}
-        whole_files.write_json(_JSON.value, document)
+        atomic_files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=command_line.parse_flags)
+    run_command(main, COMMAND)

@@ -14,56 +14,77 @@ Flags that are not listed here go to Beam, for instance --direct_num_workers=2
 --direct_running_mode=multi_processing.
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
-from beam_jobs import command_line, source_flags
-from beam_jobs.inference import job as job_lib
 from beam_jobs.inference import tables
-from beam_jobs.sources.files import parse_input
-from pipeline.data import whole_files
-from pipeline.data.errors import answers_bad_input
+from beam_jobs.inference.job import prediction
+from beam_jobs.launch import runners
+from beam_jobs.launch.run import Run, run_job
+from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources.pieces.files import parse_input
+from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
 
-_MODEL = flags.DEFINE_string("model", None, "Exported model.")
-_INPUT = flags.DEFINE_multi_string("input", None, "FILE, DIRECTORY or GLOB. Repeats.")
-_OUTPUT = flags.DEFINE_string("output", None, "Directory to publish; must not exist, or be empty.")
+_MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
+_INPUT = flags.DEFINE_multi_string("input", None, "PATH: a file, a directory or a glob.")
+_OUTPUT = flags.DEFINE_string(
+    "output", None, "DIRECTORY: where the predictions go. It must not exist, or be empty."
+)
 _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "How predictions are stored.")
-_KEYS = flags.DEFINE_list("keys", [], "Columns of the input to carry through.")
+_KEYS = flags.DEFINE_list("keys", [], "A,B,…: columns of the input to carry through.")
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(
-    "max_rejected_fraction", 0.0, "Largest part of the rows that may be left out.", 0.0, 1.0
+    "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0
 )
-_RUNNER = flags.DEFINE_string("runner", "FnApiRunner", "Beam runner.")
-_JSON = flags.DEFINE_string("json", None, "File to write the summary to, as JSON.")
+_RUNNER = flags.DEFINE_string("runner", "FnApiRunner", "NAME: the Beam runner.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the summary to it, as JSON.")
+
+COMMAND = Command(
+    name="beam_jobs.predict",
+    description=__doc__,
+    required=(_MODEL, _INPUT, _OUTPUT),
+    flags={
+        "Raw data": (_INPUT, *source_flags.RAW_DATA),
+        "Text as rows of tokens": source_flags.TOKENS,
+        "Predictions": (_MODEL, _OUTPUT, _OUTPUT_FORMAT, _KEYS, _MAX_REJECTED),
+        "Running": (_BATCH, _RUNNER, _JSON),
+    },
+    unknown=runners.unknown_flags,
+)
 
 
-@answers_bad_input
 def main(argv: Sequence[str]) -> None:
-    command_line.check_given({flag.name: flag.value for flag in (_MODEL, _INPUT, _OUTPUT)})
-    command_line.check_local_files({"json": _JSON.value})
+    flag_values.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
-    _, source = source_flags.source_of(inputs)
-    job = job_lib.Job(
-        source=source,
-        pieces=source.pieces(inputs),
-        model=command_line.local_directory("model", _MODEL.value),
-        keys=tuple(_KEYS.value),
+    source = source_flags.source_of(inputs)
+    run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
+    job = prediction(
+        source,
+        source.pieces(inputs),
+        model=flag_values.local_directory("model", _MODEL.value),
+        keys=_KEYS.value,
         batch=_BATCH.value,
         file_format=_OUTPUT_FORMAT.value,
-        max_rejected_fraction=_MAX_REJECTED.value,
-        runner=_RUNNER.value,
-        beam_flags=argv[1:],
+        run=run,
     )
-    output = command_line.local_directory("output", _OUTPUT.value)
-    document = job_lib.predict(job, output=output)
+    output = flag_values.local_directory("output", _OUTPUT.value)
+    document = run_job(job, output=str(output))
     print(
         f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "
         f"{document['rows_rejected']:,} rejected\npredictions {output}"
     )
     if _JSON.value:
-        whole_files.write_json(_JSON.value, document)
+        atomic_files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=command_line.parse_known_flags)
+    run_command(main, COMMAND)

@@ -12,26 +12,45 @@ Exit code 0: sound; 2: damaged. Leaks and drift are findings, no damage.
 One shard is read at a time; in memory stay 52 bytes a row. It needs no TensorFlow.
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
 import pathlib
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
-from beam_jobs import command_line
 from beam_jobs.validation.anomalies import HELP, parse_policy
-from beam_jobs.verification import findings, show
+from beam_jobs.verification import findings, tables
 from beam_jobs.verification.dataset import verify
 from beam_jobs.verification.difference import difference
-from pipeline.data.errors import EXIT_BAD_INPUT, InputError, answers_bad_input
+from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.errors import EXIT_BAD_INPUT, InputError
 
-_AGAINST = flags.DEFINE_string("against", None, "Earlier version of the dataset to compare with.")
-_JSON = flags.DEFINE_string("json", None, "File to write everything that was found to, as JSON.")
-_HTML = flags.DEFINE_string("html", None, "File to write the tables to, as one web page.")
-_LIMIT = flags.DEFINE_multi_string("limit", [], f"KIND=NUMBER, as for beam_jobs.convert. {HELP}")
-_SEVERITY = flags.DEFINE_multi_string("severity", [], "KIND=SEVERITY, as for beam_jobs.convert.")
+_AGAINST = flags.DEFINE_string(
+    "against", None, "DIRECTORY: an earlier version of the dataset to compare with."
+)
+_JSON = flags.DEFINE_string("json", None, "FILE: also write everything that was found to it, as JSON.")
+_HTML = flags.DEFINE_string("html", None, "FILE: also write the tables to it, as one web page.")
+_LIMIT = flags.DEFINE_multi_string("limit", [], f"KIND=NUMBER: as for beam_jobs.convert. {HELP}.")
+_SEVERITY = flags.DEFINE_multi_string("severity", [], "KIND=SEVERITY: as for beam_jobs.convert.")
+
+COMMAND = Command(
+    name="beam_jobs.verify",
+    description=__doc__,
+    arguments="DIRECTORY",
+    flags={
+        "Comparing with an earlier version": (_AGAINST, _SEVERITY, _LIMIT),
+        "Results": (_JSON, _HTML),
+    },
+)
 
 
-@answers_bad_input
 def main(argv: Sequence[str]) -> int:
     if len(argv) != 2:
         raise InputError(
@@ -40,21 +59,22 @@ def main(argv: Sequence[str]) -> int:
             expected="one dataset directory",
             action="Write `python -m beam_jobs.verify DIR`.",
         )
-    command_line.check_local_files({"json": _JSON.value, "html": _HTML.value})
+    flag_values.check_local_files({"json": _JSON.value, "html": _HTML.value})
     policy = parse_policy(_SEVERITY.value, _LIMIT.value)
     verified = verify(pathlib.Path(argv[1]))
     other = verify(pathlib.Path(_AGAINST.value)) if _AGAINST.value else None
     changes = difference(other, verified, policy) if other else None
     sections = findings.sections(verified, other, changes)
-    print(show.text(sections))
+    print(tables.text(sections))
     if _JSON.value:
         document = findings.to_json(verified, other, changes)
-        pathlib.Path(_JSON.value).write_text(findings.dumps(document))
+        atomic_files.write_bytes(_JSON.value, findings.dumps(document).encode())
     if _HTML.value:
-        pathlib.Path(_HTML.value).write_text(show.page(f"Dataset {verified.directory}", sections))
+        page = tables.page(f"Dataset {verified.directory}", sections)
+        atomic_files.write_bytes(_HTML.value, page.encode())
     damaged = verified.problem_count or (other and other.problem_count)
     return EXIT_BAD_INPUT if damaged else 0
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=command_line.parse_flags)
+    run_command(main, COMMAND)

@@ -10,11 +10,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-from pipeline import quiet  # noqa: F401 - before TensorFlow
+from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 
 import tensorflow as tf  # isort: skip
 
-from pipeline.training.step import InnerLoop
+from pipeline.training.engine.inner import inner_loop
 
 STEPS, ROUNDS = 2_000, 15
 STEP_MS = (1.0, 5.0, 50.0)  # a small model on a CPU, on an accelerator, a large model
@@ -58,7 +58,7 @@ def main() -> None:
     strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
     plain, accounted = (
         without_clocks(strategy, batches(strategy)),
-        InnerLoop(strategy, step, batches(strategy)),
+        inner_loop(strategy, step, batches(strategy)),
     )
     microseconds(plain), microseconds(accounted)  # traces
     rounds = [(microseconds(plain), microseconds(accounted)) for _ in range(ROUNDS)]

@@ -25,9 +25,9 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from benchmarks import convert_data as data
-from pipeline.data import schema as schema_lib
+from benchmarks.conversion import raw_data as data
 from pipeline.data.errors import InputError, answers_bad_input
+from pipeline.data.schema import schema as schema_lib
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for raw data and output.", required=True)
 _WORKLOADS = flags.DEFINE_list("workloads", ["tabular", "images", "text"], "What to convert.")
@@ -86,7 +86,7 @@ def command(name: str, case: Case, output: pathlib.Path) -> list[str]:
     if name == "copy":
         return ["cp", "-r", str(case.source), str(output / "copy")]
     if name not in OURS:
-        peer = [sys.executable, "-m", "benchmarks.convert_peers", name, case.workload]
+        peer = [sys.executable, "-m", "benchmarks.conversion.peers", name, case.workload]
         return [*peer, str(case.source), str(output)]
     schema = output.parent / "schema.json"
     schema_lib.save(_schema(case.workload, name), schema)

@@ -22,12 +22,15 @@ from collections.abc import Mapping, Sequence
 
 from absl import app, flags
 
-from benchmarks import input_cases, input_data, input_results, input_run
-from benchmarks.input_cases import Case
+from benchmarks.reading import cases as cases_lib
+from benchmarks.reading import data as data_lib
+from benchmarks.reading import results
+from benchmarks.reading import run as run_lib
+from benchmarks.reading.cases import Case
 from pipeline.data.errors import answers_bad_input
 
 _DATA = flags.DEFINE_string("data", None, "Directory for the data.", required=True)
-_WORKLOADS = flags.DEFINE_list("workloads", list(input_cases.READERS), "What to read.")
+_WORKLOADS = flags.DEFINE_list("workloads", list(cases_lib.READERS), "What to read.")
 _NAMES = flags.DEFINE_list("names", [], "Readers; all of them if none are named.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each reader runs.", 1)
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each run is measured, after half of it.", 0.1)
@@ -56,10 +59,10 @@ def figures(case: Case, runs: Sequence[Mapping]) -> dict[str, object]:
 
 def _prepare(cases: Sequence[Case], data: pathlib.Path, pythons: Mapping[Case, pathlib.Path]) -> None:
     for workload in dict.fromkeys(case.workload for case in cases):
-        input_data.prepare(workload, data, input_data.Sizes())
+        data_lib.prepare(workload, data, data_lib.Sizes())
         peers = [case for case in cases if case.workload == workload and case.is_peer]
         if peers:
-            input_run.write_formats(workload, data, python=pythons[peers[0]])
+            run_lib.write_formats(workload, data, python=pythons[peers[0]])
 
 
 def _tell(case: Case, what: str) -> None:
@@ -70,32 +73,32 @@ def _tell(case: Case, what: str) -> None:
 def main(argv: Sequence[str]) -> None:
     del argv
     data = pathlib.Path(_DATA.value).absolute()
-    cases = input_cases.chosen(_WORKLOADS.value, _NAMES.value)
-    pythons = {case: input_run.python_of(case, pathlib.Path(_PEERS.value)) for case in cases}
+    cases = cases_lib.chosen(_WORKLOADS.value, _NAMES.value)
+    pythons = {case: run_lib.python_of(case, pathlib.Path(_PEERS.value)) for case in cases}
     _prepare(cases, data, pythons)
     counted: dict[Case, int] = {}
     runs: dict[Case, list[dict]] = {case: [] for case in cases}
     try:
         for case in cases if _EPOCHS.value else ():
             if case.has_epochs:
-                counted[case] = input_run.epoch(case, data, python=pythons[case])["examples"]
+                counted[case] = run_lib.epoch(case, data, python=pythons[case])["examples"]
                 _tell(case, f"an epoch holds each of {counted[case]:,} examples once")
         for number in range(_ROUNDS.value):
             for case in cases:
-                runs[case].append(input_run.cost(case, data, python=pythons[case], seconds=_SECONDS.value))
+                runs[case].append(run_lib.cost(case, data, python=pythons[case], seconds=_SECONDS.value))
                 _tell(
                     case, f"round {number + 1}: {runs[case][-1]['cpu_us_per_example']:.3f} CPU µs an example"
                 )
-    except input_run.ReaderError as error:
+    except run_lib.ReaderError as error:
         sys.exit(f"error: {error}")
     found = [figures(case, runs[case]) for case in cases]
     for workload in dict.fromkeys(case.workload for case in cases):
-        print(input_results.table([one for one in found if one["workload"] == workload]), end="\n\n")
-    print(input_results.verdicts(found))
+        print(results.table([one for one in found if one["workload"] == workload]), end="\n\n")
+    print(results.verdicts(found))
     if _JSON.value:
         pathlib.Path(_JSON.value).write_text(json.dumps(found, indent=2) + "\n")
     if _RESULTS.value:
-        text = input_results.page(
+        text = results.page(
             found,
             counted=counted,
             forms={case: runs[case][-1]["form"] for case in cases},

@@ -10,7 +10,7 @@ which the rows are stored (1 is as by chance, the larger the worse; `shuffle_qua
 
 The converter stores rows in the order of a hash, so that what a batch lacks here is not a class or a day, but
 a part of the data that is itself random. --picture shows, of each way, where in the stored data (upwards) the
-row at each place of the epoch (rightwards) comes from.
+row at each position of the epoch (rightwards) comes from.
 
 Hardware: any. Duration: a minute, and two for the data.
 """
@@ -24,8 +24,8 @@ import PIL.Image
 import PIL.ImageDraw
 from absl import app, flags
 
-from benchmarks import small_records
-from benchmarks.shuffle_quality import again, spread
+from benchmarks.reading import small_records
+from benchmarks.reading.shuffle_quality import again, spread
 from pipeline.data.errors import answers_bad_input
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for the data.", required=True)
@@ -60,10 +60,12 @@ def picture(ways: Mapping[str, Orders]) -> PIL.Image.Image:
 def _ways(scratch: pathlib.Path, rows: int) -> Mapping[str, Callable[[], Orders]]:
     import tensorflow as tf
 
-    from pipeline import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.data import manifest, parse, reader
-    from pipeline.data.selection import Selection, select
-    from pipeline.data.share import Share
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.data.dataset import manifest
+    from pipeline.data.dataset.selection import Selection, select
+    from pipeline.data.reading import parsing, stream, windows
+    from pipeline.data.reading.host_share import Share
+    from pipeline.data.reading.plan import plan_reading
 
     schema = small_records.schema(rows)
 
@@ -72,20 +74,19 @@ def _ways(scratch: pathlib.Path, rows: int) -> Mapping[str, Callable[[], Orders]
         return select(manifest.open_dataset(small_records.written(scratch, rows, layout=layout)), "train")
 
     def ids(dataset: tf.data.Dataset) -> np.ndarray:
-        parsed = dataset.map(lambda _, some: parse.parse_rows(some, schema)[0]["id"])
+        parsed = dataset.map(lambda _, some: parsing.parse_rows(some, schema)[0]["id"])
         return np.concatenate(list(parsed.as_numpy_iterator())).ravel()
 
     @functools.cache
     def stored_at(layout: str) -> np.ndarray:
         """Of each id, where it is stored."""
-        places = np.empty(rows, np.int64)
-        places[ids(reader.stored_rows(selection(layout)))] = np.arange(rows)
-        return places
+        stored = np.empty(rows, np.int64)
+        stored[ids(windows.stored_rows(selection(layout)))] = np.arange(rows)
+        return stored
 
     def ours(layout: str, shuffle: str) -> Orders:
-        stream = reader.Stream(shuffle=shuffle, seed=1, position=0)
-        share = reader.share_of(selection(layout), Share(global_batch=BATCH), stream, batches=1)
-        streamed = ids(share.rebatch(rows).take(2))
+        plan = plan_reading(selection(layout), share=Share(global_batch=BATCH), seed=1, shuffle=shuffle)
+        streamed = ids(stream.read(plan).rebatch(rows).take(2))
         return tuple(stored_at(layout)[streamed].reshape(2, rows))
 
     def usual() -> Orders:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import keras
 
 # From this side on, images are detailed enough to be shrunk 4 times before the first block.
-LARGE_IMAGE_PIXELS = 96
-LARGEST_GROUPS = 8
+_LARGE_IMAGE_PIXELS = 96
+_LARGEST_GROUPS = 8
 
 
 def resnet(
@@ -46,7 +46,7 @@ def resnet(
     if image_rescaling:
         scale, offset = image_rescaling
         x = keras.layers.Rescaling(scale, offset=offset)(x)
-    x = _stem(x, widths[0], stem_stride or (4 if min(image_shape[:2]) >= LARGE_IMAGE_PIXELS else 1))
+    x = _stem(x, widths[0], stem_stride or (4 if min(image_shape[:2]) >= _LARGE_IMAGE_PIXELS else 1))
     for stage, width in enumerate(widths):
         for block in range(blocks_per_stage):
             x = _block(x, width, stride=2 if stage and not block else 1)
@@ -82,8 +82,8 @@ def _normalize_and_activate(x: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def _groups(width: int) -> int:
-    """The most groups, up to LARGEST_GROUPS, that divide `width` evenly."""
-    return next(groups for groups in range(LARGEST_GROUPS, 0, -1) if width % groups == 0)
+    """The most groups, eight at most, that divide `width` evenly."""
+    return next(groups for groups in range(_LARGEST_GROUPS, 0, -1) if width % groups == 0)
 
 
 def _convolution(width: int, size: int, *, stride: int = 1) -> keras.layers.Conv2D:

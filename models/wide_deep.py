@@ -15,7 +15,8 @@ import numpy as np
 class OffsetEmbedding(keras.layers.Layer):
     """Embeds several categorical columns through one table, so that one gather serves them all.
 
-    Column c's id i is row `sum(cardinalities[:c]) + i`: int32 [batch, columns] -> [batch, columns, size].
+    Column c's id i is row `sum(cardinalities[:c]) + i` of the table.
+    int32 [batch, columns] → float [batch, columns, size].
     """
 
     def __init__(self, cardinalities: Sequence[int], size: int, *, initializer: str = "uniform", **kwargs):
@@ -42,10 +43,10 @@ class OffsetEmbedding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("penstock")
 class PeriodicFeatures(keras.layers.Layer):
-    """Sines and cosines of each number at `frequencies` learned frequencies, beside the number itself.
+    """Each number, and its sines and cosines at `frequencies` learned frequencies.
 
     Gorishniy et al. 2022, "On Embeddings for Numerical Features in Tabular Deep Learning": a perceptron alone
-    is too smooth for the thresholds in such data. float32 [batch, n] -> [batch, n * (1 + 2 * frequencies)].
+    is too smooth for the thresholds in such data. float32 [batch, n] → [batch, n * (1 + 2 * frequencies)].
     """
 
     def __init__(self, frequencies: int, **kwargs) -> None:

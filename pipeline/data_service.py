@@ -17,28 +17,46 @@ record by record (images), but all of what is read in windows (small records), o
 Blocks need --config.shuffle=windows. Evaluation runs on the training host.
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
+import threading
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
-from pipeline import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data import servers
-from pipeline.data.errors import answers_bad_input
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
 
-_HOST = flags.DEFINE_string("host", "localhost", "Name under which the training host reaches this one.")
-_PORT = flags.DEFINE_integer("port", 5000, "Port to listen on; 0 takes a free one.", lower_bound=0)
+_HOST = flags.DEFINE_string("host", "localhost", "NAME: how the training host reaches this one.")
+_LAST_PORT = (1 << 16) - 1  # TensorFlow takes a larger number modulo 65,536
+_PORT = flags.DEFINE_integer("port", 5000, "Port to listen on. 0 takes a free one.", 0, _LAST_PORT)
 _WORKER_PORT = flags.DEFINE_integer(
-    "worker_port", 0, "Port through which the data goes; 0 takes a free one.", lower_bound=0
+    "worker_port", 0, "Port through which the data goes. 0 takes a free one.", 0, _LAST_PORT
 )
 
 
-@answers_bad_input
+COMMAND = Command(
+    name="pipeline.data_service",
+    description=__doc__,
+    flags={"Where it listens": (_HOST, _PORT, _WORKER_PORT)},
+)
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.data.input import servers
+
     server = servers.start(host=_HOST.value, port=_PORT.value, worker_port=_WORKER_PORT.value)
     print(f"serving --data_service={server.address}", flush=True)
-    server.dispatcher.join()
+    threading.Event().wait()  # unlike server.dispatcher.join(), Ctrl-C ends it
 
 
 if __name__ == "__main__":
-    app.run(main)
+    run_command(main, COMMAND)

@@ -7,43 +7,73 @@ Classification gives loss, accuracy, a confusion matrix and, for two classes, th
 regression MAE, RMSE and R².
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
 import pathlib
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 
-from pipeline import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data import loss_budget, manifest, whole_files
-from pipeline.data.damage import listed
-from pipeline.data.errors import answers_bad_input
-from pipeline.release import scoring
+from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.dataset import export_manifest, manifest, selection
 
-_MODEL = flags.DEFINE_string("model", None, "Directory written by pipeline.export.", required=True)
-_DATASET = flags.DEFINE_string("dataset", None, "Directory written by beam_jobs.convert.", required=True)
-_SPLIT = flags.DEFINE_string("split", "test", "Split to evaluate on.")
+_MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
+_DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
+_SPLIT = flags.DEFINE_string("split", "test", "SPLIT: what to evaluate on.")
 _BATCH = flags.DEFINE_integer(
-    "batch", 256, "Examples at a time: changes speed and memory, not the result.", lower_bound=1
+    "batch",
+    256,
+    "Examples in one call of the model. It changes speed and memory, not the result.",
+    lower_bound=1,
 )
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
-    "max_corrupt_records", 0, "Damaged records that may be left out; they are listed.", lower_bound=0
+    "max_corrupt_records", 0, "Damaged records that may be left out. They are listed.", lower_bound=0
 )
-_JSON = flags.DEFINE_string("json", None, "File to write all metrics to, as JSON.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write all metrics to it, as JSON.")
 
 
-@answers_bad_input
+COMMAND = Command(
+    name="pipeline.evaluate",
+    description=__doc__,
+    required=(_MODEL, _DATASET),
+    flags={
+        "What is evaluated": (_MODEL, _DATASET, _SPLIT),
+        "Running": (_BATCH, _MAX_CORRUPT_RECORDS, _JSON),
+    },
+)
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
+    flag_values.check_local_files({"json": _JSON.value})
+    dataset = manifest.open_dataset(_DATASET.value)
+    selection.select(dataset, _SPLIT.value)
+    export_manifest.open_export(pathlib.Path(_MODEL.value))
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.data.integrity import damage_budget
+    from pipeline.data.integrity.damage import listed
+    from pipeline.release import scoring
+
     result = scoring.score(
         pathlib.Path(_MODEL.value),
-        manifest.open_dataset(_DATASET.value),
+        dataset,
         split=_SPLIT.value,
         batch=_BATCH.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
     )
     if _JSON.value:
-        whole_files.write_json(_JSON.value, result)
+        atomic_files.write_json(_JSON.value, result)
     print(f"{_MODEL.value} on {result['split']} of {_DATASET.value}: {result['examples']:,} examples")
-    damage = loss_budget.from_json(result["damaged"])
+    damage = damage_budget.from_json(result["damaged"])
     if damage:
         print(f"left out: {listed(damage)}")
     for name, value in result.items():
@@ -52,4 +82,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    run_command(main, COMMAND)

@@ -6,46 +6,63 @@ The export holds two signatures with clean-up and preprocessing inside: `serving
 tf.train.Examples (`examples`: string[batch]), `raw` takes each input feature as a named tensor. Outputs are
 float32. Before the directory appears, a fresh process replays a golden batch through both and must get the
 same bits as the graph in memory.
+
+TensorFlow cannot take every name (a space, an umlaut, a Python keyword). Where it cannot, `raw` has another
+name for the feature, which this command prints.
 """
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
 
 import pathlib
 from collections.abc import Sequence
 
-from absl import app, flags, logging
+from absl import flags, logging
 
-from pipeline import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data import whole_files
-from pipeline.data.errors import answers_bad_input
-from pipeline.release import saved_model
-from pipeline.training import restore
+from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.training.state.workdir import existing
 
-_WORKDIR = flags.DEFINE_string("workdir", None, "Training run, as given to pipeline.train.", required=True)
-_OUTPUT = flags.DEFINE_string("output", None, "New directory for the exported model.", required=True)
-_JSON = flags.DEFINE_string("json", None, "File to write what was exported to, as JSON.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the training run, as given to pipeline.train.")
+_OUTPUT = flags.DEFINE_string("output", None, "DIRECTORY: where the model goes. It must not exist.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write what was exported to it, as JSON.")
 
 
-@answers_bad_input
+COMMAND = Command(
+    name="pipeline.export",
+    description=__doc__,
+    required=(_WORKDIR, _OUTPUT),
+    flags={"Flags": (_WORKDIR, _OUTPUT, _JSON)},
+)
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
+    flag_values.check_local_files({"json": _JSON.value})
+    existing(pathlib.Path(_WORKDIR.value))
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.release import export
+    from pipeline.training import restore
+
     logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value))
     output = pathlib.Path(_OUTPUT.value)
-    trained = saved_model.Trained(
-        model=run.model,
-        preprocess=run.preprocess,
-        schema=run.schema,
-        statistics_path=run.workdir.statistics,
-        golden_path=run.workdir.golden,
-        dataset_digest=run.record["dataset_digest"],
-        step=run.step,
-    )
-    document = saved_model.export_model(trained, output)
+    document = export.export_model(export.trained(run), output)
     if _JSON.value:
-        whole_files.write_json(_JSON.value, document)
+        atomic_files.write_json(_JSON.value, document)
     print(f"SavedModel: {output}")
     print(f"  step {document['step']:,}; {document['parameters']:,} parameters; task {document['task']}")
     print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")
+    for name, given in document.get("renamed_in_raw", {}).items():
+        print(f"  raw takes '{name}' as {given}: TensorFlow cannot take that name")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    run_command(main, COMMAND)

@@ -9,47 +9,73 @@ Where it is not given, the shortest step that this host feeds is told. With --sl
 Exits with 1 where training would be starved.
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
+import math
 import pathlib
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 from ml_collections import config_flags
 
-from pipeline.data import manifest
-from pipeline.data.errors import InputError, answers_bad_input
+from pipeline.configs import base
+from pipeline.data.commands import config_flag, config_keys, flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.dataset import manifest
+from pipeline.data.errors import InputError
 from pipeline.data.feed import slices
-from pipeline.training.config_flag import parse_flags
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment, one of pipeline/configs or your own; --config.a.b=value overrides."
-)
-_DATASET = flags.DEFINE_string("dataset", None, "Directory written by beam_jobs.convert.", required=True)
+with config_flag.flagfile_told():
+    _CONFIG = config_flags.DEFINE_config_file(
+        "config",
+        None,
+        "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
+    )
+_DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
 _STEP_MS = flags.DEFINE_float("step_ms", None, "Milliseconds that the accelerator takes for a global batch.")
 _SLICE = flags.DEFINE_string(
-    "slice", "", "What trains: a TPU slice such as v5e-8, or HOSTSxREPLICAS; empty: one replica on this host."
+    "slice",
+    "",
+    "SLICE: what trains: a TPU slice such as v5e-8, or HOSTSxREPLICAS. By default one replica here.",
 )
-_SECONDS = flags.DEFINE_float("seconds", 2.0, "How long to measure each stage.")
-_JSON = flags.DEFINE_string("json", None, "Also write the certificate to this file.")
-_CHART = flags.DEFINE_string("chart", None, "Also draw it to this file: .svg, or .html for a page.")
-
-flags.mark_flag_as_required("config")
+_SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the certificate to it, as JSON.")
+_CHART = flags.DEFINE_string("chart", None, "FILE: also draw the certificate: .svg, or .html for a page.")
 
 STARVED = 1
 CHARTS = (".svg", ".html")
 
 
-@answers_bad_input
+COMMAND = Command(
+    name="pipeline.feed_rate",
+    description=__doc__,
+    required=(_CONFIG, _DATASET),
+    flags={
+        "What is fed": (_CONFIG, _DATASET, _STEP_MS, _SLICE),
+        "Measuring": (_SECONDS,),
+        "Results": (_JSON, _CHART),
+    },
+    config_keys=lambda: config_keys.keys_of(base),
+)
+
+
 def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
     slice_ = slices.parse(_SLICE.value)
     dataset = manifest.open_dataset(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.data import whole_files
+    from pipeline.data import (
+        atomic_files,
+        quiet,  # noqa: F401 - before TensorFlow
+    )
     from pipeline.data.feed import table
     from pipeline.training import feed
-    from pipeline.training.report_page import feed_chart
+    from pipeline.training.report.drawing import feed_chart
 
     certificate, advice = feed.certify(
         _CONFIG.value,
@@ -60,16 +86,16 @@ def main(argv: Sequence[str]) -> int:
     )
     print(table.render(certificate, advice))
     if _JSON.value:
-        whole_files.write_json(_JSON.value, certificate.as_json() | {"advice": advice})
+        atomic_files.write_json(_JSON.value, certificate.as_json() | {"advice": advice})
     if _CHART.value:
         draw = feed_chart.svg if _CHART.value.endswith(".svg") else feed_chart.page
-        whole_files.write_bytes(_CHART.value, draw(certificate, advice).encode())
+        atomic_files.write_bytes(_CHART.value, draw(certificate, advice).encode())
     return STARVED if certificate.is_fed is False else 0
 
 
 def _check_flags() -> None:
     for name, value in (("--step_ms", _STEP_MS.value), ("--seconds", _SECONDS.value)):
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:  # NaN neither
             raise InputError(name, received=value, expected="a positive number", action="Correct the flag.")
     if _CHART.value and pathlib.Path(_CHART.value).suffix not in CHARTS:
         raise InputError(
@@ -78,7 +104,8 @@ def _check_flags() -> None:
             expected=f"a file name that ends in {' or '.join(CHARTS)}",
             action="Rename the file.",
         )
+    flag_values.check_local_files({"json": _JSON.value, "chart": _CHART.value})
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parse_flags)
+    run_command(main, COMMAND)

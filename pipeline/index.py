@@ -9,30 +9,42 @@ Exit code 0: every file has its index; 2: one is damaged, compressed, or differs
 
 Then any part of the files is read in a shuffled order, from any position on:
 
-  from pipeline.data import indexed_files, reader, schema, selection
-  data = indexed_files.open_files(glob.glob("data/*.tfrecord"), schema.load("schema.json"))
-  rows = reader.window_rows(selection.select(data, "train[:90%]"), seed=1, position=0)
+  from pipeline.data.dataset import foreign_files, selection
+  from pipeline.data.reading import windows
+  from pipeline.data.schema import schema
+  data = foreign_files.open_files(sorted(glob.glob("data/*.tfrecord")), schema.load("schema.json"))
+  rows = windows.window_rows(selection.select(data, "train[:90%]"), seed=1, position=0)
 
 `python -m beam_jobs.infer_schema` proposes the schema. To train on such files, to clean them, or where
 they are compressed, `python -m beam_jobs.convert --format=tfrecord` makes a dataset of them.
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
 import pathlib
 import sys
 from collections.abc import Sequence
 
-from absl import app, flags
+from absl import flags
 from tqdm import tqdm
 
-from pipeline.data import index, whole_files
-from pipeline.data.build_index import build
-from pipeline.data.errors import EXIT_BAD_INPUT, InputError, answers_bad_input
-from pipeline.data.index import Index
+from pipeline.data import atomic_files
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.dataset import index
+from pipeline.data.dataset.index import Index
+from pipeline.data.dataset.index_builder import build
+from pipeline.data.errors import EXIT_BAD_INPUT, InputError
 
-_CHECK = flags.DEFINE_bool("check", False, "Compare the indexes that there are; write nothing.")
+_CHECK = flags.DEFINE_bool("check", False, "Only compare the indexes that there are. Nothing is written.")
 
 
-@answers_bad_input
+COMMAND = Command(name="pipeline.index", description=__doc__, arguments="FILE…", flags={"Flags": (_CHECK,)})
+
+
 def main(argv: Sequence[str]) -> int:
     paths = [pathlib.Path(name) for name in argv[1:]]
     _check_names(paths)
@@ -50,30 +62,30 @@ def main(argv: Sequence[str]) -> int:
 
 def _index(path: pathlib.Path, built: Index, *, write: bool) -> str:
     """Writes the index unless there is the same already; tells what it did, in a line."""
-    place, content = path.with_name(index.file_name(path.name)), index.dumps(built)
-    if place.exists():
-        if place.read_bytes() != content:
+    target, content = path.with_name(index.file_name(path.name)), index.dumps(built)
+    if target.exists():
+        if target.read_bytes() != content:
             raise InputError(
-                f"index {place}",
+                f"index {target}",
                 received=f"another index than that of the {len(built):,} records in {path.name}",
                 expected="the same",
                 action="The file was modified since. If that is meant, delete the index and run again.",
             )
-        return f"{place}: {len(built):,} records, as in the file"
+        return f"{target}: {len(built):,} records, as in the file"
     if not write:
         raise InputError(
-            f"index {place}",
+            f"index {target}",
             received="no such file",
             expected=f"the index of {path.name}",
             action="Run the same without --check.",
         )
-    whole_files.write_bytes(place, content)
-    return f"{place}: {len(built):,} records"
+    atomic_files.write_bytes(target, content)
+    return f"{target}: {len(built):,} records"
 
 
 def _check_names(paths: Sequence[pathlib.Path]) -> None:
     indexes = [path.with_name(index.file_name(path.name)) for path in paths]
-    twice = [path for path, place in zip(paths, indexes, strict=True) if indexes.count(place) > 1]
+    twice = [path for path, target in zip(paths, indexes, strict=True) if indexes.count(target) > 1]
     if twice or not paths:
         raise InputError(
             "command line",
@@ -84,4 +96,4 @@ def _check_names(paths: Sequence[pathlib.Path]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    run_command(main, COMMAND)

@@ -3,7 +3,9 @@ r"""Trains a model on a dataset, evaluates it, and writes a report.
   python -m pipeline.train --config=pipeline/configs/digits_resnet.py --dataset=data/digits/1.0.0 \
       --workdir=runs/digits
 
-Any value of the config can be overridden: --config.train.epochs=3 --config.optimizer.name=sgd
+For data of your own start from pipeline/configs/tabular.py (numbers, categories, text) or
+pipeline/configs/image_classification.py. Any value of the config can be overridden:
+--config.train.epochs=3 --config.optimizer.name=sgd
 
 Two replicas on one CPU, as a rehearsal: --strategy=mirrored --logical_devices=2
 All GPUs of a machine: --strategy=mirrored. Several machines: --strategy=multi_worker with TF_CONFIG set.
@@ -12,63 +14,89 @@ Interrupted? The same command goes on from the last checkpoint.
 To watch it: tensorboard --logdir=WORKDIR/summaries
 """
 
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
 import pathlib
 import shlex
 import sys
 from collections.abc import Sequence
 
-from absl import app, flags, logging
+from absl import flags, logging
 from ml_collections import config_flags
 
-from pipeline.data import manifest
-from pipeline.data.errors import answers_bad_input
-from pipeline.training.config_flag import parse_flags
+from pipeline.configs import base
+from pipeline.data.commands import config_flag, config_keys, flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.dataset import manifest, selection
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Experiment, one of pipeline/configs or your own; --config.a.b=value overrides."
-)
-_DATASET = flags.DEFINE_string("dataset", None, "Directory written by beam_jobs.convert.", required=True)
+with config_flag.flagfile_told():
+    _CONFIG = config_flags.DEFINE_config_file(
+        "config",
+        None,
+        "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
+    )
+_DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
 _WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Directory for checkpoints, metrics and report; continued if it exists.", required=True
+    "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there goes on."
 )
 _STRATEGY = flags.DEFINE_enum(
     "strategy",
     "auto",
     ["auto", "one_device", "mirrored", "multi_worker", "tpu"],
-    "tf.distribute strategy; auto takes every device that there is.",
+    "The tf.distribute strategy. auto takes every device that there is.",
 )
 _LOGICAL_DEVICES = flags.DEFINE_integer(
-    "logical_devices", 1, "Pieces to split the CPU into, to try several replicas on one.", lower_bound=1
+    "logical_devices",
+    1,
+    "Parts to split the CPU into, to try several replicas on one machine.",
+    lower_bound=1,
 )
 _PRECISION = flags.DEFINE_enum(
     "precision",
     "auto",
     ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
-    "Number format to compute in; auto takes what the hardware does natively, and says why.",
+    "Number format to compute in. auto takes what the hardware computes natively, and says why.",
 )
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",
     0,
-    "Damaged records that may be left out of all splits together; with 0, the first one ends the run.",
+    "Damaged records that may be left out, of all splits together. With 0 the first one ends the run.",
     lower_bound=0,
 )
 _DATA_SERVICE = flags.DEFINE_list(
-    "data_service", [], "grpc://HOST:PORT of each pipeline.data_service that prepares the batches."
+    "data_service", [], "grpc://HOST:PORT,…: every pipeline.data_service that prepares batches."
 )
-_JSON = flags.DEFINE_string("json", None, "Also write the final metrics to this file.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 
-flags.mark_flag_as_required("config")
+COMMAND = Command(
+    name="pipeline.train",
+    description=__doc__,
+    required=(_CONFIG, _DATASET, _WORKDIR),
+    flags={
+        "What is trained": (_CONFIG, _DATASET, _WORKDIR),
+        "Hardware": (_STRATEGY, _LOGICAL_DEVICES, _PRECISION, _DATA_SERVICE),
+        "Damage and results": (_MAX_CORRUPT_RECORDS, _JSON),
+    },
+    config_keys=lambda: config_keys.keys_of(base),
+)
 
 
-@answers_bad_input
 def main(argv: Sequence[str]) -> None:
     del argv
+    flag_values.check_local_files({"json": _JSON.value})
     dataset = manifest.open_dataset(_DATASET.value)
+    selection.select(dataset, _CONFIG.value.train.split)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.data import whole_files
+    from pipeline.data import (
+        atomic_files,
+        quiet,  # noqa: F401 - before TensorFlow
+    )
     from pipeline.training import run
-    from pipeline.training.progress import summary
+    from pipeline.training.report.progress import summary
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
@@ -85,7 +113,7 @@ def main(argv: Sequence[str]) -> None:
     )
     metrics = run.train(request)
     if _JSON.value:
-        whole_files.write_json(_JSON.value, metrics)
+        atomic_files.write_json(_JSON.value, metrics)
     print(
         f"{summary(metrics)}\n"
         f"report: {request.workdir / 'report.html'}\n"
@@ -94,4 +122,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, flags_parser=parse_flags)
+    run_command(main, COMMAND)

@@ -1,1 +1,4 @@
-"""What one column of raw cells, of any Arrow type, becomes under the feature that reads it."""
+"""Raw cells → typed values, a whole column at a time, by the feature that reads them.
+
+May import pipeline/data. Start with typed.py: it parses one column and tells which rows do not conform.
+"""

@@ -2,30 +2,32 @@
 
 import pyarrow as pa
 
+from beam_jobs.cells import text
+from beam_jobs.cells.image_check import BadImageError, check_image
 from beam_jobs.cells.problems import Problems
-from beam_jobs.image_files import BadImageError, check_image
-from pipeline.data.features import Image
+from pipeline.data.schema.kinds import Image
 
 # One of the two is set.
 ARROW_TYPE = pa.struct([("path", pa.string()), ("data", pa.large_binary())])
 
 
 def image(feature: Image, cells: pa.Array, problems: Problems, *, directory: str) -> pa.StructArray:
-    """`ARROW_TYPE` of strings, which are paths that may start from `directory`, or of images' own bytes."""
+    """`ARROW_TYPE` [rows] of `cells` [rows]: paths, which may start in `directory`, or images' own bytes."""
     problems.add(cells.is_null(), "missing")
-    if pa.types.is_string(cells.type):
-        paths = [_resolved(path, directory) for path in cells.to_pylist()]
-        problems.add((row for row, path in enumerate(paths) if not path), "missing")
-        data = pa.nulls(len(cells), pa.large_binary())
-    else:
-        paths = [None] * len(cells)
+    paths, data = pa.nulls(len(cells), pa.string()), pa.nulls(len(cells), pa.large_binary())
+    if text.is_bytes(cells.type):
         data = cells.cast(pa.large_binary())
         _check(data.to_pylist(), feature, problems)
-    return pa.StructArray.from_arrays([pa.array(paths, pa.string()), data], fields=list(ARROW_TYPE))
+    elif text.is_text(cells.type):
+        paths = pa.array([_resolved(path, directory) for path in cells.to_pylist()], pa.string())
+        problems.add(paths.is_null(), "missing")
+    else:
+        problems.add(range(len(cells)), "neither an image nor the path of one")
+    return pa.StructArray.from_arrays([paths, data], fields=list(ARROW_TYPE))
 
 
 def _check(images: list[bytes | None], feature: Image, problems: Problems) -> None:
-    """Here, and not where they are written, because here the row that holds them is known."""
+    """Checks images here, and not where they are written, because here their row is known."""
     for row, data in enumerate(images):
         try:
             if data is not None:
@@ -35,7 +37,7 @@ def _check(images: list[bytes | None], feature: Image, problems: Problems) -> No
 
 
 def _resolved(path: str | None, directory: str) -> str | None:
-    path = path.strip() if path else None
+    path = (path and path.strip()) or None
     if not path or not directory or path.startswith("/") or "://" in path:
         return path
     return f"{directory}/{path}"

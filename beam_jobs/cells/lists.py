@@ -1,26 +1,37 @@
 """Lists of a fixed number of numbers: tensors and tokens, from lists of any depth or from text."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text
+from beam_jobs.cells.cleaning import clean
 from beam_jobs.cells.numbers import number
 from beam_jobs.cells.problems import Problems, decode
-from beam_jobs.clean import clean
-from pipeline.data.features import Tensor, Tokens
+from pipeline.data.schema.kinds import Tensor, Tokens
 
 _SEPARATORS = r"[\s,;]+"  # between the numbers of a tensor in text
 
 
-def fixed_list(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.FixedSizeListArray:
-    """[rows, product of the shape], zeros where a row has a problem."""
+def fixed_list(
+    feature: Tokens | Tensor,
+    cells: pa.Array,
+    problems: Problems,
+    *,
+    check: Callable[[pa.Array, Problems], None] | None = None,
+) -> pa.FixedSizeListArray:
+    """int64 or float64 [rows, product of the shape], zeros where a row is of another length.
+
+    `check` adds the problems of all numbers [rows * product of the shape] by their position.
+    """
     size = int(np.prod(feature.shape))
     items = _items(feature, cells, problems)
     lengths = pc.list_value_length(items)
     problems.add(items.is_null(), "missing")
     problems.add(pc.not_equal(lengths, size), f"not {size} numbers")
-    # Rows of another length stand as zeros until they are left out, so that the list is of fixed size.
+    # A list of fixed size needs all its numbers: rows of another length are zeros until they are left out.
     right = pc.equal(lengths, size).fill_null(False)
     zero = "0" if pa.types.is_string(items.type.value_type) else 0
     zeros = pa.array([[zero] * size], pa.list_(pa.int64() if zero == 0 else pa.string())).cast(items.type)
@@ -30,16 +41,15 @@ def fixed_list(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) ->
     item_problems = Problems()
     numbers = number(feature, text.plain(items.flatten()), item_problems)
     item_problems.add(numbers.is_null(), "a number is missing")
-    if isinstance(feature, Tokens):
-        outside = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, feature.vocabulary_size))
-        item_problems.add(outside, f"not in 0 … {feature.vocabulary_size - 1}")
+    if check:
+        check(numbers, item_problems)
     for item, reason in item_problems.items():
         problems.add([item // size], reason)
     return pa.FixedSizeListArray.from_arrays(numbers, size)
 
 
 def single(cells: pa.Array, problems: Problems) -> pa.Array:
-    """The one value of each list; none where it is empty, a problem where there are several."""
+    """The one value of each list [rows]; null where it is empty, a problem where there are several."""
     if not text.is_list(cells.type):
         return cells
     lists = cells.cast(pa.list_(cells.type.value_type))
@@ -52,7 +62,7 @@ def single(cells: pa.Array, problems: Problems) -> pa.Array:
 
 
 def flat(cells: pa.Array) -> pa.ListArray:
-    """Lists of lists as one flat list a row, in C order."""
+    """Lists of lists [rows] as one flat list a row, in C order."""
     while text.is_list(cells.type.value_type):
         cells = _without_one_level(cells)
     return cells.cast(pa.list_(cells.type.value_type))

@@ -5,16 +5,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells.problems import Problems, convert
-from pipeline.data.feature import Feature
+from pipeline.data.schema.feature import Feature
 
-FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
+_FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
 
 
 def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
-    """int64 or, of a float32 feature, float64; null where there is no number."""
+    """Numbers [rows] of `cells` [rows]: int64 or, of a float32 feature, float64; null where there is none."""
     if feature.dtype == "int64":
         if pa.types.is_string(cells.type):
-            # Arrow reads 0x1F as 31, which nothing else in the pipeline does.
+            # Arrow reads 0x1F as 31; nothing else in the pipeline does.
             problems.add(pc.match_substring(cells, "x", ignore_case=True), "not a whole number")
         return convert(_seconds(cells), pa.int64(), "not a whole number", problems)
     if pa.types.is_string(cells.type):
@@ -22,7 +22,7 @@ def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
     else:
         values = _seconds(cells).cast(pa.float64(), safe=False)  # whole numbers from 2**53 on are rounded
     problems.add(pc.invert(pc.is_finite(values)), "not a finite number")
-    problems.add(pc.greater(pc.abs(values), FLOAT32_MAXIMUM), "too large for float32")
+    problems.add(pc.greater(pc.abs(values), _FLOAT32_MAXIMUM), "too large for float32")
     return values
 
 

@@ -1,4 +1,4 @@
-"""Which rows of a column do not convert, and why; found without looking at single rows that do."""
+"""The rows of a column that do not convert, and why; found without looking at single rows that do."""
 
 from collections.abc import Iterable
 
@@ -13,6 +13,7 @@ class Problems(dict[int, str]):
     """The first problem found with each row."""
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
+        """Names a problem of these rows: positions, or a bool [rows]."""
         if isinstance(rows, pa.BooleanArray):
             rows = np.flatnonzero(rows.fill_null(False).to_numpy(zero_copy_only=False)).tolist()
         for row in rows:
@@ -20,12 +21,12 @@ class Problems(dict[int, str]):
 
 
 def decode(cells: pa.Array, problems: Problems) -> pa.StringArray:
-    """Text of `cells`; what is not UTF-8 becomes null and a problem."""
+    """Text [rows] of `cells` [rows]; what is not UTF-8 becomes null and a problem."""
     return convert(text.to_bytes(cells), pa.string(), "not UTF-8", problems)
 
 
 def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) -> pa.Array:
-    """Casts `values`; what does not convert becomes null and a problem."""
+    """`values` [rows] cast to the type `to`; what does not convert becomes null and a problem."""
     wrong = _unconvertible(values, to, first=0)
     if wrong:
         problems.add(wrong, reason)

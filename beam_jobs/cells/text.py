@@ -1,4 +1,4 @@
-"""The one text of a cell of any type: what identifies rows, names categories and is cleaned up.
+"""The text of a cell of any type. It identifies rows, names categories, and is cleaned up.
 
 Equal values have equal text whatever format they came from: 7, 7.0 and "7" are all `7`. Floats are written
 in their shortest form that reads back as the same number; NaN is no value.
@@ -20,6 +20,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_bytes(kind: pa.DataType) -> bool:
+    """Whether cells of this type are bytes, which may be text that is not decoded."""
     return (
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -29,10 +30,12 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
+    """Whether cells of this type are lists."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def is_number(kind: pa.DataType) -> bool:
+    """Whether cells of this type are numbers; booleans are 0 and 1."""
     return (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -42,7 +45,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def plain(cells: pa.Array) -> pa.Array:
-    """The same cells without a dictionary, NaN as null."""
+    """The same cells [rows] without a dictionary, NaN as null."""
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if pa.types.is_floating(cells.type):
@@ -53,7 +56,7 @@ def plain(cells: pa.Array) -> pa.Array:
 
 
 def to_bytes(cells: pa.Array) -> pa.Array:
-    """Text of `cells` as binary, which need not be UTF-8 where the cells are bytes; null where they are."""
+    """Text of `cells` [rows] as binary, null where they are null. Text of bytes need not be UTF-8."""
     cells = plain(cells)
     kind = cells.type
     if is_text(kind):
@@ -62,7 +65,7 @@ def to_bytes(cells: pa.Array) -> pa.Array:
         return cells.cast(pa.string()).cast(pa.binary())
     if is_list(kind) and (is_number(kind.value_type) or is_text(kind.value_type)):
         return _joined(cells)
-    # Lists of lists and of structs, maps: rare enough to go one by one.
+    # Lists of lists, lists of structs and maps are rare enough to convert one by one.
     return pa.array([_dumped(value) for value in cells.to_pylist()], pa.binary())
 
 

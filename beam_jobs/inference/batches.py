@@ -1,4 +1,4 @@
-"""Raw rows → batches of serialised examples that still know which rows they are."""
+"""Raw rows → batches of serialised examples, with the keys of their rows."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -8,16 +8,17 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from beam_jobs.encode import encode
-from beam_jobs.load_images import load_images
-from beam_jobs.prepare import ORDER_COLUMN, READ, REJECTED, check_columns, prepare
-from beam_jobs.progress import Progress
-from beam_jobs.rejected import Rejection
-from beam_jobs.sources.source import Piece, RawRows, Source
-from pipeline.data.schema import Schema
+from beam_jobs.conversion.image_loading import load_images
+from beam_jobs.conversion.typed_rows import check_present, type_rows
+from beam_jobs.launch.outcome import READ, REJECTED
+from beam_jobs.launch.progress import Progress
+from beam_jobs.records.examples import encode
+from beam_jobs.sources.pieces.rejections import Rejection
+from beam_jobs.sources.pieces.source import Piece, RawRows, Source
+from pipeline.data.schema.schema import Schema
 
-SOURCE_COLUMN, ROW_COLUMN = "source", "row"
-_KEYS = ORDER_COLUMN  # keys take the place of the order hash, which predictions have no use for
+_SOURCE_COLUMN, _ROW_COLUMN = "source", "row"
+_KEYS = ""  # the column of the keys: no feature has an empty name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class Batch:
 
 
 def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
-    """What is read of the input: the model's input features and the keys, but no label."""
+    """What is read of the input: the model's features and the keys, but no label."""
     return dataclasses.replace(schema, features=schema.inputs, row_id=tuple(keys))
 
 
@@ -50,7 +51,8 @@ class MakeBatches(beam.DoFn):
         number, piece = element
         ordinal = 0
         for raw in self._source.read(piece):
-            self._check_columns(raw, piece)
+            if not raw.sparse:
+                check_present(raw.columns.schema.names, self._schema, piece.paths[0])
             rows, rejected = self._conforming(raw, piece)
             for rejection in (*raw.rejected, *rejected):
                 yield TaggedOutput(REJECTED, rejection)
@@ -66,33 +68,23 @@ class MakeBatches(beam.DoFn):
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
 
-    def _check_columns(self, raw: RawRows, piece: Piece) -> None:
-        """Raises InputError where a column is absent; what the model does not read is left alone."""
-        names = raw.columns.schema.names
-        unread = dataclasses.replace(self._schema, ignore=dict.fromkeys(names, "not read"))
-        check_columns(names, unread, piece.paths[0], sparse=raw.sparse)
-
     def _conforming(self, raw: RawRows, piece: Piece) -> tuple[pa.RecordBatch, list[Rejection]]:
         """Typed rows with their keys, and the rows left out."""
-        prepared = prepare(raw, self._schema, pa.array([b""] * raw.columns.num_rows, pa.binary()))
-        keys = key_columns(raw, self._schema.row_id).take(pa.array(prepared.kept))
-        rows = prepared.rows.set_column(0, _KEYS, keys.to_struct_array())
+        typed = type_rows(raw, self._schema)
+        keys = _key_columns(raw, self._schema.row_id).to_struct_array()
+        rows = typed.rows.append_column(_KEYS, typed.of_kept(keys))
         rows, unreadable = load_images(rows, self._schema, root=piece.root)
-        return rows, [*prepared.rejected, *unreadable]
+        return rows, [*typed.rejected, *unreadable]
 
 
-def key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:
-    """Columns `names` as they are or, if none are named, where each row came from."""
+def _key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:
+    """Columns `names`, [rows], or the origin of each row if none are named."""
     if names:
         return pa.record_batch({name: _text(raw.column(name)) for name in names})
-    rows = range(raw.columns.num_rows)
-    places = [raw.place(row) for row in rows]
-    return pa.record_batch(
-        {
-            SOURCE_COLUMN: pa.array([source for source, _ in places], pa.string()),
-            ROW_COLUMN: pa.array([number for _, number in places], pa.int64()),
-        }
-    )
+    rows = raw.columns.num_rows
+    sources = [raw.sources] * rows if isinstance(raw.sources, str) else raw.sources
+    numbers = pa.nulls(rows, pa.int64()) if raw.numbers is None else pa.array(raw.numbers, pa.int64())
+    return pa.record_batch({_SOURCE_COLUMN: pa.array(sources, pa.string()), _ROW_COLUMN: numbers})
 
 
 def _serialized(rows: pa.RecordBatch) -> bytes:
@@ -103,7 +95,7 @@ def _serialized(rows: pa.RecordBatch) -> bytes:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """Text formats give bytes, which may not be UTF-8; Parquet files of strings are handier to use."""
+    """Bytes as a string column, with what is not UTF-8 escaped: tables of strings are easier to use."""
     if not pa.types.is_binary(column.type) and not pa.types.is_large_binary(column.type):
         return column
     values = (

@@ -1,95 +1,96 @@
-"""The job of batch inference: sources → examples → model → files, published whole or not at all."""
+"""The job of `predict`: its graph, and what has to hold before predictions are published."""
 
 import dataclasses
 import pathlib
 from collections.abc import Sequence
+from typing import ClassVar
 
 import apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
 
-from beam_jobs import claim, failures, prepare, progress, rejected, runners
-from beam_jobs.inference import batches, publish, tables
+from beam_jobs.inference import publication
+from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
-from beam_jobs.sources.source import Piece, Source
-from pipeline.data import exported
-from pipeline.data import schema as schema_lib
-from pipeline.data.schema import Schema
+from beam_jobs.inference.tables import WritePredictions
+from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs
+from beam_jobs.launch.progress import Progress
+from beam_jobs.launch.run import Run
+from beam_jobs.publication.destination import Destination
+from beam_jobs.sources.pieces.source import Piece, Source
+from pipeline.data.dataset import export_manifest
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Job:
-    """What is predicted, from what, into what."""
+class Prediction:
+    """What is predicted, from what, into what. Implements `launch.run.Job`."""
 
     source: Source
     pieces: Sequence[Piece]
     model: pathlib.Path
-    keys: tuple[str, ...]
-    batch: int
+    model_digest: str
+    schema: Schema  # the model's
+    keys: tuple[str, ...]  # columns of the input that are carried through
+    batch: int  # rows in one call of the model, at most
     file_format: str
-    max_rejected_fraction: float
-    runner: str
-    beam_flags: Sequence[str]
+    run: Run
 
+    doing: ClassVar[str] = "predicting"
 
-def build(
-    pipeline: beam.Pipeline, job: Job, schema: Schema, *, directory: pathlib.Path, watched: progress.Progress
-) -> None:
-    """The job graph: sources → examples → model → files, and the outcome for `publish`."""
-    reading = batches.reading_schema(schema, job.keys)
-    made = (
-        pipeline
-        | "Pieces" >> beam.Create(list(enumerate(job.pieces)))
-        | "Spread" >> beam.Reshuffle()
-        | "Read"
-        >> beam.ParDo(
-            batches.MakeBatches(job.source, reading, rows=job.batch, progress=watched)
-        ).with_outputs(prepare.READ, prepare.REJECTED, main="batches")
-    )
-    written = (
-        made.batches
-        | "Predict" >> RunInference(ExportedModel(str(job.model)))
-        | "OfPiece" >> beam.Map(lambda predicted: (predicted.piece, predicted))
-        | "Together" >> beam.GroupByKey()
-        | "Write"
-        >> beam.ParDo(
-            tables.WritePredictions(
-                schema.label,
-                file_format=job.file_format,
-                pieces=len(job.pieces),
-                directory=str(directory),
-                progress=watched,
-            )
+    def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
+        """Pieces → batches of examples → the model's answers → a file of predictions for each piece."""
+        reading = reading_schema(self.schema, self.keys)
+        read = MakeBatches(self.source, reading, rows=self.batch, progress=progress)
+        write = WritePredictions(
+            self.schema.label,
+            file_format=self.file_format,
+            pieces=len(self.pieces),
+            directory=directory,
+            progress=progress,
         )
-    )
-    left_out = made[prepare.REJECTED] | "Rejected" >> beam.CombineGlobally(rejected.CollectRejected())
-    read = made[prepare.READ] | "RowsRead" >> beam.CombineGlobally(sum)
-    _ = (
-        pipeline
-        | "Outcome" >> beam.Create([str(directory / publish.OUTCOME_FILE_NAME)])
-        | "Save"
-        >> beam.Map(
-            publish.save_outcome,
-            rows_read=beam.pvalue.AsSingleton(read),
-            rejected=beam.pvalue.AsSingleton(left_out),
-            files=beam.pvalue.AsList(written),
+        made = (
+            pipeline
+            | "Pieces" >> beam.Create(list(enumerate(self.pieces)))
+            | "Spread" >> beam.Reshuffle()
+            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, main="batches")
         )
+        written = (
+            made.batches
+            | "Predict" >> RunInference(ExportedModel(str(self.model)))
+            | "OfPiece" >> beam.Map(lambda predicted: (predicted.piece, predicted))
+            | "Together" >> beam.GroupByKey()
+            | "Write" >> beam.ParDo(write)
+        )
+        return Outputs(read=made[READ], rejected=(made[REJECTED],), files=written)
+
+    def check_reconciled(self, outcome: Outcome) -> None:
+        publication.check_reconciled(outcome)
+
+    def publish(self, outcome: Outcome, destination: Destination) -> dict[str, object]:
+        publication.check_not_empty(outcome)
+        return publication.publish(destination, outcome=outcome, model_digest=self.model_digest)
+
+
+def prediction(
+    source: Source,
+    pieces: Sequence[Piece],
+    *,
+    model: pathlib.Path,
+    keys: Sequence[str] = (),
+    batch: int,
+    file_format: str,
+    run: Run,
+) -> Prediction:
+    """The job with the model in directory `model`; raises InputError unless it is as exported."""
+    return Prediction(
+        source=source,
+        pieces=pieces,
+        model=model,
+        model_digest=export_manifest.open_export(model)["digest"],
+        schema=schema_lib.load(model / schema_lib.FILE_NAME),
+        keys=tuple(keys),
+        batch=batch,
+        file_format=file_format,
+        run=run,
     )
-
-
-def predict(job: Job, *, output: pathlib.Path) -> dict[str, object]:
-    """Runs the job and publishes the predictions; where it fails it leaves nothing behind."""
-    export = exported.open_export(job.model)
-    schema = schema_lib.load(job.model / schema_lib.FILE_NAME)
-    options = runners.pipeline_options(job.runner, job.beam_flags)
-    with failures.told_in_one_line(output), claim.claimed(output) as directory:
-        watched = progress.Progress(path=str(directory / "progress"))
-        runner = runners.make_runner(job.runner, options, directory=directory)
-        pipeline = beam.Pipeline(runner=runner, options=options)
-        build(pipeline, job, schema, directory=directory, watched=watched)
-        with runners.bad_input_from_workers(), progress.shown(watched, "predicting"):
-            pipeline.run().wait_until_finish()
-        outcome = publish.load_outcome(directory / publish.OUTCOME_FILE_NAME)
-        limit = job.max_rejected_fraction
-        rejected.check_limit(outcome.rejected, rows_read=outcome.rows_read, limit=limit)
-        publish.check_reconciled(outcome)
-        return publish.publish(output, directory, outcome=outcome, model_digest=export["digest"])

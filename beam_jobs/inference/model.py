@@ -10,9 +10,8 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
 from beam_jobs.inference.batches import Batch
+from pipeline.data.dataset.export_manifest import SERVING_DEFAULT
 from pipeline.data.errors import InputError
-
-SIGNATURE = "serving_default"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,8 +36,8 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
         self._directory = directory
 
     def load_model(self) -> object:
-        # Only where a model runs is TensorFlow needed.
-        from pipeline import quiet  # noqa: F401 - before TensorFlow
+        # TensorFlow is needed only on workers that run the model.
+        from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 
         # isort: split
         import tensorflow as tf
@@ -48,7 +47,7 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
     def run_inference(
         self, batch: Sequence[Batch], model: object, inference_args: Mapping[str, object] | None = None
     ) -> Iterator[Predicted]:
-        serve = model.signatures[SIGNATURE]
+        serve = model.signatures[SERVING_DEFAULT]
         for rows in batch:
             outputs = {name: value.numpy() for name, value in serve(examples=_tensor(rows.examples)).items()}
             _check_finite(outputs)

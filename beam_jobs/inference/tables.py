@@ -1,6 +1,5 @@
 """Predictions of one piece as a table, and the files that hold it."""
 
-import dataclasses
 import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
@@ -11,27 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs.encode import encode
 from beam_jobs.inference.model import Predicted
-from beam_jobs.progress import Progress
-from beam_jobs.tfrecord import frame
+from beam_jobs.launch.outcome import WrittenFile
+from beam_jobs.launch.progress import Progress
+from beam_jobs.publication import file_names
+from beam_jobs.records.examples import encode
+from pipeline.data.dataset.tfrecord import frame
 from pipeline.data.errors import InputError
-from pipeline.data.feature import Feature
-from pipeline.data.features import Label, Numeric, Tensor, Text
-from pipeline.data.schema import Schema
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Label, Numeric, Tensor, Text
+from pipeline.data.schema.schema import Schema
 
-CLASS_COLUMN = "class"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WrittenFile:
-    """`path` is where it lies until it is published as `file_name`."""
-
-    path: str
-    file_name: str
-    rows: int
-    bytes: int
-    sha256: str
+_CLASS_COLUMN = "class"
 
 
 class WritePredictions(beam.DoFn):
@@ -51,8 +41,8 @@ class WritePredictions(beam.DoFn):
         ordered = sorted(predicted, key=lambda part: part.ordinal)
         table = pa.Table.from_batches([predictions(part, self._label) for part in ordered])
         content = _ENCODERS[self._format](table)
-        name = file_name(piece, self._pieces, self._format)
-        # A runner may write a file twice at once; each attempt has its own, one is published.
+        name = file_names.predictions(piece, self._pieces, self._format)
+        # A runner may make two attempts at once: each writes a file of its own, and one of them is published.
         path = FileSystems.join(self._directory, f"{name}.{uuid.uuid4().hex}")
         with FileSystems.create(path, compression_type="uncompressed") as file:
             file.write(content)
@@ -61,19 +51,18 @@ class WritePredictions(beam.DoFn):
         yield WrittenFile(path=path, file_name=name, rows=table.num_rows, bytes=len(content), sha256=digest)
 
 
-def file_name(piece: int, pieces: int, file_format: str) -> str:
-    return f"predictions-{piece:05d}-of-{pieces:05d}.{file_format}"
-
-
 def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
-    """Key columns, then the most probable class and all probabilities, or the value of a regression."""
+    """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows].
+
+    Raises InputError if a key column has the name of another column.
+    """
     [keys] = pa.ipc.open_stream(predicted.keys)
-    _check_names(keys.schema.names, {CLASS_COLUMN, *predicted.outputs})
+    _check_names(keys.schema.names, {_CLASS_COLUMN, *predicted.outputs})
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))
     for name, values in predicted.outputs.items():
         if label.classes:
             best = pa.array(np.argmax(values, axis=1))
-            columns[CLASS_COLUMN] = pa.array(label.classes, pa.string()).take(best)
+            columns[_CLASS_COLUMN] = pa.array(label.classes, pa.string()).take(best)
         columns[name] = _column(values)
     return pa.record_batch(columns)
 
@@ -90,16 +79,20 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _tfrecord(table: pa.Table) -> bytes:
-    """Examples; keys that are neither text nor numbers become text, missing ones "", 0 or NaN."""
+    """Examples. Keys that are neither text nor numbers become text; missing ones become "", 0 or NaN."""
+    table = table.cast(pa.schema([(field.name, _stored(field.type)) for field in table.schema]))
     features = tuple(_feature(field) for field in table.schema)
-    types = [
-        (f.name, pa.string() if isinstance(f, Text) else table.schema.field(f.name).type) for f in features
-    ]
-    [rows] = table.cast(pa.schema(types)).combine_chunks().to_batches()
+    [rows] = table.combine_chunks().to_batches()
     return frame(encode(rows, Schema(name="predictions", features=features)).to_pylist())
 
 
+def _stored(kind: pa.DataType) -> pa.DataType:
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return kind if is_number or pa.types.is_fixed_size_list(kind) else pa.string()
+
+
 def _feature(field: pa.Field) -> Feature:
+    """The feature that stores a column of `_stored` type."""
     if pa.types.is_fixed_size_list(field.type):
         return Tensor(name=field.name, dimensions=(field.type.list_size,))
     if pa.types.is_integer(field.type):

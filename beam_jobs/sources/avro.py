@@ -1,4 +1,4 @@
-"""Avro object container files, with any codec that fastavro knows here; one piece a file."""
+"""Avro object container files, with any codec whose library is installed; a piece for each file."""
 
 import dataclasses
 import itertools
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 
 import fastavro
 
-from beam_jobs.sources import files
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AvroFiles:
-    """Columns of records by path; a null, or a branch of a union that lacks a field, is a missing value."""
+    """Columns are named by path. A null, or a branch of a union without the field, is a missing value."""
 
     batch_rows: int = 1 << 12
 
@@ -28,7 +28,7 @@ class AvroFiles:
                 numbered = itertools.starmap(NumberedRow, enumerate(fastavro.reader(stream), 1))
                 while batch := list(itertools.islice(numbered, self.batch_rows)):
                     yield raw_rows(piece, batch)
-        # fastavro raises whatever the broken bytes lead it to.
+        # Broken bytes lead fastavro to any exception.
         except Exception as error:
             if isinstance(error, InputError):
                 raise

@@ -1,8 +1,8 @@
 """BigQuery tables, `bigquery:PROJECT.DATASET.TABLE`, through the Storage Read API, as Arrow.
 
-Never run on the real service: only against a fake client in the tests. The launcher opens one read session a
-table, which is a snapshot of it; each of its streams is a piece, so that a retry reads the same rows. Rows
-have no order in BigQuery; rejected ones are told by their number in a stream.
+It never ran on the real service, only against a fake client in the tests. The launcher opens a read session
+for each table, which is a snapshot of it. Each stream of the session is a piece, so a retry reads the same
+rows. Rows have no order in BigQuery; the origin of a row is its stream, and its number there.
 
 API: https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1
 """
@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources.columns import without_structs
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
 PREFIX = "bigquery:"
 _TABLE = re.compile(r"bigquery:([^.:]+(?::[^.]+)?)\.(\w+)\.([\w$-]+)")
 _ARROW = 2  # DataFormat.ARROW
-_STREAMS = 1000  # what the service gives at most
+_STREAMS = 1000  # the service gives no more
 
 
 def _real_client() -> Any:
@@ -52,7 +52,7 @@ class BigQueryTables:
         [stream] = piece.paths
         schema, row = None, 0
         for response in self.client().read_rows(stream):
-            if schema is None:  # the first response alone tells it
+            if schema is None:  # only the first response holds it
                 schema = pa.ipc.read_schema(pa.py_buffer(response.arrow_schema.serialized_schema))
             cells = pa.py_buffer(response.arrow_record_batch.serialized_record_batch)
             batch = pa.ipc.read_record_batch(cells, schema)
@@ -74,7 +74,7 @@ def _streams(client: Any, given: Input) -> Iterator[Piece]:
         session = client.create_read_session(
             parent=f"projects/{project}", read_session=request, max_stream_count=_STREAMS
         )
-    except Exception as error:  # of google.api_core, which is optional, too
+    except Exception as error:  # google.api_core, whose errors they are, is optional
         raise _error(given, f"a refusal of the service ({' '.join(str(error).split())[:200]})") from None
     if not session.streams:
         raise _error(given, "a table without rows")

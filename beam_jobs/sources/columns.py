@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.cells import text
-from beam_jobs.rejected import Rejection
-from beam_jobs.sources.source import Piece, RawRows
+from beam_jobs.sources.pieces.rejections import Rejection
+from beam_jobs.sources.pieces.source import Piece, RawRows
 from pipeline.data.errors import InputError
 
 
 def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    """Every struct replaced by its fields; raises InputError if two columns then have one name."""
+    """`batch` [rows], the fields of structs as columns; raises InputError if two columns have one name."""
     columns = list(zip(batch.schema.names, batch.columns, strict=True))
     while any(pa.types.is_struct(column.type) for _, column in columns):
         columns = [flat for name, column in columns for flat in _fields(name, column)]
@@ -30,9 +30,9 @@ def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
 
 
 def leaves(row: Mapping[str, object]) -> dict[str, object]:
-    """The values of a nested row that are there, by path: each a scalar or a flat list of scalars.
+    """The values of a nested row by path: each a scalar or a flat list of scalars. Null values are left out.
 
-    Raises ValueError if two of them have one path.
+    Raises ValueError if two values have one path.
     """
     found: dict[str, object] = {}
     for name, value in row.items():
@@ -47,8 +47,8 @@ def leaves(row: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def from_rows(rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
-    """Columns of the `leaves` of rows; null where a row lacks one."""
+def _from_rows(rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
+    """Columns [rows] of rows that `leaves` gave; null where a row has no value."""
     names = sorted({name for row in rows for name in row})
     columns = [_column([row.get(name) for row in rows]) for name in names]
     if not names:
@@ -56,8 +56,8 @@ def from_rows(rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
     return pa.record_batch(columns, names=names)
 
 
-def ids_of_rows(rows: Sequence[Mapping[str, object]]) -> pa.Array:
-    """What identifies each of rows, whatever the order of its fields and the rows around it."""
+def _ids_of_rows(rows: Sequence[Mapping[str, object]]) -> pa.Array:
+    """What identifies each row, string [rows], whatever the order of its fields and the rows around it."""
     return pa.array([json.dumps(row, sort_keys=True, default=_plain) for row in rows], pa.string())
 
 
@@ -67,19 +67,19 @@ class NumberedRow(NamedTuple):
 
 
 def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()) -> RawRows:
-    """Rows that name their own columns; one with two values of one path is rejected."""
+    """`RawRows` of rows that name their columns; a row with two values at one path is rejected."""
     rejected, rows, numbers = list(rejected), [], []
     for number, row in numbered:
         try:
             rows.append(leaves(row))
             numbers.append(number)
         except ValueError as error:
-            rejected.append(Rejection(source=piece.place, row=number, column=None, reason=str(error), raw=""))
+            rejected.append(Rejection(source=piece.name, row=number, reason=str(error)))
     return RawRows(
-        columns=from_rows(rows),
-        sources=piece.place,
+        columns=_from_rows(rows),
+        sources=piece.name,
         numbers=np.array(numbers, np.int64),
-        ids=ids_of_rows(rows),
+        ids=_ids_of_rows(rows),
         rejected=tuple(rejected),
         sparse=True,
         directory=piece.paths[0].rpartition("/")[0],
@@ -94,7 +94,7 @@ def _fields(name: str, column: pa.Array) -> list[tuple[str, pa.Array]]:
 
 
 def _flat(value: object) -> object:
-    """Lists of lists as one flat list, objects inside lists as their JSON text."""
+    """Lists of lists become one flat list, objects inside lists their JSON text."""
     if not isinstance(value, list | tuple):
         return value
     flat: list[object] = []
@@ -107,7 +107,7 @@ def _flat(value: object) -> object:
 
 
 def _column(values: list[object]) -> pa.Array:
-    """One type for all: what Arrow finds or, of mixed kinds, text. One list makes all of them lists."""
+    """One type for all values: what Arrow finds, or text if they differ. One list makes all of them lists."""
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) or value is None else [value] for value in values]
         try:

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from beam_jobs.rejected import Rejection, shown
-from beam_jobs.sources import files, lines
-from beam_jobs.sources.csv_cuts import RowStarts
-from beam_jobs.sources.csv_stream import CsvStream, NotUtf8Error, bytes_of_latin_1
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.bytes import lines
+from beam_jobs.sources.bytes.csv_stream import CsvStream, NotUtf8Error, bytes_of_latin_1
+from beam_jobs.sources.bytes.row_starts import RowStarts
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.rejections import Rejection, shown
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
 _HEADER_BYTES = 1 << 20  # 1 MiB
@@ -23,9 +24,9 @@ _HEADER_BYTES = 1 << 20  # 1 MiB
 class CsvFiles:
     """Delimited text. Blank lines are skipped, newlines inside quotes belong to the value.
 
-    Large files are cut where rows begin, unless they are compressed; a rejected row of a later piece is told
-    as "file from byte B", row N from there. Cells stay bytes, so that one row that is not UTF-8 is one
-    rejected row, not an unreadable file.
+    Large files are cut where rows begin, unless they are compressed. The origin of a row in a later piece is
+    "file from byte B", row N from there. Cells stay bytes: a row that is not UTF-8 is one rejected row, and
+    the rest of the file is read.
     """
 
     column_names: tuple[str, ...] = ()  # empty: the first row names the columns
@@ -47,7 +48,7 @@ class CsvFiles:
                 yield raw
                 given += raw.columns.num_rows
         except NotUtf8Error:
-            # Again from the start, less the rows that were given already.
+            # Again from the start, without the rows that were given already.
             for raw in self._read(piece, any_bytes=True):
                 yield raw.without_first(given)
                 given = max(0, given - raw.columns.num_rows)
@@ -56,7 +57,7 @@ class CsvFiles:
         [path] = piece.paths
         names = self.column_names or self._header(path)
         has_header = not self.column_names and not piece.start
-        wrong = _WrongRows(source=piece.place, header_rows=int(has_header), encoding=_encoding(any_bytes))
+        wrong = _WrongRows(source=piece.name, header_rows=int(has_header), encoding=_encoding(any_bytes))
         good_before = 0
         for batch in self._batches(piece, () if has_header else names, wrong):
             numbers = wrong.number(good_before + np.arange(batch.num_rows))
@@ -115,7 +116,7 @@ class CsvFiles:
 
 
 class _WrongRows:
-    """Collects rows with the wrong number of cells, and numbers the rows around them."""
+    """Collects rows with the wrong number of cells, and numbers the other rows."""
 
     def __init__(self, *, source: str, header_rows: int, encoding: str) -> None:
         self.source = source
@@ -127,11 +128,11 @@ class _WrongRows:
         reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
         number = row.number - self._header_rows
         raw = shown(row.text.encode(self.encoding))
-        self.rejected.append(Rejection(source=self.source, row=number, column=None, reason=reason, raw=raw))
+        self.rejected.append(Rejection(source=self.source, row=number, reason=reason, raw=raw))
         return "skip"
 
     def number(self, good: np.ndarray) -> np.ndarray:
-        """1-based data row numbers of the rows that are the `good`-th (0-based) with the right cell count."""
+        """1-based data row numbers of the `good`-th rows that are not wrong (0-based); both int64 [rows]."""
         wrong = np.array([rejection.row for rejection in self.rejected], np.int64)
         good_before_wrong = wrong - 1 - np.arange(len(wrong))
         return good + 1 + np.searchsorted(good_before_wrong, good, side="right")

@@ -1,19 +1,20 @@
-"""JSON Lines: an object a line, plain or compressed (by file name extension), in byte ranges."""
+"""JSON Lines: an object on each line, plain or compressed (by file name extension), in byte ranges."""
 
 import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Iterator
 
-from beam_jobs.rejected import Rejection, shown
-from beam_jobs.sources import files, lines
+from beam_jobs.sources.bytes import lines
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.rejections import Rejection, shown
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JsonLines:
-    """Columns by path, `address.zip`; null or absent is missing. A line that is no object is rejected."""
+    """Columns are named by path, `address.zip`; null or absent is missing. Other lines are rejected."""
 
     piece_bytes: int = files.PIECE_BYTES
     batch_rows: int = 1 << 12
@@ -33,9 +34,8 @@ class JsonLines:
                     reason = f"not a JSON object ({_short(error)})"
                     rejected.append(
                         Rejection(
-                            source=piece.place,
+                            source=piece.name,
                             row=number,
-                            column=None,
                             reason=reason,
                             raw=shown(line.strip()),
                         )
@@ -51,7 +51,7 @@ def _object(line: bytes) -> dict:
 
 
 def _short(error: Exception) -> str:
-    """Without positions, so that equal mistakes are counted together."""
+    """Without line and column, so that equal mistakes are counted together."""
     if isinstance(error, json.JSONDecodeError):
         return error.msg
     return "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

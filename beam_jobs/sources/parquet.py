@@ -7,21 +7,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from beam_jobs.sources import files
 from beam_jobs.sources.columns import without_structs
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParquetFiles:
-    """Typed columns; those inside structs are named by their path. Row numbers are those of the file."""
+    """Typed columns; those inside structs are named by their path. Rows are numbered through the file."""
 
     piece_bytes: int = files.PIECE_BYTES
     batch_rows: int = 1 << 14
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        """Byte ranges; a row group belongs to the range that it begins in, so no footer is read here."""
+        """Byte ranges. A row group belongs to the range in which it begins, so no footer is read here."""
         return [
             dataclasses.replace(piece, bytes=end - start, start=start, end=end)
             for piece in files.one_piece_a_file(inputs)

@@ -1,4 +1,4 @@
-"""Plain text: a row a line, a paragraph or a file, in the one column `text`."""
+"""Plain text: a row is a line, a paragraph or a file. The one column is `text`."""
 
 import dataclasses
 import itertools
@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from beam_jobs.sources import files, lines
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.bytes import lines
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 
-TEXT_COLUMN = "text"
+_TEXT_COLUMN = "text"
 UNITS = ("line", "paragraph", "document")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _READ_BYTES = 1 << 20  # 1 MiB
@@ -20,9 +21,9 @@ _READ_BYTES = 1 << 20  # 1 MiB
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFiles:
-    """Lines and paragraphs (parted by blank lines), from byte ranges of large files; blank ones are skipped.
+    """Lines, or paragraphs with blank lines between them, from byte ranges of large files; or whole files.
 
-    A document is a whole file. Small files share a piece in the order of their paths, so that they can be
+    Blank lines are no rows. Small documents share a piece in the order of their paths, so that they can be
     packed together.
     """
 
@@ -45,8 +46,8 @@ class TextFiles:
         while batch := list(itertools.islice(numbered, self.batch_rows)):
             numbers, values = zip(*batch, strict=True)
             yield RawRows(
-                columns=pa.record_batch({TEXT_COLUMN: pa.array(values, pa.binary())}),
-                sources=piece.place,
+                columns=pa.record_batch({_TEXT_COLUMN: pa.array(values, pa.binary())}),
+                sources=piece.name,
                 numbers=np.array(numbers, np.int64),
                 undecoded=True,
             )
@@ -56,7 +57,7 @@ def _document(piece: Piece, path: str) -> RawRows:
     with files.open_stream(path) as stream:
         text = stream.read()
     return RawRows(
-        columns=pa.record_batch({TEXT_COLUMN: pa.array([text], pa.binary())}),
+        columns=pa.record_batch({_TEXT_COLUMN: pa.array([text], pa.binary())}),
         sources=path.removeprefix(piece.root),
         numbers=np.ones(1, np.int64),
         undecoded=True,
@@ -69,15 +70,15 @@ def _paragraphs(texts: Iterable[bytes]) -> Iterator[bytes]:
             yield b"\n".join(group)
 
 
-def _after_blank_line(stream: pa.NativeFile, place: int) -> int:
-    """A match may begin before `place` only by what a block before it would hold: any blank line will do."""
-    stream.seek(place)
-    rest, at = b"", place
+def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:
+    """The first offset behind a blank line that is found from `offset` on, or the end of the file."""
+    stream.seek(offset)
+    rest, at = b"", offset
     while block := stream.read(_READ_BYTES):
         found = _BLANK_LINE.search(rest + block)
         if found:
             return at - len(rest) + found.end()
-        # A line end and the blanks after it, of which the rest may be in the next block.
+        # The rest of a blank line may be in the next block.
         kept = re.search(rb"\n[ \t\r]*$", rest + block)
         at += len(block)
         rest = kept[0] if kept else b""
@@ -85,7 +86,7 @@ def _after_blank_line(stream: pa.NativeFile, place: int) -> int:
 
 
 def _grouped(found: list[Piece], piece_bytes: int) -> Iterator[Piece]:
-    """Pieces of one split joined, in the order of their paths, up to about `piece_bytes`."""
+    """The pieces of each split joined to about `piece_bytes`, in the order of their paths."""
     for _, of_split in itertools.groupby(
         sorted(found, key=lambda piece: (piece.split, piece.paths)), key=lambda piece: piece.split
     ):

@@ -1,8 +1,8 @@
 """Datasets that TensorFlow Datasets has prepared: `tfds:NAME[/CONFIG][:VERSION][@SPLIT]` or `tfds:DIRECTORY`.
 
-Without `@SPLIT` every split of the dataset goes to the split of that name, unless --input pins it. Nothing is
-downloaded here: prepare the dataset with `tfds build` first. TensorFlow is imported on the workers by this
-source alone, because TFDS decodes with it. Images are not decoded: their own bytes are kept.
+Without `@SPLIT`, every split of the dataset goes to the split of that name, unless --input pins it. Nothing
+is downloaded: prepare the dataset with `tfds build` first. Only this source imports TensorFlow on a worker,
+because TFDS decodes with it. Images are not decoded: their bytes are kept.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from beam_jobs.sources import files
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
 PREFIX = "tfds:"
@@ -73,7 +73,7 @@ class TfdsDatasets:
 
 
 def _raw_rows(piece: Piece, rows: list[NumberedRow]) -> RawRows:
-    # Numbers are those of the split, not of the piece.
+    # Row numbers count within the split, not within the piece.
     return dataclasses.replace(raw_rows(piece, rows), sources=piece.paths[0], directory="")
 
 
@@ -106,7 +106,7 @@ def _undecoded_images(features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(example: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, object]:
-    """Python values; of a class label its name."""
+    """Python values; a class label becomes its name."""
     return {name: _value(value, features[name]) for name, value in example.items()}
 
 

@@ -1,4 +1,4 @@
-"""TFRecord files of `tf.train.Example` that others wrote, plain or gzip whatever their name."""
+"""TFRecord files of `tf.train.Example` that others wrote, plain or gzip, whatever their name."""
 
 import dataclasses
 import itertools
@@ -9,11 +9,11 @@ import pyarrow as pa
 from google.protobuf.message import Message
 
 from beam_jobs.cells import text
-from beam_jobs.rejected import Rejection
-from beam_jobs.sources import files
-from beam_jobs.sources.example_proto import NoExampleError, features_of
-from beam_jobs.sources.source import Input, Piece, RawRows
-from beam_jobs.sources.tfrecord_frames import Frame, read_frames
+from beam_jobs.sources.bytes.example_proto import NoExampleError, features_of
+from beam_jobs.sources.bytes.tfrecord_frames import Frame, read_frames
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.rejections import Rejection
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
 _TYPES = {"bytes_list": pa.binary(), "float_list": pa.float32(), "int64_list": pa.int64()}
@@ -23,10 +23,10 @@ Features = dict[str, Message]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleFiles:
-    """A column a key, each a list a row; one piece a file. A key without values is a missing value.
+    """A column for each key, of lists; a piece for each file. A key without values is a missing value.
 
-    A record with a wrong checksum is one rejected row. A first record that is no Example refuses the file:
-    then, so are all; later ones are rejected rows.
+    A record with a wrong checksum is one rejected row, and so is a record that is no Example. If the first
+    record is none, the file is refused: then most likely none is.
     """
 
     batch_rows: int = 1 << 12
@@ -58,10 +58,10 @@ def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
         except NoExampleError as error:
             if number == 1 and frame.is_intact:
                 raise _error(piece.paths[0], str(error)) from None
-            rejected.append(Rejection(source=piece.place, row=number, column=None, reason=str(error), raw=""))
+            rejected.append(Rejection(source=piece.name, row=number, reason=str(error)))
     return RawRows(
-        columns=columns_of(rows),
-        sources=piece.place,
+        columns=_columns_of(rows),
+        sources=piece.name,
         numbers=np.array(numbers, np.int64),
         ids=pa.array(list(map(_id, rows)), pa.binary()),
         rejected=tuple(rejected),
@@ -70,8 +70,8 @@ def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
     )
 
 
-def columns_of(rows: Sequence[Features]) -> pa.RecordBatch:
-    """A list column for each key that has a value in one of `rows`, null where it has none."""
+def _columns_of(rows: Sequence[Features]) -> pa.RecordBatch:
+    """A list column [rows] for each key that has a value in one of `rows`; null where a row has none."""
     names = sorted({name for row in rows for name in row})
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
     present = {name: column for name, column in columns.items() if column.null_count < len(rows)}
@@ -89,7 +89,7 @@ def _column(features: Sequence[Message | None]) -> pa.ListArray:
     found = {kind for kind, values in zip(kinds, lists, strict=True) if values}
     if len(found) <= 1:
         return pa.array(lists, pa.list_(_TYPES[found.pop()] if found else pa.binary()))
-    # Rows disagree on the type: text is common to all.
+    # Rows disagree on the type: all of them can be written as text.
     typed = [values and pa.array(values, _TYPES[kind]) for values, kind in zip(lists, kinds, strict=True)]
     as_text = [None if values is None else text.to_bytes(values).to_pylist() for values in typed]
     return pa.array(as_text, pa.list_(pa.binary()))

@@ -1,4 +1,4 @@
-"""What can be wrong with a dataset as a whole: its kinds, how serious each is, and how it is told."""
+"""What can be wrong with a dataset as a whole: the kinds of anomalies, and how serious each is."""
 
 import dataclasses
 import json
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pipeline.data.errors import InputError
+from pipeline.data.nearest import nearest
 
 FORMAT = "penstock.anomalies/1"
-FILE_NAME = "anomalies.json"
 
 _NAMED = 5  # values that a message names
 
 Severity = Literal["error", "warning", "ignore"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "ignore")
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "ignore")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Kind:
-    """`limit` is what the measured value may be at most; None where there is nothing to measure."""
+    """A kind of anomaly. `limit` is the largest value that is none; None where nothing is measured."""
 
     meaning: str
     severity: Severity = "warning"
@@ -47,7 +47,7 @@ HELP = "Kinds: " + "; ".join(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Anomaly:
-    """One thing found; `value` is what was measured, `threshold` what it may be at most."""
+    """One thing found. `value` was measured; up to `threshold` it would be no anomaly."""
 
     split: str
     feature: str  # empty: the split as a whole
@@ -74,12 +74,12 @@ class Policy:
 
 
 def parse_policy(severities: Sequence[str], limits: Sequence[str]) -> Policy:
-    """From `kind=severity` and `kind=number`; raises InputError for what is neither."""
+    """The policy of texts `kind=severity` and `kind=number`; raises InputError for any other text."""
     measured = [name for name, kind in KINDS.items() if kind.limit is not None]
     pairs = [_pair("--severity", text, KINDS) for text in severities]
     for kind, severity in pairs:
-        if severity not in SEVERITIES:
-            raise _bad_flag("--severity", f"{kind}={severity}", f"one of {', '.join(SEVERITIES)}")
+        if severity not in _SEVERITIES:
+            raise _bad_flag("--severity", f"{kind}={severity}", f"one of {', '.join(_SEVERITIES)}")
     return Policy(
         severities=dict(pairs),
         limits={kind: _number(kind, text) for kind, text in (_pair("--limit", t, measured) for t in limits)},
@@ -87,35 +87,36 @@ def parse_policy(severities: Sequence[str], limits: Sequence[str]) -> Policy:
 
 
 def check(anomalies: Iterable[Anomaly]) -> None:
-    """Raises InputError, listing them, if any is an error."""
+    """Raises InputError, which lists all anomalies, if one of them is an error."""
     anomalies = list(anomalies)
     errors = [anomaly for anomaly in anomalies if anomaly.severity == "error"]
     if errors:
         kinds = sorted({error.kind for error in errors})
-        listed = "".join(f"\n  {line(anomaly)}" for anomaly in anomalies)
+        listed = "; ".join(map(line, anomalies))
         raise InputError(
             "the data as a whole",
             received=f"{len(errors)} of severity 'error' ({', '.join(kinds)})",
             expected="none",
             action="Nothing was published. Correct the data or the schema, or allow for it with --limit or "
-            f"--severity={kinds[0]}=warning. Found:{listed}",
+            f"--severity={kinds[0]}=warning. Found: {listed}",
         )
 
 
 def line(anomaly: Anomaly) -> str:
+    """The anomaly as one line of text."""
     where = f"{anomaly.split}, '{anomaly.feature}'" if anomaly.feature else anomaly.split
     return f"{anomaly.severity}: {anomaly.kind}: {where}: {anomaly.message}"
 
 
 def named(values: Sequence[tuple[str, int]], *, of: int) -> str:
-    """How many values there are in which part of `of` rows, and the first of them with their counts."""
+    """How many values there are, in which part of `of` rows, and the first of them with their counts."""
     rows = sum(count for _, count in values)
     first = ", ".join(f"{value!r} × {count:,}" for value, count in values[:_NAMED])
     return f"{len(values):,} value{'s' * (len(values) > 1)} in {rows / of:.2%} of rows: {first}"
 
 
 def dumps(anomalies: Sequence[Anomaly], policy: Policy, *, baseline_digest: str | None) -> str:
-    """What was found and what it was held against; no paths, so that equal data gives equal bytes."""
+    """What was found, and by which rules; without paths, so that equal data gives equal bytes."""
     document = {
         "format": FORMAT,
         "baseline_digest": baseline_digest,
@@ -129,7 +130,7 @@ def dumps(anomalies: Sequence[Anomaly], policy: Policy, *, baseline_digest: str 
 def _pair(flag: str, text: str, kinds: Iterable[str]) -> tuple[str, str]:
     kind, _, value = text.partition("=")
     if kind not in kinds:
-        raise _bad_flag(flag, text, f"KIND=VALUE, KIND one of {', '.join(kinds)}")
+        raise _bad_flag(flag, text, f"KIND=VALUE, KIND one of {', '.join(kinds)}", meant=nearest(kind, kinds))
     return kind, value
 
 
@@ -143,5 +144,6 @@ def _number(kind: str, text: str) -> float:
     return limit
 
 
-def _bad_flag(flag: str, received: str, expected: str) -> InputError:
-    return InputError(flag, received=received, expected=expected, action="See --help for what there is.")
+def _bad_flag(flag: str, received: str, expected: str, *, meant: str | None = None) -> InputError:
+    action = f"Did you mean {meant}?" if meant else "See --help for what there is."
+    return InputError(flag, received=received, expected=expected, action=action)

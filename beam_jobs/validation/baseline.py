@@ -1,17 +1,17 @@
-"""Anomalies of a dataset's statistics, held against those of an earlier dataset."""
+"""Anomalies of a dataset's statistics, compared with those of an earlier dataset."""
 
 import math
 from collections.abc import Iterator
 
 from beam_jobs.validation import drift
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
-from pipeline.data.statistics import FeatureStatistics, SplitStatistics, Statistics
+from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, Statistics
 
 _DEVIATIONS = 4.0  # how far chance may move a fraction
 
 
 def anomalies(statistics: Statistics, baseline: Statistics, policy: Policy) -> list[Anomaly]:
-    """Of every split that both have; kinds of severity "ignore" are left out."""
+    """Of every split that both datasets have, without those of severity "ignore"."""
     found = (
         anomaly
         for split, now in statistics.items()
@@ -75,7 +75,7 @@ def _missing_jump(
 
 
 def _chance_of_missing(now: FeatureStatistics, before: FeatureStatistics) -> float:
-    """How far the fractions of two samples of the same data may lie apart."""
+    """How far apart the fractions of two samples of the same data may lie by chance."""
     n, m = now.present + now.missing, before.present + before.missing
     pooled = (now.missing + before.missing) / max(1, n + m)
     return _DEVIATIONS * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))

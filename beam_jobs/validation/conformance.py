@@ -1,18 +1,19 @@
-"""Anomalies of a dataset's statistics, held against its schema."""
+"""Anomalies of a dataset's statistics, by what its schema declares."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
-from pipeline.data.feature import Feature
-from pipeline.data.features import Categorical, Label
-from pipeline.data.schema import Schema
-from pipeline.data.statistics import FeatureStatistics, Statistics
+from pipeline.data.dataset.statistics import FeatureStatistics, Statistics
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kind_table import KindTable
+from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.schema import Schema
 
 _SHOWN = 5  # classes that a message names
 
 
 def anomalies(statistics: Statistics, schema: Schema, policy: Policy) -> list[Anomaly]:
-    """In the order of splits and features; kinds of severity "ignore" are left out."""
+    """In the order of splits and features, without those of severity "ignore"."""
     found = (
         anomaly
         for split, measured in statistics.items()
@@ -27,10 +28,8 @@ def _of_feature(
 ) -> Iterator[Anomaly]:
     yield from _missing(split, feature, measured, policy)
     yield from _constant(split, measured, policy)
-    if isinstance(feature, Categorical):
-        yield from _out_of_domain(split, feature, measured, policy)
-    if isinstance(feature, Label) and feature.classes:
-        yield from _absent_classes(split, feature, measured, policy)
+    for check in _OF_KIND.of(feature):
+        yield from check(split, feature, measured, policy)
 
 
 def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
@@ -94,6 +93,8 @@ def _domain(feature: Categorical) -> set[str] | None:
 def _absent_classes(
     split: str, feature: Label, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
+    if measured.values is None:
+        return
     seen = {value for value, _ in measured.values.values}
     absent = [name for name in feature.classes if name not in seen]
     if absent:
@@ -105,3 +106,21 @@ def _absent_classes(
             message=f"no row of class {', '.join(map(repr, absent[:_SHOWN]))}"
             + (f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""),
         )
+
+
+_Check = Callable[[str, Feature, FeatureStatistics, Policy], Iterator[Anomaly]]
+
+_OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
+    where=__name__,
+    tells="what else is checked of a feature's statistics",
+    entry="checks of (split, feature, FeatureStatistics, Policy) to anomalies, possibly none: ()",
+    entries={
+        Numeric: (),
+        Categorical: (_out_of_domain,),
+        Label: (_absent_classes,),
+        Image: (),
+        Text: (),
+        Tokens: (),
+        Tensor: (),
+    },
+)

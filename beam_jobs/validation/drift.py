@@ -1,7 +1,7 @@
 """How far two distributions lie apart, and how far chance alone would put them.
 
-Small splits differ by chance; `chance` is what two samples of the same data stay below in all but about
-one of a thousand comparisons. A distance tells something only where it is above that.
+Small splits differ by chance. In all but about one of a thousand comparisons, two samples of the same data
+lie closer than `chance`: only a distance above it means something.
 """
 
 import dataclasses
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pipeline.data.statistics import FeatureStatistics, NumericSummary
+from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
 
 BINS = 16
-# The published distribution comes from a sample of that many rows (`beam_jobs.gathered.SAMPLE_ROWS`).
+# The published distribution comes from a sample of so many rows (`statistics.accumulators.SAMPLE_ROWS`).
 _SAMPLE_ROWS = 1 << 14
 _LOG_ODDS = math.log(1000)  # one false alarm in a thousand
 _DEVIATIONS = (
@@ -30,7 +30,7 @@ class Distance:
 
 
 def distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance | None:
-    """Between one feature's present values in two datasets; None where the statistics do not tell."""
+    """The distance of one feature's present values in two datasets; None where the statistics cannot tell."""
     if not now.present or not before.present:
         return None
     if now.values and before.values and now.values.complete and before.values.complete:
@@ -67,16 +67,16 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
 
 
 def _bin_ends(numeric: NumericSummary) -> np.ndarray:
-    """Bins of equal parts, and one on each side for what lies outside; each ends with its value."""
+    """Ends of bins, inclusive, that hold equal parts, and of one on each side for what lies outside."""
     table = np.array(numeric.distribution or numeric.quantiles)
     every = table[np.linspace(0, len(table) - 1, BINS + 1).round().astype(int)]
     return np.unique([np.nextafter(every[0], -np.inf), *every[1:]])
 
 
 def _shares(numeric: NumericSummary, ends: np.ndarray) -> np.ndarray:
-    """Part of the values in each bin."""
+    """Part of the values in each bin, float64 [bins]."""
     table = np.array(numeric.distribution or numeric.quantiles)
-    # Of a value that repeats in the table, all of it lies at or below the value.
+    # A value that repeats in the table lies, with all its repetitions, at or below itself.
     values, last = np.unique(table[::-1], return_index=True)
     below = (len(table) - 1 - last) / (len(table) - 1)
     cumulative = np.interp(ends, values, below, left=0.0, right=1.0)

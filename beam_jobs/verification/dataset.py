@@ -1,4 +1,4 @@
-"""A whole dataset held against its manifest: every file, every record."""
+"""Compares a whole dataset with its manifest: every file, every record."""
 
 import dataclasses
 import pathlib
@@ -8,21 +8,21 @@ import numpy as np
 import tqdm
 
 from beam_jobs.verification.files import Problem, file_problems
-from beam_jobs.verification.layouts import LAYOUTS
+from beam_jobs.verification.record_rows import LAYOUTS
 from beam_jobs.verification.shards import Reading, ReadShard, index_problems, read_shard
-from pipeline.data import index as index_lib
-from pipeline.data import manifest as manifest_lib
-from pipeline.data import schema as schema_lib
-from pipeline.data import statistics as statistics_lib
+from pipeline.data.dataset import index as index_lib
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import Manifest
+from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import Manifest
-from pipeline.data.schema import Schema
-from pipeline.data.statistics import Statistics
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a record stands."""
+class RowAddress:
+    """Where a row is stored."""
 
     shard: str
     record: int  # 0-based
@@ -45,19 +45,19 @@ class ReadSplit:
         """Hash of each row's id, uint64 [rows]."""
         return np.concatenate([shard.rows["id"] for shard in self.shards])
 
-    def place(self, position: int) -> Place:
-        """Of the row at `position` of the arrays."""
+    def address(self, position: int) -> RowAddress:
+        """Of the row at index `position` of `contents` and `ids`."""
         for shard in self.shards:
             if position < len(shard.rows):
                 row = shard.rows[position]
-                return Place(shard=shard.path, record=int(row["record"]), row=int(row["row"]))
+                return RowAddress(shard=shard.path, record=int(row["record"]), row=int(row["row"]))
             position -= len(shard.rows)
         raise IndexError(position)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What a dataset turned out to be."""
+    """A dataset as it was found."""
 
     directory: pathlib.Path
     manifest: Manifest
@@ -73,7 +73,7 @@ class Verified:
 
 
 def verify(directory: pathlib.Path) -> Verified:
-    """Reads everything once; raises InputError only where manifest or schema are of no use."""
+    """Reads everything once; raises InputError only where manifest or schema cannot be used."""
     manifest = manifest_lib.load(directory)
     found = [problem for file in manifest.files for problem in file_problems(directory, file)]
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
@@ -106,7 +106,7 @@ def verify(directory: pathlib.Path) -> Verified:
 
 
 def id_features(schema: Schema) -> tuple[str, ...]:
-    """The features that hold the row's id; none where records do not hold all of it."""
+    """The features that hold the row's id; none where records hold only a part of it."""
     by_column = {feature.source_column: feature.name for feature in schema.features}
     names = tuple(by_column.get(column, "") for column in schema.row_id)
     return names if all(names) else ()

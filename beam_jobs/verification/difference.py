@@ -8,17 +8,17 @@ import numpy as np
 from beam_jobs.validation import baseline, drift
 from beam_jobs.validation.anomalies import Anomaly, Policy
 from beam_jobs.verification import hashes
-from beam_jobs.verification.dataset import Place, ReadSplit, Verified, id_features
+from beam_jobs.verification.dataset import ReadSplit, RowAddress, Verified, id_features
 from beam_jobs.verification.hashes import MIXED, Counted
+from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
 
-TRAIN = "train"
 _EXAMPLES = 10  # records of a finding that are named
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Counts of rows. `changed` are rows of one id with another content; None where rows have no id."""
+    """Counts of rows. `changed` rows have the same id and other content; None where rows have no id."""
 
     before: int
     after: int
@@ -29,27 +29,27 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Moved:
-    """Records that stood in split `before` and stand in split `after` now."""
+    """Records that were in split `before` and are in split `after` now."""
 
     before: str
     after: str
     records: int
-    examples: tuple[Place, ...]
+    examples: tuple[RowAddress, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Leak:
-    """Records of `split` that a train split holds, too, bit for bit."""
+class _Leak:
+    """Records of `split` that are also in a train split, bit for bit."""
 
     train_of: str  # directory of the dataset whose train split it is
     split: str
     records: int
     fraction: float  # of the split's records
-    examples: tuple[Place, ...]
+    examples: tuple[RowAddress, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Drift:
+class _Drift:
     split: str
     feature: str
     distance: drift.Distance
@@ -58,10 +58,10 @@ class Drift:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
     rows: Rows
-    added_examples: tuple[Place, ...]
+    added_examples: tuple[RowAddress, ...]
     moved: tuple[Moved, ...]
-    leaks: tuple[Leak, ...]
-    drifts: tuple[Drift, ...]  # of every feature that can be compared, the largest first
+    leaks: tuple[_Leak, ...]
+    drifts: tuple[_Drift, ...]  # of every feature that can be compared, the largest first
     anomalies: tuple[Anomaly, ...]
 
 
@@ -81,7 +81,7 @@ def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     old_ids, new_ids = _counted_ids(before), _counted_ids(after)
     return Difference(
         rows=_rows_by_id(rows, before, after, old_ids, new_ids) if by_id else rows,
-        added_examples=_places(after, new.first[extra > 0]),
+        added_examples=_addresses(after, new.first[extra > 0]),
         moved=tuple(_moved(before, after, *((old_ids, new_ids) if by_id else (old, new)))),
         leaks=(*leaks(before, after), *leaks(after, after)),
         drifts=tuple(sorted(_drifts(before, after), key=lambda found: -found.distance.value)),
@@ -89,7 +89,7 @@ def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     )
 
 
-def leaks(trained: Verified, tested: Verified) -> Iterator[Leak]:
+def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
     """Records of the other splits of `tested` that the train split of `trained` holds."""
     if TRAIN not in trained.splits:
         return
@@ -97,17 +97,17 @@ def leaks(trained: Verified, tested: Verified) -> Iterator[Leak]:
     for name, split in tested.splits.items():
         found = hashes.shared(seen, split.contents) if name != TRAIN else []
         if len(found):
-            yield Leak(
+            yield _Leak(
                 train_of=str(trained.directory),
                 split=name,
                 records=len(found),
                 fraction=len(found) / len(split.contents),
-                examples=tuple(split.place(position) for position in found[:_EXAMPLES].tolist()),
+                examples=tuple(split.address(position) for position in found[:_EXAMPLES].tolist()),
             )
 
 
 def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
-    """The same counts where an id tells which rows are one row in two versions."""
+    """The same counts, where an id tells which rows of the two versions are the same row."""
     contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
     common = hashes.matched(new, old, old.first, absent=-1)
     there = common >= 0
@@ -121,7 +121,7 @@ def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new
 
 
 def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Iterator[Moved]:
-    """A record that stood in several splits before, or does now, is a leak and did not move."""
+    """A record that is or was in several splits is a leak, and did not move."""
     was = hashes.matched(new, old, old.split, absent=MIXED)
     for i, source in enumerate(before.splits):
         for j, target in enumerate(after.splits):
@@ -131,18 +131,18 @@ def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Ite
                     before=source,
                     after=target,
                     records=int(new.counts[found].sum()),
-                    examples=_places(after, new.first[found]),
+                    examples=_addresses(after, new.first[found]),
                 )
 
 
-def _drifts(before: Verified, after: Verified) -> Iterator[Drift]:
+def _drifts(before: Verified, after: Verified) -> Iterator[_Drift]:
     for split, now in after.statistics.items():
         then = before.statistics.get(split)
         for name in now.features if then else ():
             other = then.features.get(name)
             distance = other and drift.distance(now.features[name], other)
             if distance:
-                yield Drift(split=split, feature=name, distance=distance)
+                yield _Drift(split=split, feature=name, distance=distance)
 
 
 def _contents(verified: Verified) -> dict[str, np.ndarray]:
@@ -161,14 +161,14 @@ def _all(splits: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.uint64), *splits.values()])
 
 
-def _places(verified: Verified, positions: np.ndarray) -> tuple[Place, ...]:
-    return tuple(_place(verified.splits, position) for position in np.sort(positions)[:_EXAMPLES].tolist())
+def _addresses(verified: Verified, positions: np.ndarray) -> tuple[RowAddress, ...]:
+    return tuple(_address(verified.splits, position) for position in np.sort(positions)[:_EXAMPLES].tolist())
 
 
-def _place(splits: Mapping[str, ReadSplit], position: int) -> Place:
+def _address(splits: Mapping[str, ReadSplit], position: int) -> RowAddress:
     for split in splits.values():
         if position < len(split.contents):
-            return split.place(position)
+            return split.address(position)
         position -= len(split.contents)
     raise IndexError(position)
 

@@ -1,10 +1,10 @@
-"""What can be wrong with a file of a dataset, and whether it is the one that was published."""
+"""A problem of a dataset, and the problems of one file: whether it is the one that was published."""
 
 import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-from pipeline.data.manifest import File, sha256
+from pipeline.data.dataset.manifest import File, sha256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class Problem:
 
 
 def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]:
-    """Whether the file is there with the size and digest that the manifest says."""
+    """What differs from the manifest: the file is missing, or has another size or digest."""
     path = directory / published.path
     if not path.is_file():
         yield Problem(file=published.path, problem="no such file")

@@ -1,10 +1,10 @@
-"""What verifying found, as JSON and as the sections that the terminal and the page show."""
+"""What was found, as JSON and as the sections that the terminal and the page show."""
 
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 
-from beam_jobs.verification.dataset import Place, Verified
+from beam_jobs.verification.dataset import RowAddress, Verified
 from beam_jobs.verification.difference import Difference
 from beam_jobs.verification.files import Problem
 
@@ -110,7 +110,7 @@ def _changes(difference: Difference) -> Iterator[Section]:
         good=not difference.moved,
     )
     yield Section(
-        title="Leaks: records that a train split holds, too" if difference.leaks else "No record leaks",
+        title="Leaks: records that are also in a train split" if difference.leaks else "No record leaks",
         header=("train split of", "found in", "records", "of it", "for example") if difference.leaks else (),
         rows=tuple(
             (leak.train_of, leak.split, f"{leak.records:,}", f"{leak.fraction:.2%}", _examples(leak.examples))
@@ -141,13 +141,13 @@ def _statistics(difference: Difference) -> Iterator[Section]:
     )
 
 
-def _examples(places: Sequence[Place]) -> str:
-    return ", ".join(_example(place) for place in places[:2])
+def _examples(addresses: Sequence[RowAddress]) -> str:
+    return ", ".join(_example(address) for address in addresses[:2])
 
 
-def _example(place: Place) -> str:
-    in_block = f" row {place.row:,}" if place.row else ""
-    return f"{place.shard} record {place.record:,}{in_block}"
+def _example(address: RowAddress) -> str:
+    in_block = f" row {address.row:,}" if address.row else ""
+    return f"{address.shard} record {address.record:,}{in_block}"
 
 
 def _cut(rows: list[tuple[str, ...]], *, total: int) -> tuple[tuple[str, ...], ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-MIXED = -1  # records of one hash that stand in several splits
+MIXED = -1  # records of one hash are in several splits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,12 +18,12 @@ class Counted:
 
     hashes: np.ndarray  # uint64
     counts: np.ndarray  # int64
-    first: np.ndarray  # int64, position of the first such record, splits one after the other
-    split: np.ndarray  # int64, which split they stand in, or MIXED
+    first: np.ndarray  # int64, index of the first such record, counted through all splits
+    split: np.ndarray  # int64, number of the split that they are in, or MIXED
 
 
 def counted(splits: Mapping[str, np.ndarray]) -> Counted:
-    """Of the hashes of each split, uint64 [records]."""
+    """`splits` are the hashes of each split, uint64 [records]."""
     everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
@@ -48,5 +48,5 @@ def matched(of: Counted, other: Counted, values: np.ndarray, *, absent: int) -> 
 
 
 def shared(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Positions in `right` of the records whose hash occurs in `left`, too."""
+    """int64 [found]: where in `right` hashes are that `left` has; both uint64 [records]."""
     return np.flatnonzero(np.isin(right, left))

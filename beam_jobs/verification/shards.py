@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from beam_jobs.verification.files import Problem, file_problems
-from beam_jobs.verification.layouts import Layout
-from pipeline.data import index
+from beam_jobs.verification.record_rows import Layout
+from pipeline.data.dataset import index
+from pipeline.data.dataset.manifest import Shard
+from pipeline.data.dataset.tfrecord import DamagedFrame, Record, read_records
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import Shard
-from pipeline.data.records import Damage, Record, read_records
-from pipeline.data.schema import Schema
+from pipeline.data.schema.schema import Schema
 
 LISTED_LIMIT = 1000  # problems of a shard that are kept one by one
 _RECORDS_AT_ONCE = 1 << 10
 _BYTES_AT_ONCE = 16 << 20  # 16 MiB
 
-# One sound record: where it stands, and the hash of its payload.
+# One sound record: its number, offset and bytes, and the hash of its payload.
 RECORD = np.dtype([("ordinal", "<i8"), ("offset", "<u8"), ("length", "<u4"), ("content", "<u8")])
-# One row: the record and the place in it, hashes of its content and of its id (0 where there is none).
+# One row: its record, its number there, and the hashes of its content and its id (0 where there is none).
 ROW = np.dtype([("record", "<i8"), ("row", "<i4"), ("content", "<u8"), ("id", "<u8")])
 
 
@@ -37,7 +37,7 @@ class ReadShard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How shards are read: what their records must conform to, and who is told of the bytes read."""
+    """How shards are read: what records must conform to, and what is called with the bytes read."""
 
     schema: Schema
     layout: Layout
@@ -46,7 +46,7 @@ class Reading:
 
 
 def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadShard:
-    """Goes on behind damage, so that everything that is wrong is found at once."""
+    """Reads on behind damage, so that everything that is wrong is found at once."""
     found = list(file_problems(directory, shard))
     record_chunks, row_chunks = [np.zeros(0, RECORD)], [np.zeros(0, ROW)]
     path = directory / shard.path
@@ -73,7 +73,7 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
 
 
 def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) -> Iterator[Problem]:
-    """Whether the index tells where every sound record is, and what it holds."""
+    """Where the index does not say where each sound record is, or has another hash of it."""
     name = index.file_name(shard.path)
     try:
         stored = index.load(directory / name)
@@ -94,9 +94,9 @@ def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) 
 
 
 def _problems(
-    shard: Shard, chunk: Sequence[Record | Damage], records: Sequence[Record], reading: Reading
+    shard: Shard, chunk: Sequence[Record | DamagedFrame], records: Sequence[Record], reading: Reading
 ) -> Iterator[Problem]:
-    reasons = [(item, item.reason) for item in chunk if isinstance(item, Damage)]
+    reasons = [(item, item.reason) for item in chunk if isinstance(item, DamagedFrame)]
     wrong = reading.layout.problems([record.payload for record in records], reading.schema)
     reasons += [(records[position], problem) for position, problem in wrong.items()]
     for item, reason in sorted(reasons, key=lambda pair: pair[0].ordinal):
@@ -128,8 +128,8 @@ def _hashed_rows(records: Sequence[Record], reading: Reading) -> np.ndarray:
     return hashed
 
 
-def _chunks(items: Iterator[Record | Damage]) -> Iterator[list[Record | Damage]]:
-    chunk: list[Record | Damage] = []
+def _chunks(items: Iterator[Record | DamagedFrame]) -> Iterator[list[Record | DamagedFrame]]:
+    chunk: list[Record | DamagedFrame] = []
     size = 0
     for item in items:
         chunk.append(item)

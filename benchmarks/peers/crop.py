@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from benchmarks.input_shapes import SIDE
+from benchmarks.reading.shapes import SIDE
 
 cv2.setNumThreads(0)  # the loaders have processes or threads of their own
 _ATTEMPTS = 10

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import grain
 import numpy as np
 
-from benchmarks.input_shapes import BATCH, CATEGORIES, COLUMNS, MEAN, NUMBERS, ROW_TOKENS, SIDE, STD
 from benchmarks.peers.crop import random_crop
+from benchmarks.reading.shapes import BATCH, CATEGORIES, COLUMNS, MEAN, NUMBERS, ROW_TOKENS, SIDE, STD
 
 _WORKERS = 2
 _PREFETCHED = 2  # batches a worker
@@ -77,9 +77,9 @@ def _batched(
         return np.random.default_rng(epoch).permutation(len(source))
 
     def read(number: int) -> tuple:
-        epoch, place = divmod(number, batches)
-        places = order(epoch)[place * batch : (place + 1) * batch]
-        return decode(source.__getitems__(places.tolist()))
+        epoch, batch_number = divmod(number, batches)
+        rows = order(epoch)[batch_number * batch : (batch_number + 1) * batch]
+        return decode(source.__getitems__(rows.tolist()))
 
     one_thread = grain.ReadOptions(num_threads=1, prefetch_buffer_size=_PREFETCHED)
     return iter(grain.MapDataset.range(_ENDLESS).map(read).to_iter_dataset(one_thread))

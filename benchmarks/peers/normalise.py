@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from benchmarks.input_shapes import MEAN, SIDE, STD
+from benchmarks.reading.shapes import MEAN, SIDE, STD
 
 # Whole lines of an image: to broadcast over a last axis of 3 costs more.
 _SCALE = torch.from_numpy(np.tile(1 / np.array(STD), SIDE).astype(np.float32))

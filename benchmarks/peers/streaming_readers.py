@@ -9,7 +9,7 @@ from streaming import StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 from torch.utils.data import DataLoader
 
-from benchmarks.input_shapes import BATCH, CATEGORIES, NUMBERS
+from benchmarks.reading.shapes import BATCH, CATEGORIES, NUMBERS
 
 _WORKERS = 2
 _PREFETCHED = 4  # batches a worker

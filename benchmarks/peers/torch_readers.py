@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from benchmarks.input_shapes import BATCH, CATEGORIES, NUMBERS
 from benchmarks.peers.crop import random_crop
 from benchmarks.peers.normalise import normalised
+from benchmarks.reading.shapes import BATCH, CATEGORIES, NUMBERS
 
 _WORKERS = 2
 _PREFETCHED = 4  # batches a worker
@@ -44,19 +44,19 @@ class _Columns(Dataset):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, places: np.ndarray) -> tuple[torch.Tensor, ...]:
-        rows = torch.from_numpy(self.rows[places])
+    def __getitem__(self, indices: np.ndarray) -> tuple[torch.Tensor, ...]:
+        rows = torch.from_numpy(self.rows[indices])
         dense = rows[:, :NUMBERS].view(torch.float32)
         return dense, rows[:, NUMBERS : NUMBERS + CATEGORIES], rows[:, NUMBERS + CATEGORIES]
 
 
 class _Tokens(_Columns):
-    def __getitem__(self, places: np.ndarray) -> tuple[torch.Tensor]:
-        return (torch.from_numpy(self.rows[places].astype(np.int32)),)
+    def __getitem__(self, indices: np.ndarray) -> tuple[torch.Tensor]:
+        return (torch.from_numpy(self.rows[indices].astype(np.int32)),)
 
 
 class _Permutations(Sampler):
-    """The places of one batch after the other, for ever; a new global permutation each epoch."""
+    """The indices of one batch after the other, for ever; a new global permutation each epoch."""
 
     def __init__(self, examples: int, batch: int) -> None:
         self.examples, self.batch = examples, batch
@@ -82,11 +82,11 @@ class _Images(Dataset):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, place: int) -> tuple[np.ndarray, int]:
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
         if self.bytes is None:
             self.bytes = np.memmap(self.path, np.uint8, "r")
-        jpeg = self.bytes[self.offsets[place] : self.offsets[place + 1]].tobytes()
-        return random_crop(jpeg, np.random.default_rng()), place
+        jpeg = self.bytes[self.offsets[index] : self.offsets[index + 1]].tobytes()
+        return random_crop(jpeg, np.random.default_rng()), index
 
 
 def _loader(directory: pathlib.Path) -> DataLoader:

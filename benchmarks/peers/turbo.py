@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.input_shapes import BATCH
 from benchmarks.peers.crop import decode
+from benchmarks.reading.shapes import BATCH
 
 
 def images(directory: pathlib.Path) -> Iterator[tuple]:

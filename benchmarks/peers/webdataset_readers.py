@@ -7,9 +7,9 @@ import numpy as np
 import torch
 import webdataset
 
-from benchmarks.input_shapes import BATCH
 from benchmarks.peers.crop import random_crop
 from benchmarks.peers.normalise import normalised
+from benchmarks.reading.shapes import BATCH
 
 _WORKERS = 2
 _PREFETCHED = 4  # batches a worker

@@ -1,6 +1,6 @@
 r"""The benchmark's data in the formats of others, each as its own writer makes it.
 
-python -m benchmarks.peers.write WORKLOAD DIRECTORY, after `input_data.prepare`:
+python -m benchmarks.peers.write WORKLOAD DIRECTORY, after `reading.data.prepare`:
 
   arrayrecord/   one record an example, uncompressed: what grain reads with least CPU
   mds/           MosaicML streaming (tabular, tokens)
@@ -19,7 +19,7 @@ import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 from streaming import MDSWriter
 
-from benchmarks.input_shapes import COLUMNS, ROW_TOKENS
+from benchmarks.reading.shapes import COLUMNS, ROW_TOKENS
 
 _SHARDS = 16
 _MDS_SHARD_BYTES = 16 << 20  # 16 MiB

@@ -1,11 +1,11 @@
-r"""Any folder of images, a folder a class; sized by the data.
+r"""Any folder of images that holds one folder a class; the data sets the sizes.
 
   python -m pipeline.train --config=pipeline/configs/image_classification.py --dataset=DATASET \
       --workdir=WORKDIR
 
 Where the images differ in size, say what to resize them to: --config.image_size=224,224
 
-Hardware: a GPU or TPU for photographs; 2 CPU cores do about 2,000 images/s of 28x28 pixels.
+Hardware: a GPU or TPU for photographs; 2 CPU cores are enough for images of 28x28 pixels.
 """
 
 from ml_collections import ConfigDict

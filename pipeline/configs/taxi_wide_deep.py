@@ -3,9 +3,7 @@ r"""Chicago taxi trips: is the tip more than a fifth of the fare?
   python -m pipeline.train --config=pipeline/configs/taxi_wide_deep.py --dataset=data/taxi/1.0.0 \
       --workdir=runs/taxi
 
-Hardware: 2 CPU cores (Xeon with amx_bf16, so --precision=auto takes mixed_bfloat16).
-Duration: 10 s.
-Result: ROC AUC 0.9610 and accuracy 0.913 on 1,478 test rows (`make acceptance`).
+Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
 """
 
 from ml_collections import ConfigDict

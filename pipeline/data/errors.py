@@ -1,10 +1,16 @@
 """The one exception that means "your input is wrong", and how a binary reports it."""
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Sequence
 
+from pipeline.data.printable import printable
+
 EXIT_BAD_INPUT = 2
+
+# Errors of TensorFlow and of Beam's workers are known by their text.
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]")
 
 
 class InputError(Exception):
@@ -33,6 +39,11 @@ def _rebuild(thing: str, received: str, expected: str, action: str) -> InputErro
     return InputError(thing, received=received, expected=expected, action=action)
 
 
+def disk_is_full(error: Exception) -> bool:
+    """Whether it is an error, of whatever library, of a disk that is full or a quota that is used up."""
+    return bool(_DISK_FULL.search(str(error)))
+
+
 def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str]], int]:
     """Wraps a binary's main: an InputError becomes `error: …` on stderr and exit code 2."""
 
@@ -41,7 +52,12 @@ def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[
         try:
             return main(argv) or 0
         except InputError as error:
-            print(f"error: {error}", file=sys.stderr, flush=True)
-            return EXIT_BAD_INPUT
+            return answer(error)
 
     return wrapped
+
+
+def answer(error: InputError) -> int:
+    """Prints the error as one line on stderr, and gives the exit code."""
+    print(f"error: {printable(str(error))}", file=sys.stderr, flush=True)
+    return EXIT_BAD_INPUT

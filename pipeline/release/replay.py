@@ -1,23 +1,25 @@
 """Replays the golden batch of an exported model in this process: `python -m pipeline.release.replay DIR`.
 
-Its caller is the export, which runs it in a fresh process so that nothing of the training process (layers,
-tables, policies) can help the SavedModel along.
+The export runs it in a fresh process, so that nothing of the training process (layers, tables, policies)
+can help the SavedModel.
 """
 
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 
-from pipeline import quiet  # noqa: F401 - before TensorFlow
+from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 
 # isort: split
 
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data import parse
-from pipeline.data import schema as schema_lib
+from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
 from pipeline.data.errors import InputError, answers_bad_input
+from pipeline.data.reading import parsing
+from pipeline.data.schema import schema as schema_lib
+from pipeline.release.raw_names import raw_names
 
 GOLDEN_EXAMPLES = "golden.tfrecord"
 GOLDEN_PREDICTIONS = "golden.npz"
@@ -28,10 +30,11 @@ def replay(directory: pathlib.Path) -> None:
     model = tf.saved_model.load(str(directory))
     examples = golden_examples(directory)
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
-    features = tf.io.parse_example(examples, parse.parsing_spec(schema, with_label=False))
+    features = tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False))
     expected = dict(np.load(directory / GOLDEN_PREDICTIONS))
-    _compare("serving_default", model.signatures["serving_default"](examples=examples), expected)
-    _compare("raw", model.signatures["raw"](**features), expected)
+    _compare(SERVING_DEFAULT, model.signatures[SERVING_DEFAULT](examples=examples), expected)
+    inputs = {given: features[name] for name, given in raw_names(schema).items()}
+    _compare(RAW, model.signatures[RAW](**inputs), expected)
 
 
 def golden_examples(directory: pathlib.Path) -> tf.Tensor:

@@ -1,58 +1,77 @@
 """Metrics of an exported model on a split of a dataset, through the signature that serves it."""
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from pipeline.data import block_rows, exported, loss_budget, parse, reader
-from pipeline.data import schema as schema_lib
-from pipeline.data.damage import naming_damage
+from pipeline.data.dataset import export_manifest
+from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import Dataset
-from pipeline.data.schema import Schema
-from pipeline.data.selection import select
-from pipeline.training.metrics import EvaluationMetrics
+from pipeline.data.integrity import damage_budget
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.release.raw_names import raw_names
+from pipeline.training.tasks.metrics import EvaluationMetrics
+from pipeline.training.tasks.registry import task_of
+
+# Stored rows, string [n] or uint16 [n, words] → labels [n] and predictions [n, …].
+_Answer = Callable[[tf.Tensor], tuple[np.ndarray, np.ndarray]]
 
 
 def score(
     model_directory: pathlib.Path, dataset: Dataset, *, split: str, batch: int, max_corrupt_records: int = 0
 ) -> dict:
-    """Feeds every stored record of `split` to `serving_default` once, and returns the metrics as JSON.
+    """Feeds every stored record of `split` to the export once, and returns the metrics as JSON has them.
 
     Raises:
       InputError: the export is not whole, or the dataset lacks what the model's schema asks for.
     """
-    export = exported.open_export(model_directory)
+    export = export_manifest.open_export(model_directory)
     schema = schema_lib.load(model_directory / schema_lib.FILE_NAME)
-    require_readable(schema, dataset)
-    predict = _predictor(model_directory, schema, dataset)
-    metrics = EvaluationMetrics(schema.label)
-    selections, damage = loss_budget.sound({split: select(dataset, split)}, budget=max_corrupt_records)
-    selection = selections[split]
-    stored = reader.stored_rows(selection).map(lambda _, rows: rows).rebatch(batch).prefetch(tf.data.AUTOTUNE)
-    progress = tqdm(
-        total=selection.rows, unit=" examples", desc=f"evaluate {split}", leave=False, disable=None
-    )
-    with naming_damage(selection), progress:
-        for rows in stored:
-            labels, predictions = predict(rows)
-            metrics.update(labels, predictions)
-            progress.update(len(predictions))
+    _require_readable(schema, dataset)
+    model = tf.saved_model.load(str(model_directory))
+    selections, damage = damage_budget.sound({split: select(dataset, split)}, budget=max_corrupt_records)
+    answers = {"rows": _of_records, "blocks": _of_block_rows}
+    answer = answers[dataset.manifest.layout](model, schema, dataset.schema)
     return {
-        **metrics.result(),
+        **_metrics(selections[split], schema.label, answer, batch=batch),
         "split": split,
         "model": str(model_directory),
         "model_digest": export["digest"],
         "dataset": str(dataset.directory),
         "dataset_digest": dataset.manifest.digest,
-        "damaged": loss_budget.to_json(damage),
+        "damaged": damage_budget.to_json(damage),
     }
 
 
-def require_readable(schema: Schema, dataset: Dataset) -> None:
+def _metrics(selection: Selection, label: Label, answer: _Answer, *, batch: int) -> dict:
+    """See EvaluationMetrics.result."""
+    metrics = EvaluationMetrics(label)
+    rows_alone = windows.stored_rows(selection).map(lambda _, rows: rows)
+    progress = tqdm(
+        total=selection.rows,
+        unit=" examples",
+        desc=f"evaluate {selection.expression}",
+        leave=False,
+        disable=None,
+    )
+    with naming_damage(selection), progress:
+        for rows in rows_alone.rebatch(batch).prefetch(tf.data.AUTOTUNE):
+            labels, predictions = answer(rows)
+            metrics.update(labels, predictions)
+            progress.update(len(predictions))
+    return metrics.result()
+
+
+def _require_readable(schema: Schema, dataset: Dataset) -> None:
     """Raises InputError where records of `dataset` do not hold what `schema` reads."""
     problems = schema_lib.incompatibilities(schema, dataset.schema)
     if problems:
@@ -64,24 +83,31 @@ def require_readable(schema: Schema, dataset: Dataset) -> None:
         )
 
 
-def _predictor(directory: pathlib.Path, schema: Schema, dataset: Dataset) -> Callable[[tf.Tensor], tuple]:
-    """Rows → (labels, predictions): records through `serving_default`, rows of blocks through `raw`."""
-    signatures = tf.saved_model.load(str(directory)).signatures
-    label = schema.label
-    label_spec = {label.name: parse.parsing_spec(schema)[label.name]}
+def _of_records(model: tf.Module, schema: Schema, stored: Schema) -> _Answer:
+    """Records, string [n], go through `serving_default` as they are."""
+    del stored  # a record names its features
+    spec = {schema.label.name: parsing.parsing_spec(schema)[schema.label.name]}
 
-    def of_records(rows: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        labels = tf.io.parse_example(rows, label_spec)[label.name]
-        return _arrays(labels, signatures["serving_default"](examples=rows))
+    def answer(rows: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        labels = tf.io.parse_example(rows, spec)[schema.label.name]
+        return _arrays(labels, model.signatures[SERVING_DEFAULT](examples=rows), schema.label)
 
-    def of_block_rows(rows: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        compact = block_rows.features_of_words(rows, dataset.schema)
-        raw = block_rows.raw_of_compact(compact, dataset.schema)
-        inputs = {feature.name: raw[feature.name] for feature in schema.inputs}
-        return _arrays(raw[label.name], signatures["raw"](**inputs))
+    return answer
 
-    def _arrays(labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tuple[np.ndarray, np.ndarray]:
-        (prediction,) = outputs.values()
-        return parse.cast_label(labels, label).numpy(), prediction.numpy()
 
-    return of_records if dataset.manifest.layout == "rows" else of_block_rows
+def _of_block_rows(model: tf.Module, schema: Schema, stored: Schema) -> _Answer:
+    """Rows of blocks, uint16 [n, words] as `stored` lays them out, go through `raw`."""
+
+    def answer(rows: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        raw = block_rows.raw_of_compact(block_rows.features_of_words(rows, stored), stored)
+        inputs = {given: raw[name] for name, given in raw_names(schema).items()}
+        return _arrays(raw[schema.label.name], model.signatures[RAW](**inputs), schema.label)
+
+    return answer
+
+
+def _arrays(
+    labels: tf.Tensor, outputs: Mapping[str, tf.Tensor], label: Label
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels [n] as the metrics take them, and the predictions [n, …] among the outputs of a signature."""
+    return parsing.cast_label(labels, label).numpy(), outputs[task_of(label).output].numpy()

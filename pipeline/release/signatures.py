@@ -5,44 +5,47 @@ from collections.abc import Callable, Mapping
 import keras
 import tensorflow as tf
 
-from pipeline.data import parse
-from pipeline.data.clean import clean_strings
-from pipeline.data.preprocess import Preprocess
-from pipeline.data.schema import Schema
-from pipeline.training.metrics import head_predictions
+from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.reading import parsing
+from pipeline.data.schema.schema import Schema
+from pipeline.release.raw_names import raw_names
+from pipeline.training.tasks.registry import task_of
 
-SERVING_DEFAULT = "serving_default"
-RAW = "raw"
-
-Signature = Callable[..., Mapping[str, tf.Tensor]]
+_Signature = Callable[..., Mapping[str, tf.Tensor]]
 
 
-def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> dict[str, Signature]:
+def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> dict[str, _Signature]:
     """Graph functions by signature name.
 
     `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
-    `raw` takes each input feature by name, [batch, *shape]. Both give what `head_predictions` gives.
+    `raw` takes each input feature by its name of `raw_names`, [batch, *shape]. Both give the task's
+    predictions, float32 [batch, …], by the name of its output.
     """
-    task = schema.label.task
+    task = task_of(schema.label)
 
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         inputs = preprocess(clean_strings(dict(features), schema))
-        return head_predictions(task, model(inputs, training=False))
+        return {task.output: task.predictions(model(inputs, training=False))}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return predict(tf.io.parse_example(examples, parse.parsing_spec(schema, with_label=False)))
+        return predict(tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False)))
 
-    @tf.function(input_signature=[raw_spec(schema)])
-    def raw(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return predict(features)
+    @tf.function(input_signature=[_raw_spec(schema)])
+    def raw(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return predict({name: inputs[given] for name, given in raw_names(schema).items()})
 
     return {SERVING_DEFAULT: serving_default, RAW: raw}
 
 
-def raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
+def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
     """Named tensors that the `raw` signature takes."""
+    names = raw_names(schema)
     return {
-        feature.name: tf.TensorSpec([None, *feature.shape], parse.DTYPES[feature.dtype], name=feature.name)
+        names[feature.name]: tf.TensorSpec(
+            [None, *feature.shape], parsing.DTYPES[feature.dtype], name=names[feature.name]
+        )
         for feature in schema.inputs
     }

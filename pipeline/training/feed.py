@@ -1,24 +1,23 @@
 """The feed certificate of an experiment: what it reads, as its training would read it."""
 
-import tensorflow as tf
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from pipeline.data import statistics as statistics_lib
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.feed.advice import advice, files_of
 from pipeline.data.feed.certificate import Certificate, Demand
-from pipeline.data.feed.copy import copy_to
-from pipeline.data.feed.issue import issue
+from pipeline.data.feed.issue import copy_to, issue
 from pipeline.data.feed.slices import Slice
-from pipeline.data.manifest import Dataset
-from pipeline.data.mixture import Source, main_of
-from pipeline.data.recipe import Recipe
-from pipeline.data.selection import select
-from pipeline.data.training_recipe import training_recipe
-from pipeline.training import source as source_lib
-from pipeline.training import strategy as strategy_lib
-from pipeline.training.build import build_preprocess
-from pipeline.training.setup import TRAIN_SPLIT
+from pipeline.data.input.stages import Recipe
+from pipeline.data.input.training import training_recipe
+from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.mixture import TrainingData, main_of
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.experiment import training_data as training_data_lib
+from pipeline.training.experiment.model import build_preprocess
 
 
 def certify(
@@ -31,8 +30,8 @@ def certify(
     """
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
     selection = select(dataset, config.train.split)
-    selections = {config.train.split: selection, **source_lib.others(config)}
-    recipe = recipe_of(config, source_lib.source(config, selections), slice_)
+    selections = {config.train.split: selection, **training_data_lib.others(config)}
+    recipe = recipe_of(config, training_data_lib.training_data(config, selections), slice_)
     with tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
@@ -49,15 +48,15 @@ def certify(
     return certificate, advice(certificate, files_of(selection))
 
 
-def recipe_of(config: ConfigDict, source: Source, slice_: Slice) -> Recipe:
+def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:
     """What the first host of the slice reads."""
-    dataset = main_of(source).dataset
-    statistics = statistics_lib.load(dataset)[TRAIN_SPLIT]
+    dataset = main_of(data).dataset
+    statistics = statistics_lib.load(dataset)[TRAIN]
+    share = Share(
+        global_batch=config.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
+    )
     return training_recipe(
-        source,
+        training_data_lib.read_plan(config, data, share=share),
         build_preprocess(config, dataset.schema, statistics),
-        **source_lib.reading(config),
-        context=tf.distribute.InputContext(
-            num_input_pipelines=slice_.hosts, input_pipeline_id=0, num_replicas_in_sync=slice_.replicas
-        ),
+        augmentation=training_data_lib.augmentation(config),
     )

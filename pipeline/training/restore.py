@@ -1,4 +1,4 @@
-"""Reads a training run back from its working directory alone: model, preprocessing, schema, config."""
+"""Reads a training run back from its working directory: model, preprocessing, schema, config."""
 
 import dataclasses
 import pathlib
@@ -7,19 +7,19 @@ import keras
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data import schema as schema_lib
-from pipeline.data import statistics as statistics_lib
-from pipeline.data.errors import InputError
-from pipeline.data.preprocess import Preprocess
-from pipeline.data.schema import Schema
-from pipeline.training import golden
-from pipeline.training import workdir as files
-from pipeline.training.build import build_model, build_preprocess
-from pipeline.training.checkpoint import Checkpoints
-from pipeline.training.evaluation import logits_of
-from pipeline.training.precision import Precision
-from pipeline.training.setup import TRAIN_SPLIT
-from pipeline.training.workdir import Workdir
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.evaluation import logits_of
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment.model import build_model, build_preprocess
+from pipeline.training.state import golden, run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class RestoredRun:
     schema: Schema
     config: ConfigDict
     step: int
-    record: dict  # run.json
+    record: RunRecord
     workdir: Workdir
 
 
@@ -39,24 +39,20 @@ def restore_model(workdir: pathlib.Path) -> RestoredRun:
     """Rebuilds the model as it was trained and restores its latest checkpoint.
 
     Raises:
-      InputError: there is no run or no checkpoint, or the model's predictions of the golden records are not
-        those that it was saved with.
+      InputError: there is no run or no checkpoint, or the model's predictions of the golden records differ
+        from the saved ones.
     """
-    run = Workdir(pathlib.Path(workdir).absolute())
-    record = files.read_json(run.run)
-    if record is None:
-        raise _no_run(run.path, "a directory without run.json")
-    if not {"config", "precision"} <= set(record):
-        raise _no_run(run.path, "a run.json that tells of no run")
-    config, schema = ConfigDict(record["config"]), schema_lib.load(run.schema)
-    preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN_SPLIT])
-    precision = Precision(**record["precision"])
+    run = files.existing(workdir)
+    record = run_record.read(run.run)
+    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
+    preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN])
+    precision = Precision(**record.precision)
     model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
     inputs = golden.inputs(run.golden, schema, preprocess)
     logits = logits_of(tf.distribute.get_strategy(), model, inputs)
     step, _ = Checkpoints(run.checkpoints, model=model, golden_logits=logits).restore()
     if not step:
-        raise _no_run(run.path, "a run without a checkpoint")
+        raise files.no_run(run.path, "a run without a checkpoint")
     return RestoredRun(
         model=model,
         preprocess=preprocess,
@@ -65,13 +61,4 @@ def restore_model(workdir: pathlib.Path) -> RestoredRun:
         step=step,
         record=record,
         workdir=run,
-    )
-
-
-def _no_run(directory: pathlib.Path, received: str) -> InputError:
-    return InputError(
-        f"--workdir {directory}",
-        received=received,
-        expected="the working directory of a training run",
-        action="Train first: `python -m pipeline.train --workdir=…`.",
     )

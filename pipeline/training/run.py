@@ -1,10 +1,39 @@
 """A training run, from request to final metrics. Repeating a request continues what was interrupted."""
 
-from pipeline.training import record, setup
-from pipeline.training import workdir as files
-from pipeline.training.record import Request
-from pipeline.training.report import write_report
-from pipeline.training.trainer import Trainer
+import dataclasses
+import pathlib
+import tempfile
+
+import keras
+import tensorflow as tf
+
+from pipeline.data import atomic_files
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.input.batches import training_batches
+from pipeline.data.input.service import naming_lost_service
+from pipeline.data.integrity import damage_budget
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import host_share
+from pipeline.data.schema import schema as schema_lib
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.evaluation import Evaluator, logits_of
+from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.experiment import optimizer, training_data
+from pipeline.training.experiment.model import build_model, build_preprocess
+from pipeline.training.loop import callbacks
+from pipeline.training.loop.outer import InnerLoop, Session
+from pipeline.training.report.page import write_report
+from pipeline.training.report.reporter import Reporter
+from pipeline.training.request import Request
+from pipeline.training.setup import Setup, decide
+from pipeline.training.state import golden, run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.tasks.registry import task_of
 
 
 def train(request: Request) -> dict:
@@ -15,12 +44,154 @@ def train(request: Request) -> dict:
     Raises:
       InputError: something in the request, the dataset or the working directory is wrong.
     """
-    decided = setup.decide(request)
-    before = files.read_json(decided.workdir.run)
+    setup = decide(request)
+    before = run_record.read(setup.workdir.run)
     if before:
-        record.require_same(before, decided.record)
-        if before["finished"] and before["total_steps"] == decided.record["total_steps"]:
-            print(f"This run is finished, at step {before['steps']:,}; nothing is left to train.", flush=True)
-            write_report(decided.workdir.path)
-            return files.read_json(decided.workdir.evaluation)
-    return Trainer(decided).train(before)
+        run_record.require_same(before, setup.record)
+        if before.finished and before.total_steps == setup.record.total_steps:
+            print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
+            write_report(setup.workdir.path)
+            return files.read_json(setup.workdir.evaluation)
+    return _train(_build(setup), before)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One process's share of a run. In a cluster every process has one; the chief writes the files."""
+
+    setup: Setup
+    is_chief: bool
+    preprocess: Preprocess
+    model: keras.Model  # with its optimizer
+    evaluate: Evaluator
+
+
+def _build(setup: Setup) -> _Run:
+    schema = setup.dataset.schema
+    preprocess = build_preprocess(setup.config, schema, statistics_lib.load(setup.dataset)[TRAIN])
+    with setup.strategy.scope():
+        model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
+        model.optimizer = optimizer.build(
+            setup.config.optimizer, total_steps=setup.cadence.total_steps, precision=setup.precision
+        )
+        model.optimizer.build(model.trainable_variables)
+    evaluate = Evaluator(
+        setup.strategy,
+        model,
+        schema=schema,
+        selections=setup.selections,
+        preprocess=preprocess,
+        largest_batch=setup.config.evaluation.global_batch,
+    )
+    return _Run(
+        setup=setup,
+        is_chief=strategy_lib.is_chief(setup.strategy),
+        preprocess=preprocess,
+        model=model,
+        evaluate=evaluate,
+    )
+
+
+def _train(run: _Run, before: RunRecord | None) -> dict:
+    """Trains from the latest checkpoint on; returns the metrics of the final split.
+
+    Args:
+      before: what an earlier process left in run.json; None where the run begins.
+    """
+    setup = run.setup
+    _write_inputs(run)
+    session = Session(
+        run.model,
+        cadence=setup.cadence,
+        checkpoints=_checkpoints(run),
+        callbacks=callbacks.build(setup.config.callbacks, workdir=_callbacks_directory(run)),
+        evaluate=lambda epoch: _validate(run, epoch),
+        has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
+    )
+    step = session.restore()
+    reporter = _reporter(run, before, step) if run.is_chief else None
+    with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
+        step = session.run(_inner_loop(run, step), report=reporter or (lambda point: None))
+    metrics = run.evaluate(setup.final_split)
+    if reporter:
+        reporter.finish(step, metrics)
+    return metrics
+
+
+def _write_inputs(run: _Run) -> None:
+    """Writes what restoring the model needs besides a checkpoint."""
+    setup = run.setup
+    workdir, dataset = setup.workdir, setup.dataset
+    workdir.path.mkdir(parents=True, exist_ok=True)
+    golden.write(workdir.golden, setup.selection)
+    if run.is_chief:
+        if setup.damage:
+            atomic_files.write_json(workdir.damaged, damage_budget.to_json(setup.damage))
+        atomic_files.write_bytes(workdir.schema, schema_lib.dumps(dataset.schema).encode())
+        statistics = dataset.directory / manifest_lib.STATISTICS_FILE_NAME
+        atomic_files.write_bytes(workdir.statistics, statistics.read_bytes())
+
+
+def _checkpoints(run: _Run) -> Checkpoints:
+    setup = run.setup
+    inputs = golden.inputs(setup.workdir.golden, setup.dataset.schema, run.preprocess)
+    return Checkpoints(
+        setup.workdir.checkpoints,
+        model=run.model,
+        optimizer=run.model.optimizer,
+        golden_logits=logits_of(setup.strategy, run.model, inputs),
+        keep=setup.config.train.checkpoints_kept,
+        is_chief=run.is_chief,
+    )
+
+
+def _reporter(run: _Run, before: RunRecord | None, step: int) -> Reporter:
+    record = dataclasses.replace(run.setup.record, parameters=run.model.count_params())
+    resumed = [f"continuing from step {step:,}"] if step else []
+    print("\n".join([*run.setup.announcement, *resumed]), flush=True)
+    return Reporter(run.setup.workdir, record, before=before, step=step)
+
+
+def _inner_loop(run: _Run, step: int) -> InnerLoop:
+    """Runs steps from `step` on."""
+    setup = run.setup
+    distributed = setup.strategy.distribute_datasets_from_function(
+        lambda context: _host_batches(run, step, context)
+    )
+    one_step = train_step(
+        run.model,
+        run.model.optimizer,
+        task=task_of(setup.dataset.schema.label),
+        global_batch=setup.config.global_batch,
+        jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
+    )
+    return inner_loop(setup.strategy, one_step, iter(distributed))
+
+
+def _host_batches(run: _Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+    """This host's batches from `step` on: (inputs, labels [batch]) of one replica each."""
+    setup = run.setup
+    plan = training_data.read_plan(
+        setup.config,
+        setup.training_data,
+        share=host_share.of_context(context, global_batch=setup.config.global_batch),
+        position=setup.cadence.position(step),
+    )
+    return training_batches(
+        plan,
+        run.preprocess,
+        augmentation=training_data.augmentation(setup.config),
+        data_service=setup.data_service,
+    )
+
+
+def _validate(run: _Run, epoch: int) -> dict | None:
+    """Validation metrics; None where they are not due after `epoch`, from 1, or there is no such split."""
+    is_due = epoch % max(1, run.setup.config.evaluation.every_epochs) == 0
+    split = run.setup.validation_split
+    return run.evaluate(split) if split and is_due else None
+
+
+def _callbacks_directory(run: _Run) -> pathlib.Path:
+    # Every worker runs the callbacks, so that all stop at the same step; only the chief's files count.
+    return run.setup.workdir.path if run.is_chief else pathlib.Path(tempfile.mkdtemp())

@@ -1,29 +1,30 @@
-"""Everything about a run that is decided before a model is built, with what the user is told about it."""
+"""What is decided about a run before its model is built, and what the user is told of it."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data import loss_budget
-from pipeline.data.damage import listed
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.splits import TEST, TRAIN, VALIDATION
 from pipeline.data.errors import InputError
-from pipeline.data.loss_budget import Damage
-from pipeline.data.manifest import Dataset
-from pipeline.data.mixture import Source
-from pipeline.data.selection import Selection, select
-from pipeline.training import precision as precision_lib
-from pipeline.training import record as record_lib
-from pipeline.training import source as source_lib
-from pipeline.training import strategy as strategy_lib
-from pipeline.training import workdir as files
-from pipeline.training.cadence import Cadence, total_steps
-from pipeline.training.precision import Precision
-from pipeline.training.record import Request
-from pipeline.training.workdir import Workdir
-
-TRAIN_SPLIT = "train"
+from pipeline.data.integrity import damage_budget
+from pipeline.data.integrity.damage import listed
+from pipeline.data.integrity.damage_budget import Damage
+from pipeline.data.reading.mixture import TrainingData
+from pipeline.training.engine import precision as precision_lib
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import training_data as training_data_lib
+from pipeline.training.loop.schedule import Cadence, total_steps
+from pipeline.training.request import Request, describe
+from pipeline.training.state import run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,8 +33,8 @@ class Setup:
 
     config: ConfigDict
     dataset: Dataset
-    selections: Mapping[str, Selection]  # by split expression: what is read
-    damage: Damage  # what all of them leave out
+    selections: Mapping[str, Selection]  # what is read, by split expression
+    damage: Damage  # records that the selections leave out
     workdir: Workdir
     strategy: tf.distribute.Strategy
     precision: Precision
@@ -42,18 +43,18 @@ class Setup:
     validation_split: str  # empty: the dataset has none
     final_split: str
     data_service: tuple[str, ...]  # addresses
-    record: dict  # what run.json says of it
+    record: RunRecord
     announcement: tuple[str, ...]  # lines
 
     @property
     def selection(self) -> Selection:
-        """What is trained on of --dataset."""
+        """The part of --dataset that is trained on."""
         return self.selections[self.config.train.split]
 
     @property
-    def source(self) -> Source:
+    def training_data(self) -> TrainingData:
         """All that is trained on."""
-        return source_lib.source(self.config, self.selections)
+        return training_data_lib.training_data(self.config, self.selections)
 
 
 def decide(request: Request) -> Setup:
@@ -64,19 +65,18 @@ def decide(request: Request) -> Setup:
     config, dataset = request.config, request.dataset
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     for key in ("global_batch", "evaluation.global_batch"):
-        strategy_lib.require_divisible(key, record_lib.field(config, key), strategy)
+        strategy_lib.require_divisible(key, run_record.field(config, key), strategy)
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
     workdir = Workdir(request.workdir.absolute())
     validation_split, final_split = _validation_split(config, dataset), _final_split(config, dataset)
     used = {config.train.split, validation_split, final_split} - {""}
-    selections, damage = loss_budget.sound(
-        {split: select(dataset, split) for split in sorted(used)} | source_lib.others(config),
+    selections, damage = damage_budget.sound(
+        {split: select(dataset, split) for split in sorted(used)} | training_data_lib.others(config),
         budget=request.max_corrupt_records,
         known=_known_damage(workdir),
     )
-    cadence = _cadence(config, source_lib.source(config, selections).rows)
-    record = record_lib.describe(request, strategy, precision)
+    cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     return Setup(
         config=config,
         dataset=dataset,
@@ -90,12 +90,14 @@ def decide(request: Request) -> Setup:
         validation_split=validation_split,
         final_split=final_split,
         data_service=request.data_service,
-        record=record
-        | {
-            "jit_compile": jit_compile,
-            "total_steps": cadence.total_steps,
-            "damaged_records": len(damage),
-        },
+        record=describe(
+            request,
+            strategy,
+            precision,
+            jit_compile=jit_compile,
+            total_steps=cadence.total_steps,
+            damaged_records=len(damage),
+        ),
         announcement=(
             f"dataset    {dataset.directory}: {_sizes(dataset)}",
             *(
@@ -113,10 +115,10 @@ def decide(request: Request) -> Setup:
 
 
 def _known_damage(workdir: Workdir) -> Damage | None:
-    """What the run of this directory left out from its start; None where there is no run yet."""
+    """The records that the run in this directory leaves out; None where there is no run yet."""
     left_out = files.read_json(workdir.damaged)
     if left_out:
-        return loss_budget.from_json(left_out)
+        return damage_budget.from_json(left_out)
     return () if workdir.run.exists() else None
 
 
@@ -137,7 +139,7 @@ def _cadence(config: ConfigDict, records: int) -> Cadence:
 
 
 def _require_positive(key: str, value: float) -> None:
-    if value <= 0:
+    if not 0 < value < math.inf:  # NaN neither
         raise InputError(
             f"--config.{key}",
             received=value,
@@ -156,7 +158,7 @@ def _final_split(config: ConfigDict, dataset: Dataset) -> str:
     if config.evaluation.final_split:
         select(dataset, config.evaluation.final_split)  # raises where there is no such split
         return config.evaluation.final_split
-    return next(split for split in ("test", "validation", TRAIN_SPLIT) if split in _filled_splits(dataset))
+    return next(split for split in (TEST, VALIDATION, TRAIN) if split in _filled_splits(dataset))
 
 
 def _filled_splits(dataset: Dataset) -> dict[str, int]:

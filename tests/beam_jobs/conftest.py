@@ -12,10 +12,10 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from pipeline.data import schema as schema_lib
-from pipeline.data.feature import Clean
-from pipeline.data.features import Categorical, Image, Label, Numeric
-from pipeline.data.schema import Schema
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric
+from pipeline.data.schema.schema import Schema
 
 ROOT = pathlib.Path(__file__).parents[2]
 DATA = os.environ.get("PENSTOCK_DATA")

@@ -11,12 +11,13 @@ import sys
 from absl import flags
 
 from beam_jobs import convert
-from beam_jobs.propose import propose
-from beam_jobs.read_profiles import read_profiles
-from beam_jobs.sources import open_source
-from beam_jobs.sources.source import Input
-from pipeline.data import schema as schema_lib
+from beam_jobs.proposal.profiles import read_profiles
+from beam_jobs.proposal.table import propose
+from beam_jobs.sources.formats import open_source
+from beam_jobs.sources.pieces.source import Input
+from pipeline.data.commands.run import answered
 from pipeline.data.errors import InputError
+from pipeline.data.schema import schema as schema_lib
 
 
 def converted(raw_format: str, location: str, directory: pathlib.Path) -> dict:
@@ -32,8 +33,8 @@ def converted(raw_format: str, location: str, directory: pathlib.Path) -> dict:
     values = {"format": raw_format, "input": location, "schema": directory / "schema.json"}
     values |= {"output": directory / "out", "json": directory / "summary.json"}
     flags.FLAGS.unparse_flags()
-    flags.FLAGS(["convert", *(f"--{name}={value}" for name, value in values.items())])
-    if code := convert.main(["convert"]):
+    given = [f"--{name}={value}" for name, value in values.items()]
+    if code := answered(convert.main, convert.COMMAND, ["convert", *given]):
         return {"failed": code}
     return json.loads((directory / "summary.json").read_bytes())
 

@@ -6,8 +6,8 @@ import sys
 
 import tensorflow as tf
 
-from pipeline.data import schema as schema_lib
-from pipeline.data.features import Image, Label, Tokens
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.kinds import Image, Label, Tokens
 from tests.beam_jobs.conftest import encoded, fruit_pixels, run_binary
 
 
@@ -66,5 +66,5 @@ def test_a_dataset_of_tfds_keeps_its_splits(tmp_path: pathlib.Path):
 
 
 def test_no_source_but_that_of_tfds_imports_tensorflow():
-    code = "import sys, beam_jobs.sources; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, beam_jobs.sources.flags; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

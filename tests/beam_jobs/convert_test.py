@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from pipeline.data import manifest as manifest_lib
-from pipeline.data import schema as schema_lib
-from pipeline.data import statistics as statistics_lib
-from pipeline.data.features import Categorical, Label, Tensor, Text, Tokens
-from pipeline.data.schema import Schema
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.kinds import Categorical, Label, Tensor, Text, Tokens
+from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import FRUIT, PEOPLE, ROOT, Ended, encoded, fruit_pixels, people_csv, run_binary
 
 Convert = Callable[..., Ended]
@@ -262,9 +262,9 @@ def test_an_output_that_exists_is_refused_and_kept(convert_people: Convert, peop
     ("flag", "message"),
     [
         ("--direct_running_mode=multi_threading", "silently loses records"),
-        ("--spilts=train=1", "received --spilts=train=1"),
+        ("--spilts=train=1", "Did you mean --splits?"),
         ("--splits=train=0.5", "--splits: received train=0.5"),
-        ("--format=xml", "value should be one of <csv"),
+        ("--format=xml", "received xml; expected one of csv"),
         ("--runner=Imaginary", "--runner: received Imaginary"),
         ("--runner=DataflowRunner", "received no --project, --region, --temp_location"),
         ("--delimiter=;;", "--delimiter: received"),

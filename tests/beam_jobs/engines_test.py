@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.beam_jobs.conftest import Ended, people_csv
-from tests.engines import LOOPBACK_ENGINES, Engine
-from tests.published import differences
+from tests.engines.engines import LOOPBACK_ENGINES, Engine
+from tests.shared.published import differences
 
 Convert = Callable[..., Ended]
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from pipeline.data import manifest as manifest_lib
-from pipeline.data import schema as schema_lib
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.schema import schema as schema_lib
 from tests.beam_jobs.conftest import PEOPLE, ROOT, command, people_csv
 
 # Mounts a small disk that no other process sees, publishes one dataset, runs out of room with the next.

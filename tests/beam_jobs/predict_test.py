@@ -9,14 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from beam_jobs.inference import job as job_lib
-from beam_jobs.sources import open_source
-from beam_jobs.sources.source import Input
-from pipeline.data import exported, parse
-from pipeline.data import schema as schema_lib
+from beam_jobs.inference.job import prediction
+from beam_jobs.launch.run import Run, run_job
+from beam_jobs.sources.formats import open_source
+from beam_jobs.sources.pieces.source import Input
+from pipeline.data.dataset import export_manifest
+from pipeline.data.dataset.manifest import sha256
 from pipeline.data.errors import InputError
-from pipeline.data.manifest import sha256
-from pipeline.data.schema import Schema
+from pipeline.data.reading import parsing
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import PEOPLE, people_csv, run_binary
 
 
@@ -25,7 +27,7 @@ def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serve(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = tf.io.parse_example(examples, parse.parsing_spec(schema, with_label=False))
+        features = tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False))
         age = tf.cast(features["age"], tf.float32)
         yes = tf.where(age == 149, math.nan, age / 1000)
         return {"probabilities": tf.stack([1 - yes, yes], axis=1)}
@@ -33,7 +35,7 @@ def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
     tf.saved_model.save(tf.Module(), str(model), signatures={"serving_default": serve})
     schema_lib.save(schema, model / schema_lib.FILE_NAME)
     files = {path.name: sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
-    (model / exported.FILE_NAME).write_text(json.dumps({"digest": "abc", "files": files}))
+    (model / export_manifest.FILE_NAME).write_text(json.dumps({"digest": "abc", "files": files}))
     return model
 
 
@@ -51,18 +53,16 @@ def run(
     max_rejected_fraction: float = 0.0,
 ) -> dict:
     source = open_source("csv")
-    job = job_lib.Job(
-        source=source,
-        pieces=source.pieces([Input(location=str(csv))]),
+    job = prediction(
+        source,
+        source.pieces([Input(location=str(csv))]),
         model=model,
         keys=keys,
         batch=7,
         file_format=file_format,
-        max_rejected_fraction=max_rejected_fraction,
-        runner="FnApiRunner",
-        beam_flags=(),
+        run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=max_rejected_fraction),
     )
-    return job_lib.predict(job, output=csv.parent / "out")
+    return run_job(job, output=str(csv.parent / "out"))
 
 
 @pytest.fixture

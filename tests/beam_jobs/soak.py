@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from pipeline.data import manifest as manifest_lib
-from pipeline.data import schema as schema_lib
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.schema import schema as schema_lib
 from tests.beam_jobs.conftest import PEOPLE, ROOT, command, people_csv
 from tests.beam_jobs.convert_test import TWO_PROCESSES, contents
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.data import index as index_lib
-from pipeline.data import manifest as manifest_lib
-from pipeline.data import schema as schema_lib
-from pipeline.data.schema import Schema
+from pipeline.data.dataset import index as index_lib
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import PEOPLE, Ended, people_csv, run_binary
 
 

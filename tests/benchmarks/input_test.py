@@ -6,28 +6,29 @@ import pathlib
 import numpy as np
 import pytest
 
-from benchmarks import input_cases, input_data, input_measure, input_results, input_run
-from benchmarks.input_cases import Case
+from benchmarks.reading import cases, measure, results, run
+from benchmarks.reading import data as data_lib
+from benchmarks.reading.cases import Case
 from pipeline.data.errors import InputError
 
-SIZES = input_data.Sizes(rows=4096, images=8, documents=300, tokens_multiple=64)
+SIZES = data_lib.Sizes(rows=4096, images=8, documents=300, tokens_multiple=64)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     directory = tmp_path_factory.mktemp("input")
-    input_data.prepare("tabular", directory, SIZES)
+    data_lib.prepare("tabular", directory, SIZES)
     return directory
 
 
 def case(name: str, workload: str = "tabular") -> Case:
-    [found] = input_cases.chosen([workload], [name])
+    [found] = cases.chosen([workload], [name])
     return found
 
 
-def epoch(one: Case, data: pathlib.Path) -> input_measure.Ledger:
-    reader = input_measure.reader_of(one.reader)
-    return input_measure.epoch(reader, one.workload, data / one.workload)
+def epoch(one: Case, data: pathlib.Path) -> measure.Ledger:
+    reader = measure.reader_of(one.reader)
+    return measure.epoch(reader, one.workload, data / one.workload)
 
 
 @pytest.mark.parametrize("name", ["ours_rows", "ours_blocks", "ours_mapped", "naive", "tfds"])
@@ -37,26 +38,24 @@ def test_an_epoch_holds_every_row_once(data, name):
 
 
 def test_an_epoch_that_repeats_a_batch_is_told_from_a_whole_one(data):
-    reader = input_measure.reader_of("input_tf_peers:naive_rows")
+    reader = measure.reader_of("reading.tf_peers:naive_rows")
 
     def stuck(directory: pathlib.Path):
         batch = next(reader(directory))
         while True:
             yield batch
 
-    ledger = input_measure.epoch(stuck, "tabular", data / "tabular")
+    ledger = measure.epoch(stuck, "tabular", data / "tabular")
     assert (ledger.lost, ledger.repeated, ledger.foreign) == (3072, 3072, 0)
 
 
 def test_a_row_that_was_altered_is_foreign():
-    ledger = input_measure.compare(np.array([1, 2, 3]), np.array([1, 2, 4]))
+    ledger = measure.compare(np.array([1, 2, 3]), np.array([1, 2, 4]))
     assert (ledger.lost, ledger.repeated, ledger.foreign) == (1, 0, 1)
 
 
 def test_a_run_tells_cpu_rate_start_and_memory_of_its_own_process(data):
-    cost = input_run.cost(
-        case("read_only"), data, python=input_run.python_of(case("read_only"), data), seconds=0.1
-    )
+    cost = run.cost(case("read_only"), data, python=run.python_of(case("read_only"), data), seconds=0.1)
     assert sorted(cost) == [
         "cpu_us_per_example",
         "examples_per_s",
@@ -69,19 +68,19 @@ def test_a_run_tells_cpu_rate_start_and_memory_of_its_own_process(data):
 
 
 def test_a_reader_that_fails_fails_the_benchmark(data):
-    broken = dataclasses.replace(case("read_only"), reader="input_floor:no_such_reader")
-    with pytest.raises(input_run.ReaderError, match="no_such_reader"):
-        input_run.cost(broken, data, python=input_run.python_of(broken, data), seconds=0.1)
+    broken = dataclasses.replace(case("read_only"), reader="reading.floor:no_such_reader")
+    with pytest.raises(run.ReaderError, match="no_such_reader"):
+        run.cost(broken, data, python=run.python_of(broken, data), seconds=0.1)
 
 
 def test_a_peer_without_its_environment_is_refused(tmp_path):
     with pytest.raises(InputError, match="make peers"):
-        input_run.python_of(case("torch_mapped"), tmp_path)
+        run.python_of(case("torch_mapped"), tmp_path)
 
 
 def test_an_unknown_name_is_refused():
     with pytest.raises(InputError, match="--names"):
-        input_cases.chosen(["tabular"], ["pandas"])
+        cases.chosen(["tabular"], ["pandas"])
 
 
 def figures(name: str, cpu: float) -> dict:
@@ -96,7 +95,7 @@ def figures(name: str, cpu: float) -> dict:
 
 
 def test_verdicts_tell_held_missed_and_not_measured():
-    text = input_results.verdicts(
+    text = results.verdicts(
         [figures("naive", 90.0), figures("ours_blocks", 1.0), figures("batch_then_parse", 13.0)]
     )
     assert "| naive / ours_blocks ≥ 100× | 90.00× | **missed** |" in text
@@ -105,6 +104,6 @@ def test_verdicts_tell_held_missed_and_not_measured():
 
 
 def test_a_table_shows_losses_as_plainly_as_wins():
-    lines = input_results.table([figures("ours_blocks", 2.0), figures("torch_mapped", 1.0)]).splitlines()
+    lines = results.table([figures("ours_blocks", 2.0), figures("torch_mapped", 1.0)]).splitlines()
     assert lines[2].startswith("| torch_mapped | 1.000 | 0.50 |")
     assert lines[3].startswith("| ours_blocks | 2.000 | 1.00 |")

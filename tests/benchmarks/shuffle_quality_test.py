@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.shuffle_quality import PARTS, again, spread
+from benchmarks.reading.shuffle_quality import PARTS, again, spread
 
 ROWS, BATCH = 1 << 17, 256
 

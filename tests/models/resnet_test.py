@@ -14,29 +14,9 @@ def small(**options) -> keras.Model:
     return resnet(outputs=3, widths=(4, 6), blocks_per_stage=1, **sizes)
 
 
-def test_images_to_float32_logits():
-    logits = small()(IMAGES)
-    assert logits.shape == (2, 3)
-    assert logits.dtype == "float32"
-
-
-def test_logits_are_float32_under_a_mixed_policy():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        assert small()(IMAGES).dtype == "float32"
-    finally:
-        keras.config.set_dtype_policy("float32")
-
-
 def test_serving_computes_what_training_does():
     model = small()
     np.testing.assert_array_equal(model(IMAGES, training=True), model(IMAGES, training=False))
-
-
-def test_an_example_does_not_depend_on_its_batch():
-    model = small()
-    alone = model({"image": IMAGES["image"][:1]})
-    np.testing.assert_allclose(model(IMAGES)[:1], alone, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +43,18 @@ def test_inputs_that_are_not_its_own_are_left_alone():
     assert small()(IMAGES | {"numeric": np.zeros((2, 5), "float32")}).shape == (2, 3)
 
 
-def test_saves_and_loads(tmp_path):
-    model = small()
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(model(IMAGES), loaded(IMAGES))
-
-
 def test_pixels_normalised_elsewhere_are_not_rescaled_again():
     on_device, on_host = small(), small(image_dtype="float32", image_rescaling=None)
     on_host.set_weights(on_device.get_weights())
     pixels = IMAGES["image"].astype("float32") / 127.5 - 1.0
     np.testing.assert_allclose(on_host({"image": pixels}), on_device(IMAGES), atol=1e-5)
+
+
+def test_what_the_blocks_do_not_change_reaches_the_logits():
+    model = small()
+    _stem, *convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+    for layer in convolutions:
+        if layer.kernel_size == (3, 3):
+            layer.kernel.assign(np.zeros(layer.kernel.shape))
+    first, second = np.asarray(model(IMAGES))
+    assert np.any(np.abs(first - second) > 1e-4)

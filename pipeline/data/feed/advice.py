@@ -1,15 +1,15 @@
-"""What to change where a pipeline is too slow, by the stage that limits it and by what that stage lacks."""
+"""What to change in a pipeline that is too slow, by the stage that limits it and by what that stage lacks."""
 
 import dataclasses
 from collections.abc import Iterator
 
+from pipeline.data.dataset.selection import Selection
 from pipeline.data.feed.certificate import Certificate, Line
-from pipeline.data.selection import Selection
 
-SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: below, opening files takes a good part of reading them
+_SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: below, opening files takes much of the time of reading them
 
-# By the stage's name; others are told what holds for any.
-OF_STAGE = {
+# By the name of the stage; other stages get the advice that holds for any.
+_OF_STAGE = {
     "read": "convert tables with --layout=blocks, which local files map into memory instead of reading",
     "parse": "convert with --layout=blocks: fixed-width rows need no parsing",
     "decode": "store the images at the size that training needs (a JPEG takes time by its pixels), as JPEG "
@@ -19,19 +19,19 @@ OF_STAGE = {
     "batch": "make examples smaller: uint8 in place of float32, normalised on the accelerator",
     "copy": "make batches smaller: uint8 in place of float32, normalised on the accelerator",
 }
-OF_ANY_STAGE = "move its work into the conversion, or onto the accelerator"
+_OF_ANY_STAGE = "move its work into the conversion, or onto the accelerator"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Files:
-    """What is known of the files behind the pipeline."""
+    """What is known of the files that the pipeline reads."""
 
     shards: int
     mean_bytes: float
 
     @property
     def are_small(self) -> bool:
-        return self.shards > 1 and self.mean_bytes < SMALL_SHARD_BYTES
+        return self.shards > 1 and self.mean_bytes < _SMALL_SHARD_BYTES
 
 
 def files_of(selection: Selection) -> Files:
@@ -39,7 +39,7 @@ def files_of(selection: Selection) -> Files:
 
 
 def advice(certificate: Certificate, files: Files | None = None) -> tuple[str, ...]:
-    """Sentences, the most useful one first; none where training is fed."""
+    """Sentences, the most useful one first; none if training is fed."""
     if certificate.is_fed:
         return ()
     return tuple(_sentences(certificate, files))
@@ -53,7 +53,7 @@ def _sentences(certificate: Certificate, files: Files | None) -> Iterator[str]:
             f"read: {files.shards:,} shards of {files.mean_bytes / 1024:,.0f} KiB; convert to fewer of them, "
             "of 100 MiB or more."
         )
-    yield f"{line.name}: {OF_STAGE.get(line.name, OF_ANY_STAGE)}."
+    yield f"{line.name}: {_OF_STAGE.get(line.name, _OF_ANY_STAGE)}."
     if certificate.cores_needed and certificate.cores_needed > certificate.host.cores:
         yield f"Or take hosts with {certificate.cores_needed:,} cores, more hosts, or a larger model."
 

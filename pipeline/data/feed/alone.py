@@ -3,17 +3,18 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data import recipe as recipe_lib
-from pipeline.data.recipe import Recipe
+from pipeline.data.input import stages
+from pipeline.data.input.stages import Recipe
 
 # What is held of the elements that a stage takes: enough to show their variety.
-HELD_BYTES = 64 << 20  # 64 MiB
-HELD_TENSORS = 512
-HELD_ELEMENTS = 64
+_HELD_BYTES = 64 << 20  # 64 MiB
+_HELD_TENSORS = 512
+_HELD_ELEMENTS = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,59 +23,56 @@ class Alone:
 
     name: str
     dataset: tf.data.Dataset
-    examples: int  # that an element holds
+    examples: int  # in an element
+    bytes_per_example: float  # as it leaves the stage
     is_copied: bool = False  # each element goes to the device
 
 
-def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[tuple[Alone, float]]:
-    """Stages in order, each with the bytes of an example as it leaves it: read, …, batch, …, copy.
+class _Build(NamedTuple):
+    """How the dataset of a stage is made of what the stage before gave; of None for the first one."""
+
+    name: str
+    examples: int
+    dataset_of: Callable[[tf.data.Dataset | None], tf.data.Dataset]
+
+
+def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
+    """The stages in order: read, …, batch, …, copy.
 
     Args:
       patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
     """
-    walk = _Walk(patience_s)
-    yield walk.stage("read", recipe.rows_read, lambda held: recipe.read())
+    held, size = None, 0.0
+    for name, examples, dataset_of in _builds(recipe):
+        dataset = dataset_of(held).with_options(stages.options())
+        elements = hold(dataset, patience_s)
+        held = tf.data.experimental.from_list(elements).repeat()
+        size = size_of(elements) / len(elements) / examples
+        yield Alone(name=name, dataset=dataset, examples=examples, bytes_per_example=size)
+    yield Alone(name="copy", dataset=held, examples=recipe.batch, bytes_per_example=size, is_copied=True)
+
+
+def _builds(recipe: Recipe) -> Iterator[_Build]:
+    yield _Build("read", recipe.rows_read, lambda held: recipe.read())
     for stage in recipe.stages:
-        yield walk.stage(
-            stage.name, recipe.rows_read, lambda held, stage=stage: recipe_lib.apply(held, [stage])
-        )
+        yield _Build(stage.name, recipe.rows_read, lambda held, stage=stage: stages.apply(held, [stage]))
     if recipe.rows_read != recipe.batch:
-        yield walk.stage("batch", recipe.batch, lambda held: recipe.batched(held, rows=recipe.rows_read))
-    copied = Alone(name="copy", dataset=walk.held, examples=recipe.batch, is_copied=True)
-    yield copied, walk.bytes_per_example
-
-
-class _Walk:
-    """Goes from stage to stage, and holds what the last one gave."""
-
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self.held: tf.data.Dataset | None = None
-        self.bytes_per_example = 0.0
-
-    def stage(
-        self, name: str, examples: int, build: Callable[[tf.data.Dataset | None], tf.data.Dataset]
-    ) -> tuple[Alone, float]:
-        dataset = build(self.held).with_options(recipe_lib.options())
-        elements = hold(dataset, self._patience_s)
-        self.held = tf.data.experimental.from_list(elements).repeat()
-        self.bytes_per_example = size_of(elements) / len(elements) / examples
-        return Alone(name=name, dataset=dataset, examples=examples), self.bytes_per_example
+        yield _Build("batch", recipe.batch, lambda held: recipe.batched(held, rows=recipe.rows_read))
 
 
 def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
-    """The first elements: two, or more where they are few bytes, few tensors and soon there."""
+    """The first elements, of any shapes: two, or more where they are small and quickly there."""
     started = time.perf_counter()
     two = first(dataset, 2)
     took = max(time.perf_counter() - started, 1e-9)
     tensors = max(1, len(tf.nest.flatten(two)))
-    more = min(patience_s / took, HELD_BYTES / max(1, size_of(two)), HELD_TENSORS / tensors)
-    count = min(2 * int(more), HELD_ELEMENTS)
+    more = min(patience_s / took, _HELD_BYTES / max(1, size_of(two)), _HELD_TENSORS / tensors)
+    count = min(2 * int(more), _HELD_ELEMENTS)
     return first(dataset, count) if count > 2 else two
 
 
 def first(dataset: tf.data.Dataset, count: int) -> list[tuple]:
-    """So many elements, drawn in C++; see speed.py for why the iterator must not be Python's."""
+    """The first `count` elements, drawn in C++; speed.py says why the iterator must not be Python's."""
 
     @tf.function
     def draw() -> list[tuple]:
@@ -85,7 +83,7 @@ def first(dataset: tf.data.Dataset, count: int) -> list[tuple]:
 
 
 def size_of(tensors: object) -> int:
-    """Bytes of all tensors in a structure."""
+    """Bytes of all tensors, of any shape and dtype, in a nested structure; a string counts its characters."""
     return sum(_bytes(tensor) for tensor in tf.nest.flatten(tensors))
 
 

@@ -1,4 +1,4 @@
-"""The feed certificate: what an input pipeline gives on this host, what training takes, what the limit is."""
+"""The feed certificate: what an input pipeline gives on this host, what training needs, what the limit is."""
 
 import dataclasses
 import math
@@ -6,22 +6,22 @@ from typing import Literal
 
 from pipeline.data.feed.slices import Slice
 
-MARGIN = 1.1  # times what is needed: storage and neighbours vary
+MARGIN = 1.1  # times what is needed, because storage and neighbours vary
 
-WAITING_CORES = 0.6  # below, a stage mostly waits, whatever for
-ALL_CORES = 0.75  # of the host's: from there on, a stage keeps all busy
-SHARED_CORES = 0.25  # taken by others: from there on, they disturb
+_WAITING_CORES = 0.6  # below, a stage mostly waits for something
+_ALL_CORES = 0.75  # of the host's; from there on, a stage keeps all of them busy
+_SHARED_CORES = 0.25  # taken by other processes; from there on, they disturb the measurement
 
 Bound = Literal["cores", "threads", "waiting"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """A stage alone, or all together."""
+    """What was measured of a stage alone, or of all together."""
 
     name: str
     examples_per_s: float
-    cpu_us: float  # an example
+    cpu_us: float  # for an example
     bytes_per_example: float  # as it leaves the stage
     wanted_cores: float  # threads that ran or were ready to
 
@@ -34,16 +34,16 @@ class Line:
 class Host:
     cores: float
     others_cores: float  # taken by other processes while this was measured
-    memory_mb: float  # that the whole pipeline took at most
+    memory_mb: float  # most that the whole pipeline took
 
     @property
     def is_shared(self) -> bool:
-        return self.others_cores > SHARED_CORES
+        return self.others_cores > _SHARED_CORES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What training asks of one host: its part of a global batch every step."""
+    """What training asks of each host: its part of a global batch in every step."""
 
     global_batch: int
     slice: Slice
@@ -51,7 +51,7 @@ class Demand:
 
     @property
     def examples_a_step(self) -> float:
-        """Of one host."""
+        """Examples of a step that one host feeds."""
         return self.global_batch / self.slice.hosts
 
     @property
@@ -73,12 +73,12 @@ class Certificate:
 
     @property
     def shortest_step_ms(self) -> float:
-        """Steps of this time are fed, with the margin."""
+        """The shortest steps that are fed, with the margin."""
         return 1e3 * MARGIN * self.demand.examples_a_step / self.together.examples_per_s
 
     @property
     def headroom(self) -> float | None:
-        """What the pipeline gives over what training takes; None if a step's time is not known."""
+        """What the pipeline gives, divided by what training needs; None if no step time is known."""
         needed = self.demand.examples_per_s
         return None if needed is None else self.together.examples_per_s / needed
 
@@ -91,16 +91,16 @@ class Certificate:
         return {None: "NO STEP TIME GIVEN", True: "FED", False: "STARVED"}[self.is_fed]
 
     def bound(self, line: Line) -> Bound:
-        """What a stage would need to be faster."""
-        if line.wanted_cores < WAITING_CORES:
+        """What keeps a stage from being faster."""
+        if line.wanted_cores < _WAITING_CORES:
             return "waiting"
-        # Where others take cores, too few threads cannot be told from threads that were kept waiting.
-        takes_all = line.wanted_cores >= ALL_CORES * self.host.cores or self.host.is_shared
+        # If others take cores, too few threads look the same as threads that were kept waiting.
+        takes_all = line.wanted_cores >= _ALL_CORES * self.host.cores or self.host.is_shared
         return "cores" if takes_all else "threads"
 
     @property
     def cores_needed(self) -> int | None:
-        """Host cores like these that feed the demand; None where no number does, or no step time is given."""
+        """How many such cores feed the demand; None if no number does, or no step time is given."""
         needed = self.demand.examples_per_s
         if needed is None or self.stuck:
             return None
@@ -108,7 +108,7 @@ class Certificate:
 
     @property
     def stuck(self) -> tuple[Line, ...]:
-        """Stages that are too slow alone, and that more cores would not make faster."""
+        """Stages that are too slow alone and that more cores would not make faster."""
         needed = self.demand.examples_per_s or 0.0
         return tuple(
             line
@@ -117,6 +117,7 @@ class Certificate:
         )
 
     def as_json(self) -> dict:
+        """What --json writes."""
         return {
             "verdict": self.verdict,
             "limiting": self.limiting.name,

@@ -1,7 +1,7 @@
-"""Which hosts feed a slice of TPUs, or any other number of accelerators.
+"""The hosts that feed a slice of TPUs, or any other number of accelerators.
 
-Chips a host and vCPUs of its machine type are those of Google's pages "TPU v5e", "TPU v6e", "TPU v5p" and
-"TPU v4" (cloud.google.com/tpu/docs), and "Plan TPUs in GKE"
+The chips of a host and the vCPUs of its machine type are from Google's pages "TPU v5e", "TPU v6e", "TPU v5p"
+and "TPU v4" (cloud.google.com/tpu/docs), and "Plan TPUs in GKE"
 (cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus).
 """
 
@@ -21,13 +21,13 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Generation:
-    """A host has `chips` of them and `cores` vCPUs; up to `alone` chips share one host of `alone_cores`."""
+    """A host has `chips` chips and `cores` vCPUs; up to `alone` chips share a host of `alone_cores`."""
 
     chips: int
     cores: int
     alone: int
     alone_cores: int
-    cores_a_chip: int = 1  # by which the slice's name counts
+    cores_a_chip: int = 1  # the number in a slice's name counts these
 
 
 _GENERATIONS = {
@@ -36,14 +36,14 @@ _GENERATIONS = {
     "v5p": _Generation(chips=4, cores=208, alone=4, alone_cores=208, cores_a_chip=2),
     "v6e": _Generation(chips=4, cores=180, alone=8, alone_cores=180),
 }
-_SMALL_HOSTS = {"v5e-1": 24, "v6e-1": 44, "v5e-4": 112}  # vCPUs of those that are a part of a host
+_SMALL_HOSTS = {"v5e-1": 24, "v6e-1": 44, "v5e-4": 112}  # vCPUs of slices that are a part of a host
 _ALIASES = {"v5litepod": "v5e", "v5lite": "v5e", "v6lite": "v6e"}
 
 HERE = Slice(name="this host")
 
 
 def parse(text: str) -> Slice:
-    """`v5e-8`, or HOSTSxREPLICAS with the replicas of each host, such as 4x8; empty: one replica, here.
+    """Reads `v5e-8`, or HOSTSxREPLICAS, such as 4x8, with the replicas of a host; empty: one replica, here.
 
     Raises:
       InputError: it is neither.

@@ -1,4 +1,4 @@
-"""How many examples a second a dataset gives, and what it costs, while nothing is done with them."""
+"""How many examples a second a dataset gives, and at what cost, while nothing is done with them."""
 
 import dataclasses
 import statistics
@@ -12,26 +12,26 @@ from pipeline.data.feed.usage import Span
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
 
-WINDOWS = 5  # of time, after a first one that warms up
-QUICK_ELEMENT_S = 200e-6  # below, calling for single elements costs as much as they do
-GATHERED = 64  # elements called for at once, then
-PROBE = 0.1  # of the time is spent to find out
+WINDOWS = 5  # of time, after a first one for warming up
+_QUICK_ELEMENT_S = 200e-6  # below, asking for a single element costs as much as the element
+_GATHERED = 64  # elements that are then asked for at once
+_PROBE = 0.1  # of the time is spent on finding out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Speed:
-    """Per example, over a few windows of time."""
+    """Measured over a few windows of time."""
 
-    examples_per_s: float  # of the median window, as if no other process had wanted the host's cores
-    cpu_us: float  # an example, all threads
-    wanted_cores: float  # threads that ran or were ready to
+    examples_per_s: float  # in the median window, as if no other process had wanted the host's cores
+    cpu_us: float  # of all threads, for an example
+    wanted_cores: float  # mean number of threads that ran or were ready to
     others_cores: float  # taken by other processes meanwhile
-    memory_bytes: int  # resident at most
+    memory_bytes: int  # most that was resident
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """What drawing elements came to; the first window is that of the warm-up."""
+    """How drawing elements went; the first window is that of the warm-up."""
 
     elements: Sequence[int]  # by window
     seconds: Sequence[float]
@@ -40,7 +40,7 @@ class Drawn:
 
     @property
     def elements_per_s(self) -> float:
-        """Of the median window."""
+        """In the median window."""
         rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
         return statistics.median(rates[1:])
 
@@ -48,23 +48,23 @@ class Drawn:
 def measure(
     dataset: tf.data.Dataset, *, examples: int, seconds: float, consume: Consume | None = None
 ) -> Speed:
-    """Draws elements from an endless dataset for about so many seconds, and a few of them at least.
+    """Draws elements from an endless dataset for about so many seconds, at least one in each window.
 
     Args:
-      examples: that an element holds.
-      consume: what each element goes through as soon as it is there, as the first part of a step.
+      examples: how many an element holds.
+      consume: what each element goes through as soon as it is there, like the first part of a step.
     """
-    if consume is None and draw(dataset, PROBE * seconds, windows=1).elements_per_s > 1 / QUICK_ELEMENT_S:
+    if consume is None and draw(dataset, _PROBE * seconds, windows=1).elements_per_s > 1 / _QUICK_ELEMENT_S:
         # A window hands its elements on without copying them.
-        gathered = dataset.window(GATHERED, drop_remainder=True).map(lambda *parts: (tf.constant(0),))
-        return summary(draw(gathered, seconds), examples * GATHERED)
+        gathered = dataset.window(_GATHERED, drop_remainder=True).map(lambda *parts: (tf.constant(0),))
+        return summary(draw(gathered, seconds), examples * _GATHERED)
     return summary(draw(dataset, seconds, consume), examples)
 
 
 def draw(
     dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
 ) -> Drawn:
-    """Draws one element after the other, in C++, for so many seconds."""
+    """Draws one element after the other, in C++, for so many seconds in all."""
     graph = _graph(dataset, consume or (lambda *element: element), windows + 1)
     run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
     with _PeakMemory() as peak:
@@ -84,10 +84,10 @@ def _graph(
 ) -> tf.types.experimental.PolymorphicFunction:
     @tf.function
     def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        # Made here, so that it ends here: deleted from Python, which holds the interpreter's lock meanwhile,
-        # an iterator may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
+        # Made here, so that it ends here: an iterator that is deleted from Python, which holds the
+        # interpreter's lock, may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
         iterator = iter(dataset)
-        last = consume(*next(iterator))  # carried along, or TensorFlow would leave out what nobody reads
+        last = consume(*next(iterator))  # carried along, or TensorFlow would drop what nobody reads
         now = _time_after(last)
         elements = tf.TensorArray(tf.int64, windows)
         times = tf.TensorArray(tf.float64, windows)
@@ -110,7 +110,7 @@ def _time_after(element: tuple) -> tf.Tensor:
 
 
 class _PeakMemory:
-    """Looks at this process's memory every so often, while a block runs."""
+    """The most memory that this process holds while a block runs, sampled every INTERVAL_S."""
 
     INTERVAL_S = 0.02
 
@@ -130,6 +130,7 @@ class _PeakMemory:
 
 
 def summary(drawn: Drawn, examples: int) -> Speed:
+    """The speed in examples, of which an element holds so many."""
     return Speed(
         examples_per_s=examples * drawn.elements_per_s * drawn.span.slowdown(usage.cores()),
         cpu_us=1e6 * drawn.span.cpu_s / (examples * sum(drawn.elements)),

@@ -6,6 +6,7 @@ from pipeline.data.feed.certificate import MARGIN, Certificate, Line
 
 
 def render(certificate: Certificate, advice: Sequence[str]) -> str:
+    """A table of the stages, then the verdict and the advice, in lines."""
     return "\n".join([*_lines(certificate), "", *_summary(certificate), *(f"  - {one}" for one in advice)])
 
 
@@ -72,12 +73,12 @@ def _verdict(certificate: Certificate) -> str:
     needed = f"{certificate.demand.examples_per_s:,.0f} examples/s a host"
     return (
         f"{certificate.verdict}: {certificate.headroom:,.2f}x of the {needed} that steps of "
-        f"{certificate.demand.step_ms:g} ms take; {limit}; {cores_sentence(certificate)}"
+        f"{certificate.demand.step_ms:g} ms take; {limit}; {_cores_sentence(certificate)}"
     )
 
 
-def cores_sentence(certificate: Certificate) -> str:
-    """How many cores it takes, beside those that a host of the slice has."""
+def _cores_sentence(certificate: Certificate) -> str:
+    """How many cores are enough, and how many a host of the slice has."""
     if certificate.cores_needed is None:
         stuck = " and ".join(line.name for line in certificate.stuck)
         return f"no number of cores is enough, because {stuck} would not be faster"

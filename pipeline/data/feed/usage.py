@@ -12,21 +12,22 @@ HOST = pathlib.Path("/proc/stat")
 MEMORY = pathlib.Path("/proc/self/statm")
 CPU_QUOTA = pathlib.Path("/sys/fs/cgroup/cpu.max")
 
-MIN_IDLE = 0.1  # of the host: with so much of it idle, nobody waits for a core because of others
-MIN_OTHERS = 0.05  # cores
+_MIN_IDLE = 0.1  # part of the host: with so much of it idle, nobody waits for a core because of others
+_MIN_OTHERS = 0.05  # cores
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Usage:
-    """Sums since some beginning, in seconds."""
+    """Sums since some start, in seconds."""
 
     wall_s: float
     cpu_s: float  # of all threads
     queued_s: Mapping[int, float]  # by thread: ready to run while no core was free
-    host_busy_s: float  # of all cores, by everyone; 0 where the system does not tell
+    host_busy_s: float  # of all cores, by all processes; 0 if the system does not tell
     host_idle_s: float
 
     def since(self, before: "Usage") -> "Span":
+        """What was used between `before` and this."""
         busy, idle = self.host_busy_s - before.host_busy_s, self.host_idle_s - before.host_idle_s
         cpu_s = self.cpu_s - before.cpu_s
         queued = sum(max(0.0, s - before.queued_s.get(thread, 0.0)) for thread, s in self.queued_s.items())
@@ -63,18 +64,19 @@ class Span:
         return self.others_s / self.wall_s
 
     def slowdown(self, cores: float) -> float:
-        """How many times faster the same would have gone on `cores` cores with nobody else on the host.
+        """How many times faster the same would have run on `cores` cores with nobody else on the host.
 
-        Known where enough threads were ready to keep all cores busy, and got less because others ran. What
-        waits for something else, or has one thread, is taken as it was: slower than it could be, not faster.
+        This is known only if enough threads were ready to keep all cores busy, and got less because others
+        ran. Otherwise, for one thread or for what waits for something else, it is 1: never too fast.
         """
-        others_ran = self.others_s > MIN_OTHERS * self.wall_s and self.idle_share < MIN_IDLE
+        others_ran = self.others_s > _MIN_OTHERS * self.wall_s and self.idle_share < _MIN_IDLE
         if not others_ran or self.wanted_cores < cores or self.cpu_s <= 0:
             return 1.0
         return max(1.0, cores / self.busy_cores)
 
 
 def now() -> Usage:
+    """What this process has used since it started, and the host since it booted."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     busy, idle = _host_seconds()
     return Usage(
@@ -87,7 +89,7 @@ def now() -> Usage:
 
 
 def cores() -> float:
-    """Cores that this process may use: those it is bound to, within its container's quota."""
+    """Cores that this process may use: those that it is bound to, within its container's quota."""
     bound = float(len(os.sched_getaffinity(0)))
     try:
         quota, period = CPU_QUOTA.read_text().split()
@@ -97,7 +99,7 @@ def cores() -> float:
 
 
 def memory_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not tell."""
+    """Resident memory of this process; 0 if the system does not tell."""
     try:
         pages = int(MEMORY.read_text().split()[1])
     except OSError:
@@ -106,7 +108,7 @@ def memory_bytes() -> int:
 
 
 def _queued_seconds() -> dict[int, float]:
-    """By thread, from Linux' scheduler statistics: nanoseconds run, nanoseconds ready, time slices."""
+    """By thread, from Linux' scheduler statistics: nanoseconds run, nanoseconds ready to run, time slices."""
     queued = {}
     for task in TASKS.glob("*"):
         try:

@@ -8,9 +8,9 @@ import hypothesis
 import pyarrow as pa
 import pytest
 
-from beam_jobs.sources import csv_cuts
+from beam_jobs.sources.bytes import row_starts
 from beam_jobs.sources.csv import CsvFiles
-from beam_jobs.sources.source import Input
+from beam_jobs.sources.pieces.source import Input
 from pipeline.data.errors import InputError
 
 
@@ -22,7 +22,7 @@ def read(path: pathlib.Path, **options: object) -> tuple[dict[int, list[bytes]],
     [piece] = source.pieces([Input(location=str(path))])
     for raw in source.read(piece):
         for position, cells in enumerate(raw.columns.to_pylist()):
-            number = raw.place(position)[1]
+            number = raw.origin(position).row
             assert number not in rows
             rows[number] = list(cells.values())
         rejected |= {rejection.row: rejection.reason for rejection in raw.rejected}
@@ -131,7 +131,7 @@ def test_places_are_told_from_the_directory_that_all_inputs_share(tmp_path: path
         (tmp_path / split / "data.csv").write_bytes(b"a\n1\n")
     source = CsvFiles()
     pieces = source.pieces([Input(location=str(tmp_path / "*" / "data.csv"))])
-    sources = {next(source.read(piece)).place(0) for piece in pieces}
+    sources = {next(source.read(piece)).origin(0) for piece in pieces}
     assert sources == {("train/data.csv", 1), ("test/data.csv", 1)}
 
 
@@ -179,8 +179,8 @@ def test_rows_begin_where_a_careful_reader_says(block_bytes: int, content: str):
     """Against a state machine that goes byte by byte."""
     data = content.encode()
     expected = _row_starts(content)
-    with mock.patch.object(csv_cuts, "_BLOCK_BYTES", block_bytes):
-        find = csv_cuts.RowStarts(delimiter=",")
+    with mock.patch.object(row_starts, "_BLOCK_BYTES", block_bytes):
+        find = row_starts.RowStarts(delimiter=",")
         stream = pa.BufferReader(data)
         found = [find(stream, place) for place in range(1, len(data) + 1)]
     assert found == [min((s for s in expected if s >= p), default=len(data)) for p in range(1, len(data) + 1)]

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from beam_jobs.sources.images import ImageFolders
-from beam_jobs.sources.source import Input
+from beam_jobs.sources.pieces.source import Input
 from pipeline.data.errors import InputError
 
 
@@ -28,7 +28,7 @@ def test_a_row_is_a_path_and_its_folder(tmp_path: pathlib.Path):
         {"image": f"{root}/pear/2.png", "label": "pear"},
     ]
     assert raw.ids.to_pylist() == ["apple/1.png", "pear/2.png"]
-    assert raw.place(0) == ("apple/1.png", None)
+    assert raw.origin(0) == ("apple/1.png", None)
 
 
 def test_files_outside_a_class_folder_are_rejected(tmp_path: pathlib.Path):

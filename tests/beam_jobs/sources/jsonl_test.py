@@ -5,11 +5,11 @@ import pathlib
 
 import pytest
 
-from beam_jobs.parse import parse
+from beam_jobs.cells.typed import parse
 from beam_jobs.sources.jsonl import JsonLines
-from beam_jobs.sources.source import Input, RawRows
-from pipeline.data.feature import Feature
-from pipeline.data.features import Categorical, Numeric, Tensor
+from beam_jobs.sources.pieces.source import Input, RawRows
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Categorical, Numeric, Tensor
 
 
 def read(path: pathlib.Path, **options: int) -> list[RawRows]:

@@ -9,7 +9,7 @@ import pytest
 
 from beam_jobs.sources.avro import AvroFiles
 from beam_jobs.sources.parquet import ParquetFiles
-from beam_jobs.sources.source import Input, RawRows, Source
+from beam_jobs.sources.pieces.source import Input, RawRows, Source
 from pipeline.data.errors import InputError
 
 ROWS = [{"n": number, "address": {"zip": f"{number:05}", "geo": None}} for number in range(100)]

@@ -5,10 +5,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from beam_jobs.sources.source import Input
+from beam_jobs.sources.pieces.source import Input
 from beam_jobs.sources.text import TextFiles
-from beam_jobs.sources.tokens import TokenRows
-from beam_jobs.text.tokenizers import ByteTokenizer
+from beam_jobs.sources.tokens.token_rows import TokenRows
+from beam_jobs.sources.tokens.tokenizers import ByteTokenizer
 from pipeline.data.errors import InputError
 
 TEXT = b"one\ntwo\r\n\n \nthree\n\n\n\nfour\nfive\n \t\nsix \xc3\xbc\n\n"

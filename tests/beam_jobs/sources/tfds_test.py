@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from beam_jobs.parse import parse
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.cells.typed import parse
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from beam_jobs.sources.tfds import TfdsDatasets
 from pipeline.data.errors import InputError
-from pipeline.data.features import Image
+from pipeline.data.schema.kinds import Image
 from tests.beam_jobs.conftest import fruit_pixels
 
 FEATURES = tfds.features.FeaturesDict(

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from beam_jobs.sources.source import Input, RawRows
+from beam_jobs.sources.pieces.source import Input, RawRows
 from beam_jobs.sources.tfrecord import ExampleFiles
 from pipeline.data.errors import InputError
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import distance as scipy_distance
 
 from beam_jobs.validation import drift
-from pipeline.data.statistics import NumericSummary
+from pipeline.data.dataset.statistics import NumericSummary
 
 
 def summary(values: np.ndarray) -> NumericSummary:

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
-from pipeline.data import manifest as manifest_lib
-from pipeline.data import schema as schema_lib
-from pipeline.data import statistics as statistics_lib
-from pipeline.data.features import Categorical, Label, Numeric
-from pipeline.data.schema import Schema
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import DATA, Ended, needs_data, run_binary
 
 pytestmark = needs_data

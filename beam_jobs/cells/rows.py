@@ -1,0 +1,19 @@
+"""How typed rows travel between the workers: Arrow batches with the order hash, then a column a feature."""
+
+import pyarrow as pa
+
+from beam_jobs.cells.typed import arrow_type
+from pipeline.data.schema.schema import Schema
+
+# The column with each row's order hash. A feature's name is never empty, so the two cannot collide.
+ORDER_COLUMN = ""
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The order hash (uint64), then one column a feature."""
+    return pa.schema([(ORDER_COLUMN, pa.uint64()), *value_schema(schema)])
+
+
+def value_schema(schema: Schema) -> pa.Schema:
+    """One column a feature."""
+    return pa.schema([(feature.name, arrow_type(feature)) for feature in schema.features])

@@ -1,0 +1,178 @@
+"""Turns one column of raw cells into typed values, and tells which rows do not conform to the schema.
+
+Whole columns are converted at once; single rows are looked at only where a whole column did not convert.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import text as cell_text
+from beam_jobs.cells.cleaning import clean
+from beam_jobs.cells.images import ARROW_TYPE, image
+from beam_jobs.cells.lists import fixed_list, single
+from beam_jobs.cells.numbers import number
+from beam_jobs.cells.problems import Problems, decode
+from pipeline.data.schema.feature import Clean, Feature
+from pipeline.data.schema.kind_table import KindTable
+from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """`values` is null where the value is missing; `problems` says why the row at a position is bad."""
+
+    values: pa.Array
+    problems: Mapping[int, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RawColumn:
+    """Raw `cells` of any Arrow type, and what their source says of them.
+
+    `directory` is what relative paths of images start from; `undecoded` says that binary cells are text, not
+    an image's own bytes.
+    """
+
+    cells: pa.Array
+    directory: str = ""
+    undecoded: bool = False
+
+
+def _plain_arrow_type(feature: Feature) -> pa.DataType:
+    """Numbers or text; float32 as float64, because statistics are taken of these."""
+    scalar = {"float32": pa.float64(), "int64": pa.int64(), "string": pa.string()}[feature.dtype]
+    return pa.list_(scalar, int(np.prod(feature.shape))) if feature.shape else scalar
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cells:
+    """How cells of one kind become values.
+
+    `parse` adds to the problems what is wrong with a row; a value that is missing or wrong may be anything.
+    """
+
+    parse: Callable[[Feature, RawColumn, Problems], pa.Array]
+    arrow_type: Callable[[Feature], pa.DataType] = _plain_arrow_type
+
+
+def arrow_type(feature: Feature) -> pa.DataType:
+    """Arrow type of the parsed values of `feature`."""
+    return _OF_KIND.of(feature).arrow_type(feature)
+
+
+def parse(feature: Feature, cells: pa.Array, *, directory: str = "", undecoded: bool = False) -> Column:
+    """Parses `cells` [rows] of any Arrow type into values [rows] of `arrow_type(feature)`.
+
+    Text is cleaned up first. Numbers stay numbers, unless the schema declares markers or aliases for them;
+    points in time are seconds since 1970-01-01 where a number is wanted. `directory` and `undecoded`: see
+    `RawColumn`.
+    """
+    problems = Problems()
+    raw = RawColumn(cells=cell_text.plain(cells), directory=directory, undecoded=undecoded)
+    values = _OF_KIND.of(feature).parse(feature, raw, problems)
+    return Column(values=values, problems=problems)
+
+
+def to_text(cells: pa.Array) -> Column:
+    """Text of `cells` [rows]; what is not UTF-8 becomes null and a problem."""
+    problems = Problems()
+    return Column(values=decode(cells, problems), problems=problems)
+
+
+def _numeric(feature: Numeric, raw: RawColumn, problems: Problems) -> pa.Array:
+    values = _numbers(feature, raw, problems)
+    if feature.minimum is not None:
+        problems.add(pc.less(values, feature.minimum), f"below the minimum of {feature.minimum}")
+    if feature.maximum is not None:
+        problems.add(pc.greater(values, feature.maximum), f"above the maximum of {feature.maximum}")
+    return values
+
+
+def _categorical(feature: Categorical, raw: RawColumn, problems: Problems) -> pa.Array:
+    if feature.encoding == "integer":
+        values = _numbers(feature, raw, problems)
+        if feature.unknown == "reject":
+            _refuse_outside(feature.size, values, problems)
+        return values
+    values = _strings(feature, raw, problems)
+    if feature.unknown == "reject":
+        known = pc.is_in(values, value_set=pa.array(feature.vocabulary, pa.string()))
+        problems.add(pc.and_(values.is_valid(), pc.invert(known)), "not in the vocabulary")
+    return values
+
+
+def _label(feature: Label, raw: RawColumn, problems: Problems) -> pa.Array:
+    if not feature.classes:
+        return _numbers(feature, raw, problems)
+    names = _strings(feature, raw, problems)
+    index = pc.index_in(names, value_set=pa.array(feature.classes, pa.string()), skip_nulls=True)
+    problems.add(pc.and_(names.is_valid(), index.is_null()), "not one of the classes")
+    return index.cast(pa.int64())
+
+
+def _image(feature: Image, raw: RawColumn, problems: Problems) -> pa.Array:
+    cells = decode(raw.cells, problems) if raw.undecoded else single(raw.cells, problems)
+    return image(feature, cells, problems, directory=raw.directory)
+
+
+def _tokens(feature: Tokens, raw: RawColumn, problems: Problems) -> pa.Array:
+    def in_vocabulary(numbers: pa.Array, problems: Problems) -> None:
+        _refuse_outside(feature.vocabulary_size, numbers, problems)
+
+    return fixed_list(feature, raw.cells, problems, check=in_vocabulary)
+
+
+def _tensor(feature: Tensor, raw: RawColumn, problems: Problems) -> pa.Array:
+    return fixed_list(feature, raw.cells, problems)
+
+
+def _strings(feature: Feature, raw: RawColumn, problems: Problems) -> pa.StringArray:
+    """Cleaned text; null where the value is missing."""
+    cells = single(raw.cells, problems)
+    return _with_values(feature, clean(decode(cells, problems), feature.clean), problems)
+
+
+def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
+    """int64 or, of a float32 feature, float64; null where the value is missing."""
+    cells = single(raw.cells, problems)
+    if not _is_clean_number(cells, feature.clean):
+        cells = clean(decode(cells, problems), feature.clean)
+    return number(feature, _with_values(feature, cells, problems), problems)
+
+
+def _with_values(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
+    """`cells`; one without a value is a problem where the schema rejects those."""
+    if feature.missing == "reject":
+        problems.add(cells.is_null(), "missing")
+    return cells
+
+
+def _refuse_outside(size: int, numbers: pa.Array, problems: Problems) -> None:
+    outside = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, size))
+    problems.add(outside, f"not in 0 … {size - 1}")
+
+
+def _is_clean_number(cells: pa.Array, rules: Clean) -> bool:
+    kind = cells.type
+    is_number = cell_text.is_number(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return is_number and not rules.aliases and set(rules.null_markers) <= {""}
+
+
+_OF_KIND = KindTable(
+    where=__name__,
+    tells="how cells become values",
+    entry="Cells, with `parse` of (feature, RawColumn, Problems) to an Arrow array",
+    entries={
+        Numeric: Cells(parse=_numeric),
+        Categorical: Cells(parse=_categorical),
+        Label: Cells(parse=_label),
+        Image: Cells(parse=_image, arrow_type=lambda feature: ARROW_TYPE),
+        Text: Cells(parse=_strings),
+        Tokens: Cells(parse=_tokens),
+        Tensor: Cells(parse=_tensor),
+    },
+)

@@ -1,0 +1,103 @@
+"""Which split, shard and bucket a row belongs to: arithmetic on keyed hashes of the row's id.
+
+A row's split depends on nothing but its id, so the row never moves when others are added. Within a split,
+rows stand in the order of a second, independent hash; shard i of n holds the i-th n-th of its range. So
+the output does not depend on the order of the input, the runner, or the number of workers.
+
+A bucket is a contiguous part of a shard's range, small enough to be sorted and encoded in memory. So the
+memory that a run needs does not grow with its data, and no value in the shuffle is large.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import text as cell_text
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.conversion.shuffle_files import Spill
+
+# What a hash is for: different purposes must not correlate (`person` of BLAKE2 keeps them apart).
+SPLIT = b"penstock split"
+ORDER = b"penstock order"
+
+ShardKey = tuple[str, int]  # split, shard
+Sent = tuple[int, bytes]  # bucket, what `Spill` sends in place of its rows as Arrow IPC
+
+_CELL_END = b"\x1f"  # a row whose cells hold this byte may share an id with another; that is harmless
+
+
+def row_ids(columns: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+    """The cells of columns `names` (all of them if none are named) as bytes, joined: binary [rows]."""
+    # In name order, so that a file with its columns in another order holds the same rows.
+    cells = [cell_text.to_bytes(columns.column(name)) for name in sorted(names or columns.schema.names)]
+    return pc.binary_join_element_wise(
+        *cells, pa.scalar(_CELL_END, pa.binary()), null_handling="replace", null_replacement=b""
+    )
+
+
+def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:
+    """uint64 [rows], uniform; equal ids give equal hashes. `ids`: binary or string [rows]."""
+    digests = [
+        hashlib.blake2b(row_id, digest_size=8, person=purpose).digest()
+        for row_id in ids.cast(pa.binary()).to_pylist()
+    ]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def split_of(hashes: np.ndarray, fractions: Sequence[Fraction]) -> np.ndarray:
+    """int64 [rows]: index into `fractions` (which sum to 1) for each of `hashes`, uint64 [rows]."""
+    ends = np.cumsum([Fraction(0), *fractions])[1:-1]
+    boundaries = np.array([int(end * (1 << 64)) for end in ends], np.uint64)
+    return np.searchsorted(boundaries, hashes, side="right")
+
+
+def shard_of(order: np.ndarray, shards: int) -> np.ndarray:
+    """int64 [rows]: contiguous ranges of `order`, uint64 [rows], of equal width. At most 2**32 shards."""
+    high = order >> np.uint64(32)
+    return ((high * np.uint64(shards)) >> np.uint64(32)).astype(np.int64)
+
+
+def scatter(
+    rows: pa.RecordBatch, groups: pa.Array, plan: Plan, *, pinned: str, spill: Spill
+) -> Iterator[tuple[ShardKey, Sent]]:
+    """Sends each row to its shard, and there to its bucket.
+
+    Column 0 of `rows` is the order hash, which decides shard and bucket. `groups`, binary or string [rows],
+    decides the split; rows that are `pinned` to a split all go there.
+    """
+    splits = (pinned,) if pinned else tuple(plan.fractions)
+    split = np.zeros(rows.num_rows, np.int64)
+    if not pinned:
+        split = split_of(hash_ids(groups, purpose=SPLIT), list(plan.fractions.values()))
+    bucket = _buckets(plan, splits, split, rows.column(0).to_numpy())
+    by_bucket = np.argsort(bucket, kind="stable")
+    sorted_rows, bucket = rows.take(pa.array(by_bucket)), bucket[by_bucket]
+    starts = np.flatnonzero(np.diff(bucket, prepend=-1))
+    lengths = np.diff(starts, append=len(bucket))
+    parts = [
+        sorted_rows.slice(start, length).serialize().to_pybytes()
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+    ]
+    keys = [
+        ((name, shard), number)
+        for name in splits
+        for shard in range(plan.shards[name])
+        for number in range(plan.buckets[name])
+    ]
+    for index, sent in zip(bucket[starts].tolist(), spill.put(parts), strict=True):
+        key, number = keys[index]
+        yield key, (number, sent)
+
+
+def _buckets(plan: Plan, splits: Sequence[str], split: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """int64 [rows]: each row's bucket; those of all shards of all `splits` are numbered through."""
+    bucket, before = np.zeros(len(order), np.int64), 0
+    for index, name in enumerate(splits):
+        mine, count = split == index, plan.shards[name] * plan.buckets[name]
+        bucket[mine] = before + shard_of(order[mine], count)
+        before += count
+    return bucket

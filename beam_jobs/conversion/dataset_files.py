@@ -1,0 +1,103 @@
+"""Makes a dataset directory out of a finished run: nothing looks whole until the manifest is there."""
+
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+from beam_jobs.conversion import metadata
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.conversion.result import shards_of, statistics_of
+from beam_jobs.launch.outcome import Outcome
+from beam_jobs.publication import file_names
+from beam_jobs.publication.destination import Destination
+from beam_jobs.sources.pieces import rejections
+from beam_jobs.validation.verdict import Verdict
+from pipeline.data.dataset import index
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import File, Manifest, Shard
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def publish(
+    destination: Destination,
+    *,
+    outcome: Outcome,
+    plan: Plan,
+    schema: Schema,
+    verdict: Verdict,
+    conversion: Mapping[str, object],
+) -> Manifest:
+    """Moves the shards to their names, describes them, and writes the manifest last."""
+    directory = destination.directory
+    splits = {split: _move_shards(destination, outcome, split) for split in plan.shards}
+    version = directory.name if _VERSION.fullmatch(directory.name) else "1.0.0"
+    _write_descriptions(directory, splits, outcome=outcome, plan=plan, schema=schema, version=version)
+    (directory / file_names.ANOMALIES).write_text(verdict.dumps())
+    shards = {shard.path for split in splits.values() for shard in split}
+    files = [path for path in _files(directory) if path not in shards]
+    text = json.dumps(conversion, indent=2) + "\n"
+    (directory / manifest_lib.CONVERSION_FILE_NAME).write_text(text)  # varies by run: not in the manifest
+    manifest = Manifest(
+        name=schema.name,
+        version=version,
+        layout=plan.layout,
+        schema_fingerprint=schema.fingerprint,
+        plan_fingerprint=plan.fingerprint,
+        rows_read=outcome.rows_read,
+        rows_rejected=outcome.rejected.rows,
+        splits=splits,
+        files=tuple(_described(directory, path) for path in files),
+    )
+    destination.commit(manifest_lib.FILE_NAME, manifest_lib.dumps(manifest))
+    return manifest
+
+
+def _move_shards(destination: Destination, outcome: Outcome, split: str) -> tuple[Shard, ...]:
+    shards = []
+    for shard in shards_of(outcome, split):
+        destination.move(shard.path, shard.file_name)
+        destination.move(shard.index_path, index.file_name(shard.file_name))
+        shards.append(
+            Shard(
+                path=shard.file_name,
+                bytes=shard.bytes,
+                sha256=shard.sha256,
+                records=shard.records,
+                rows=shard.rows,
+            )
+        )
+    return tuple(shards)
+
+
+def _write_descriptions(
+    directory: pathlib.Path,
+    splits: Mapping[str, Sequence[Shard]],
+    *,
+    outcome: Outcome,
+    plan: Plan,
+    schema: Schema,
+    version: str,
+) -> None:
+    metadata.write_tfds_metadata(schema, splits, layout=plan.layout, version=version, directory=directory)
+    schema_lib.save(schema, directory / schema_lib.FILE_NAME)
+    (directory / file_names.SCHEMA_PROTO).write_text(metadata.schema_proto(schema))
+    statistics = statistics_lib.dumps(statistics_of(outcome, plan))
+    (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics)
+    rejections.save(outcome.rejected, directory)
+
+
+def _files(directory: pathlib.Path) -> list[str]:
+    """Relative paths of the files in `directory`, but for what is temporary."""
+    found = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
+    return sorted(str(path) for path in found if path.parts[0] != file_names.TEMPORARY)
+
+
+def _described(directory: pathlib.Path, path: str) -> File:
+    content = (directory / path).read_bytes()
+    return File(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())

@@ -1,0 +1,89 @@
+"""The job of `convert`: its graph, and what has to hold before a dataset is published."""
+
+import dataclasses
+import pickle
+from typing import ClassVar
+
+import apache_beam as beam
+
+from beam_jobs.conversion import dataset_files, result, summary
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.conversion.preparation import Prepare
+from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard
+from beam_jobs.conversion.shuffle_files import make_spill
+from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs
+from beam_jobs.launch.progress import Progress
+from beam_jobs.launch.run import Run, run_job
+from beam_jobs.publication.destination import Destination
+from beam_jobs.sources.pieces.source import Source
+from beam_jobs.statistics.combine import MergedStatisticsFn
+from beam_jobs.validation import verdict as verdict_lib
+from pipeline.data.schema.schema import Schema
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """What is converted, from what, and by which rules. Implements `launch.run.Job`."""
+
+    source: Source
+    schema: Schema
+    plan: Plan
+    rules: verdict_lib.Rules
+    run: Run
+    command: str  # as it was typed
+
+    doing: ClassVar[str] = "converting"
+
+    def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
+        """Pieces → typed rows → shuffle → shards, and the statistics of each split."""
+        spill = make_spill(directory, runner=self.run.runner)
+        prepare = Prepare(self.source, self.schema, self.plan, spill=spill, progress=progress)
+        write = WriteShard(self.schema, self.plan, directory=directory, spill=spill, progress=progress)
+        prepared = (
+            pipeline
+            | "Pieces" >> beam.Create(self.plan.pieces)
+            | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, main="rows")
+        )
+        empty = [(key, NO_ROWS) for key in self.plan.shard_keys()]
+        written = (
+            (prepared.rows, pipeline | "Shards" >> beam.Create(empty, reshuffle=False))
+            | beam.Flatten()
+            | "Shuffle" >> beam.GroupByKey()
+            | "Write" >> beam.ParDo(write).with_outputs(MEASURED, REJECTED, main="shards")
+        )
+        measured = (
+            written[MEASURED]
+            | "Statistics" >> beam.CombinePerKey(MergedStatisticsFn(self.schema))
+            # As bytes: the runner would look at every object in it to learn its size.
+            | "Sealed" >> beam.MapTuple(lambda split, measured: (split, pickle.dumps(measured)))
+        )
+        return Outputs(
+            read=prepared[READ],
+            rejected=(prepared[REJECTED], written[REJECTED]),
+            files=written.shards,
+            statistics=measured,
+        )
+
+    def check_reconciled(self, outcome: Outcome) -> None:
+        result.check_reconciled(outcome, self.plan)
+
+    def publish(self, outcome: Outcome, destination: Destination) -> summary.Published:
+        result.check_not_empty(outcome, self.plan)
+        verdict = verdict_lib.judge(result.statistics_of(outcome, self.plan), self.schema, self.rules)
+        manifest = dataset_files.publish(
+            destination,
+            outcome=outcome,
+            plan=self.plan,
+            schema=self.schema,
+            verdict=verdict,
+            conversion=summary.conversion(self.command, self.run, self.plan, outcome),
+        )
+        return summary.Published(
+            manifest=manifest, rejected_reasons=outcome.rejected.reasons, anomalies=verdict.anomalies
+        )
+
+
+def convert(conversion: Conversion, *, output: str) -> dict[str, object]:
+    """Runs the job, publishes the dataset and gives the summary; a run that fails leaves nothing behind."""
+    published = run_job(conversion, output=output)
+    return summary.to_json(published, output, seconds=conversion.run.seconds)

@@ -1,0 +1,136 @@
+"""What is decided before any row is read: the pieces of work, the splits, and the shards of each split."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from beam_jobs.sources.pieces.source import Input, Piece, Source
+from pipeline.data.dataset.splits import in_order
+from pipeline.data.errors import InputError
+from pipeline.data.schema.schema import Schema
+
+DEFAULT_SPLITS = "train=0.8,validation=0.1,test=0.1"
+_BUCKET_BYTES = 16 << 20  # 16 MiB of input are sorted and encoded in memory at once
+_SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """`fractions` of rows by split, for pieces that are not pinned to one; `shards` is their number by split.
+
+    `buckets`, by split, are the parts of a shard that are sorted one at a time. They change nothing about the
+    output.
+    """
+
+    pieces: tuple[Piece, ...]
+    fractions: Mapping[str, Fraction]
+    shards: Mapping[str, int]
+    buckets: Mapping[str, int]
+    layout: str
+    schema_fingerprint: str
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """The splits that get rows only from inputs that are pinned to them."""
+        return tuple(split for split in self.shards if split not in self.fractions)
+
+    @property
+    def root(self) -> str:
+        """The common directory of all inputs."""
+        return self.pieces[0].root
+
+    @property
+    def bytes(self) -> int:
+        return sum(piece.bytes for piece in self.pieces)
+
+    def shard_keys(self) -> list[tuple[str, int]]:
+        """Split and number of every shard. A shard is written even if it gets no row."""
+        return [(split, number) for split, n in self.shards.items() for number in range(n)]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of what decides where a row is written. Paths and the order of files do not."""
+        decided = {
+            "layout": self.layout,
+            "schema": self.schema_fingerprint,
+            "fractions": {split: str(fraction) for split, fraction in self.fractions.items()},
+            "shards": dict(self.shards),
+        }
+        return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()
+
+
+def make_plan(
+    inputs: Sequence[Input],
+    source: Source,
+    schema: Schema,
+    *,
+    fractions: Mapping[str, Fraction],
+    shard_bytes: int,
+    layout: str = "rows",
+) -> Plan:
+    """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each."""
+    pieces = source.pieces(inputs)
+    _check_disjoint(pieces)
+    used = fractions if any(not piece.split for piece in pieces) else {}
+    sizes: dict[str, Fraction] = dict.fromkeys(used, Fraction(0))
+    for piece in pieces:
+        parts = {piece.split: Fraction(1)} if piece.split else used
+        for split, fraction in parts.items():
+            sizes[split] = sizes.get(split, Fraction(0)) + fraction * piece.bytes
+    shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in in_order(sizes)}
+    return Plan(
+        pieces=tuple(pieces),
+        fractions=dict(used),
+        shards=shards,
+        buckets={split: max(1, math.ceil(sizes[split] / n / _BUCKET_BYTES)) for split, n in shards.items()},
+        layout=layout,
+        schema_fingerprint=schema.fingerprint,
+    )
+
+
+def parse_fractions(text: str) -> dict[str, Fraction]:
+    """`train=0.8,test=0.2` as exact fractions; raises InputError unless they are positive and sum to 1."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        fractions = {split.strip(): Fraction(value.strip()) for split, _, value in pairs}
+    except (ValueError, ZeroDivisionError):
+        fractions = {}
+    named = len(fractions) == len(pairs) and all(map(_SPLIT_NAME.fullmatch, fractions))
+    if not named or min(fractions.values()) <= 0 or sum(fractions.values()) != 1:
+        raise InputError(
+            "--splits",
+            received=text,
+            expected="different lower-case names with positive fractions that sum to 1",
+            action=f"Write it like {DEFAULT_SPLITS}.",
+        )
+    return fractions
+
+
+def check_split_names(inputs: Sequence[Input]) -> None:
+    """Raises InputError if an input is pinned to a split whose name cannot be part of a file name."""
+    for given in inputs:
+        if given.split and not _SPLIT_NAME.fullmatch(given.split):
+            raise InputError(
+                f"--input={given.split}={given.location}",
+                received=f"split '{given.split}'",
+                expected="lower-case letters, digits and '_', starting with a letter",
+                action="Rename the split; if '=' is part of the path, put ./ in front of it.",
+            )
+
+
+def _check_disjoint(pieces: Sequence[Piece]) -> None:
+    """Raises InputError if two inputs name one file: its rows would be there twice, or in two splits."""
+    seen: set[tuple[str, int]] = set()
+    for path, start in ((path, piece.start) for piece in pieces for path in piece.paths):
+        if (path, start) in seen:
+            raise InputError(
+                f"input {path}",
+                received="a file that two --input flags name",
+                expected="each file once",
+                action="Narrow the globs: its rows would be in the dataset twice.",
+            )
+        seen.add((path, start))

@@ -1,0 +1,73 @@
+"""Raw rows → typed rows on the way to their shards: type, put into the order of the hash, assign."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Literal
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from beam_jobs.cells.rows import ORDER_COLUMN
+from beam_jobs.conversion import assignment
+from beam_jobs.conversion.assignment import Sent, ShardKey
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.conversion.typed_rows import check_declared, check_present, type_rows
+from beam_jobs.launch.outcome import READ, REJECTED
+from beam_jobs.launch.progress import Progress
+from beam_jobs.sources.pieces.rejections import Rejection
+from beam_jobs.sources.pieces.source import Piece, RawRows, Source
+from pipeline.data.schema.schema import Schema
+
+
+class Prepare(beam.DoFn):
+    """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int) and REJECTED (Rejection)."""
+
+    def __init__(
+        self, source: Source, schema: Schema, plan: Plan, *, spill: Spill, progress: Progress
+    ) -> None:
+        self._source = source
+        self._schema = schema
+        self._plan = dataclasses.replace(plan, pieces=())  # a worker is sent its own piece
+        self._spill = spill
+        self._progress = progress
+
+    def process(
+        self, piece: Piece
+    ) -> Iterator[
+        tuple[ShardKey, Sent]
+        | TaggedOutput[Literal["read"], int]
+        | TaggedOutput[Literal["rejected"], Rejection]
+    ]:
+        for raw in self._source.read(piece):
+            self._check_columns(raw, piece.paths[0])
+            typed = type_rows(raw, self._schema)
+            for rejection in (*raw.rejected, *typed.rejected):
+                yield TaggedOutput(REJECTED, rejection)
+            ids = typed.of_kept(_row_ids(raw, self._schema))
+            groups = ids if raw.groups is None else typed.of_kept(raw.groups)
+            rows = _with_order(typed.rows, ids)
+            yield from assignment.scatter(rows, groups, self._plan, pinned=piece.split, spill=self._spill)
+            self._progress.add(read=raw.rows_read)
+            yield TaggedOutput(READ, raw.rows_read)
+
+    def _check_columns(self, raw: RawRows, path: str) -> None:
+        names = raw.columns.schema.names
+        check_declared(names, self._schema, path)
+        if not raw.sparse:
+            check_present(names, self._schema, path)
+
+
+def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
+    """What identifies each row, binary or string [rows]: the cells of `row_id`, else what the source says."""
+    if raw.ids is not None and not schema.row_id:
+        return raw.ids
+    named = {name: raw.column(name) for name in schema.row_id}
+    return assignment.row_ids(pa.record_batch(named) if named else raw.columns, schema.row_id)
+
+
+def _with_order(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
+    """`rows` with the order hash of their `ids` in front, as `cells.rows.arrow_schema` has it."""
+    order = pa.array(assignment.hash_ids(ids, purpose=assignment.ORDER))
+    return rows.add_column(0, pa.field(ORDER_COLUMN, order.type), order)

@@ -1,0 +1,99 @@
+"""The result of a conversion: as text, as JSON, and as the file that is kept beside the dataset."""
+
+import dataclasses
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.launch.outcome import Outcome
+from beam_jobs.launch.run import Run
+from beam_jobs.validation.anomalies import Anomaly, line
+from pipeline.data.dataset.manifest import Manifest
+
+_PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Published:
+    """A dataset that was published, and what the user should know of it."""
+
+    manifest: Manifest
+    rejected_reasons: Mapping[str, int]
+    anomalies: Sequence[Anomaly]
+
+
+def conversion(command: str, run: Run, plan: Plan, outcome: Outcome) -> dict[str, object]:
+    """What differs from run to run, and so is not in the manifest. The training report shows it."""
+    return {
+        "command": command,
+        "started": run.started.isoformat(timespec="seconds"),
+        "runner": run.runner,
+        "workers": run.workers,
+        "seconds": round(run.seconds, 3),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "inputs": _inputs(plan),
+        "rows_read": outcome.rows_read,
+        "rows_rejected": outcome.rejected.rows,
+        "rejected_reasons": outcome.rejected.reasons,
+        "splits": {split: float(fraction) for split, fraction in plan.fractions.items()},
+    }
+
+
+def to_json(published: Published, directory: str, *, seconds: float) -> dict[str, object]:
+    """What `convert --json` writes, and `text` prints."""
+    manifest = published.manifest
+    return {
+        "directory": directory,
+        "digest": manifest.digest,
+        "rows_read": manifest.rows_read,
+        "rows_written": manifest.rows_written,
+        "rows_rejected": manifest.rows_rejected,
+        "rejected_reasons": dict(published.rejected_reasons),
+        "splits": {
+            split: {
+                "rows": manifest.rows(split),
+                "records": manifest.records(split),
+                "shards": len(shards),
+                "bytes": sum(shard.bytes for shard in shards),
+            }
+            for split, shards in manifest.splits.items()
+        },
+        "anomalies": [dataclasses.asdict(anomaly) for anomaly in published.anomalies],
+        "seconds": round(seconds, 3),
+    }
+
+
+def text(summary: Mapping) -> str:
+    """The summary as a small table."""
+    rows = [
+        f"{split:<12} {part['rows']:>12,} {part['shards']:>7,} {part['bytes'] / 1e6:>10,.1f}"
+        for split, part in summary["splits"].items()
+    ]
+    seconds, read = summary["seconds"], summary["rows_read"]
+    rejected = "".join(f"\n  {count:,} × {reason}" for reason, count in summary["rejected_reasons"].items())
+    return "\n".join(
+        [
+            f"{'split':<12} {'rows':>12} {'shards':>7} {'MB':>10}",
+            *rows,
+            f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
+            + rejected,
+            *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
+            f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
+            f"digest {summary['digest']}",
+            f"dataset {summary['directory']}",
+        ]
+    )
+
+
+def _inputs(plan: Plan) -> list[dict[str, object]]:
+    """Bytes by directory and split, not by file: an image dataset has a file for each row."""
+    sizes: dict[tuple[str, str], int] = {}
+    for piece in plan.pieces:
+        where = (piece.input_root or piece.paths[0], piece.split)
+        sizes[where] = sizes.get(where, 0) + piece.bytes
+    return [{"path": path, "split": split, "bytes": size} for (path, split), size in sizes.items()]
+
+
+def _versions() -> dict[str, str]:
+    return {package: importlib.metadata.version(package) for package in _PACKAGES}

@@ -1,0 +1,50 @@
+"""One line for what ended a run: a full disk, a worker that died, a bug."""
+
+import contextlib
+import pathlib
+import re
+import tempfile
+import traceback
+from collections.abc import Iterator
+
+from pipeline.data.errors import InputError, disk_is_full
+
+# A line of a worker's traceback that names an exception, without what Beam adds to it.
+_CAUSE = re.compile(
+    r"^(?P<cause>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*?)(?: \[while running.*)?$", re.M
+)
+
+
+@contextlib.contextmanager
+def told_in_one_line(output: pathlib.Path | str) -> Iterator[None]:
+    """Raises InputError in place of any other exception; the traceback of a bug is kept in a file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if disk_is_full(error):
+            raise _disk_full(output) from None
+        raise _failed(f"{type(error).__name__}: {error}") from None
+
+
+def _disk_full(output: pathlib.Path | str) -> InputError:
+    return InputError(
+        f"--output={output}",
+        received="a disk that is full, or a quota that is used up",
+        expected="room for about three times the input: the rows while they are shuffled, and the records",
+        action="Nothing was published and nothing is left behind. Make room, or choose another disk.",
+    )
+
+
+def _failed(text: str) -> InputError:
+    with tempfile.NamedTemporaryFile("w", prefix="penstock-", suffix=".log", delete=False) as log:
+        log.write(f"{text}\n\n{traceback.format_exc()}")
+    causes = [found["cause"] for found in _CAUSE.finditer(text)]
+    return InputError(
+        "the run",
+        received=" ".join((causes[-1] if causes else text).split())[:300],
+        expected="workers that end their work",
+        action=f"Nothing was published. The whole traceback is in {log.name}; if a worker was killed, "
+        "give the machine more memory or use fewer workers.",
+    )

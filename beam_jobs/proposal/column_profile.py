@@ -1,0 +1,107 @@
+"""What a raw column holds: its distinct values with their counts, and what follows from those."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+# Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
+# among numbers.
+_NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
+_IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+_IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnProfile:
+    """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them."""
+
+    name: str
+    counts: Mapping[str, int]
+    undecodable: int = 0
+    images: int = 0  # values that are an image's own bytes
+    lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
+    items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
+
+    @property
+    def rows(self) -> int:
+        return sum(self.counts.values()) + self.undecodable + self.images
+
+    @property
+    def are_images(self) -> bool:
+        """Images, or the paths of image files."""
+        paths = [value.lower().endswith(_IMAGE_NAMES) for value in self.values]
+        return self.images > 0 or (bool(paths) and all(paths))
+
+    @property
+    def holds_lists(self) -> bool:
+        """Whether a row has several values."""
+        return max(self.lengths, default=0) > 1
+
+    @functools.cached_property
+    def markers(self) -> tuple[str, ...]:
+        """The values that mean "missing"."""
+        plain = _NULL_MARKERS & self.counts.keys()
+        others = self.counts.keys() - plain
+        odd = {value for value in others if not _is_number(value)}
+        # If a single word keeps a column from being numbers, the word stands for "no number".
+        numbers_but_for_it = len(odd) < len(others) and (odd <= _IN_NUMBERS or len(odd) == 1)
+        return tuple(sorted(plain | odd if numbers_but_for_it else plain))
+
+    @functools.cached_property
+    def values(self) -> Mapping[str, int]:
+        """The counts of what is not missing."""
+        return {value: count for value, count in self.counts.items() if value not in self.markers}
+
+    @property
+    def missing(self) -> int:
+        return sum(self.counts[marker] for marker in self.markers)
+
+    @property
+    def missing_fraction(self) -> float:
+        return self.missing / max(1, self.rows)
+
+    @functools.cached_property
+    def numbers(self) -> Sequence[float] | None:
+        """The distinct values as numbers; None if one of them is no number, or a code such as `007`."""
+        if not self.values or not all(map(_is_number, self.values)):
+            return None
+        return sorted(map(float, self.values))
+
+    @functools.cached_property
+    def are_whole_numbers(self) -> bool:
+        return self.numbers is not None and all(map(_is_whole_number, self.values))
+
+    @property
+    def words(self) -> float:
+        """Words a value, on average."""
+        words = sum(len(value.split()) * count for value, count in self.values.items())
+        return words / max(1, sum(self.values.values()))
+
+    def evidence(self) -> dict[str, object]:
+        """What the schema file says was seen."""
+        most_frequent = sorted(self.values, key=lambda value: (-self.values[value], value))
+        seen: dict[str, object] = {
+            "rows": self.rows,
+            "missing_fraction": round(self.missing_fraction, 6),
+            "distinct": len(self.values),
+            "examples": [value[:40] for value in most_frequent[:5]],
+        }
+        if self.holds_lists:
+            seen |= {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
+        if self.numbers:
+            seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
+        return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
+
+
+def _is_number(value: str) -> bool:
+    try:
+        number = float(value)
+    except ValueError:
+        return False
+    is_code = value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
+    return abs(number) != float("inf") and number == number and not is_code and "_" not in value
+
+
+def _is_whole_number(value: str) -> bool:
+    return value.removeprefix("-").isdecimal() and value.isascii()

@@ -1,0 +1,38 @@
+"""A schema for whatever is to be read: a table, folders of images, or rows of tokens."""
+
+import pathlib
+import re
+from collections.abc import Sequence
+
+from beam_jobs.proposal.fixed_columns import propose_images, propose_tokens
+from beam_jobs.proposal.profiles import read_profiles
+from beam_jobs.proposal.table import Proposal, propose
+from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.pieces.source import Input, Source
+from beam_jobs.sources.tokens.token_rows import TokenRows
+
+
+def propose_from(
+    source: Source,
+    inputs: Sequence[Input],
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    max_rows: int,
+) -> Proposal:
+    """Reads up to `max_rows` rows or image headers; `name` is that of the first input unless it is given."""
+    name = name or _name_from(inputs[0].location)
+    if isinstance(source, TokenRows):
+        return propose_tokens(source, name=name)
+    pieces = source.pieces(inputs)
+    if isinstance(source, ImageFolders):
+        return propose_images(source, pieces, name=name, max_rows=max_rows)
+    profiles, remarks = read_profiles(source, pieces, max_rows=max_rows)
+    proposal = propose(profiles, name=name, label=label, ignore=ignore)
+    return Proposal(schema=proposal.schema, review=(*remarks, *proposal.review))
+
+
+def _name_from(location: str) -> str:
+    stem = pathlib.PurePath(location).stem.lower()
+    return re.sub(r"[^a-z0-9_]+", "_", stem).strip("_0123456789") or "dataset"

@@ -1,0 +1,102 @@
+"""Reads the rows that a schema is proposed from, and profiles their columns."""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import lists, text
+from beam_jobs.cells.image_check import has_image_header
+from beam_jobs.cells.problems import Problems
+from beam_jobs.cells.typed import to_text
+from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.sources.pieces.source import Piece, RawRows, Source
+
+
+def read_profiles(
+    source: Source, pieces: Sequence[Piece], *, max_rows: int
+) -> tuple[list[ColumnProfile], list[str]]:
+    """Profiles of the columns over `max_rows` rows, the first of each piece; and what went wrong."""
+    columns: dict[str, _Gathered] = {}
+    rows = wrong = 0
+    for piece in pieces:
+        for raw in _first_rows(source.read(piece), -(-max_rows // len(pieces))):
+            wrong += len(raw.rejected)
+            rows += raw.columns.num_rows
+            for name in raw.columns.schema.names:
+                columns.setdefault(name, _Gathered()).add(raw.columns.column(name), raw.undecoded)
+    remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
+    return [gathered.profile(name, rows) for name, gathered in columns.items()], remarks
+
+
+class _Gathered:
+    """What is gathered of one column."""
+
+    def __init__(self) -> None:
+        self.rows = self.undecodable = self.images = 0
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.lengths: collections.Counter[int] = collections.Counter()
+        self.items = "whole"
+
+    def add(self, cells: pa.Array, undecoded: bool) -> None:
+        self.rows += len(cells)
+        cells = text.plain(cells)
+        if text.is_list(cells.type):
+            cells = self._add_lists(cells)
+        elif not undecoded and text.is_bytes(cells.type):
+            cells = self._add_images(cells)
+        decoded = to_text(cells)
+        self.undecodable += len(decoded.problems)
+        self.counts.update(_count(decoded.values))
+
+    def _add_lists(self, cells: pa.Array) -> pa.Array:
+        """The single values, for lists that hold no more than one."""
+        flat = lists.flat(cells)
+        sizes = pc.list_value_length(flat).fill_null(0).to_numpy()
+        self.lengths.update(sizes.tolist())
+        self.items = max(self.items, _items(flat.flatten()), key=("whole", "numbers", "text").index)
+        return lists.single(flat, Problems()) if sizes.max(initial=0) <= 1 else pa.array([], pa.string())
+
+    def _add_images(self, cells: pa.Array) -> pa.Array:
+        are_images = [value is not None and has_image_header(value) for value in cells.to_pylist()]
+        self.images += sum(are_images)
+        return cells.filter(pa.array(np.invert(np.array(are_images, bool))))
+
+    def profile(self, name: str, rows: int) -> ColumnProfile:
+        """The profile over `rows` rows in all; rows that do not name this column lack it."""
+        seen = sum(self.counts.values()) + self.undecodable + self.images
+        in_lists = max(self.lengths, default=0) > 1
+        missing = rows - self.rows + self.lengths[0] if in_lists else rows - seen
+        if missing:
+            self.counts[""] = self.counts[""] + missing if not in_lists else missing
+        return ColumnProfile(
+            name=name,
+            counts=self.counts,
+            undecodable=self.undecodable,
+            images=self.images,
+            lengths=self.lengths,
+            items=self.items,
+        )
+
+
+def _items(values: pa.Array) -> str:
+    if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
+        return "whole"
+    return "numbers" if text.is_number(values.type) else "text"
+
+
+def _first_rows(batches: Iterable[RawRows], limit: int) -> Iterator[RawRows]:
+    for raw in batches:
+        yield dataclasses.replace(raw, columns=raw.columns[:limit])
+        limit -= raw.columns.num_rows
+        if limit <= 0:
+            return
+
+
+def _count(values: pa.StringArray) -> dict[str, int]:
+    counted = pc.utf8_trim_whitespace(values.drop_null()).value_counts()
+    distinct, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+    return dict(zip(distinct, counts, strict=True))

@@ -1,0 +1,123 @@
+"""Proposes the schema of a table from the profiles of its columns, and what to look at before trusting it."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.features import looks_like_text, propose_feature, propose_label
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+
+_EMPTY = 0.999  # missing fraction from which a column says nothing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A schema, and what the user should look at before trusting it."""
+
+    schema: Schema
+    review: tuple[str, ...]
+
+
+def propose(
+    profiles: Sequence[ColumnProfile], *, name: str, label: str | None, ignore: Sequence[str] = ()
+) -> Proposal:
+    """A feature for each column that may say something about `label`; the others are ignored.
+
+    Raises InputError if `label` or an ignored column is not there, or `label` cannot be one.
+    """
+    _check_names(profiles, [*ignore, *([label] if label else [])])
+    features: list[Feature] = []
+    ignored = dict.fromkeys(ignore, "left out by --ignore")
+    review: list[str] = []
+    for profile in (profile for profile in profiles if profile.name not in ignored):
+        reason = _useless(profile) if profile.name != label else ""
+        if reason:
+            ignored[profile.name] = reason
+            continue
+        if profile.name == label:
+            features.append(propose_label(profile))
+            review += [*_marker_remarks(profile), *_label_remarks(profile, features[-1])]
+        else:
+            features.append(propose_feature(profile))
+            review += _marker_remarks(profile)
+        review += _decoding_remarks(profile)
+    _check_not_empty(features, ignored)
+    review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
+    if label:
+        review.append(
+            f"Is any feature known only after '{label}' is? Move it to 'ignore': it leaks the label."
+        )
+    return Proposal(schema=Schema(name=name, features=tuple(features), ignore=ignored), review=tuple(review))
+
+
+def _useless(profile: ColumnProfile) -> str:
+    """Why a column says nothing about a label; empty if it may."""
+    if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
+        sizes = sorted(profile.lengths.keys() - {0})
+        return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
+    if profile.are_images or profile.holds_lists:
+        return ""
+    present = sum(profile.values.values())
+    if profile.missing_fraction >= _EMPTY:
+        return f"empty in {profile.missing:,} of {profile.rows:,} rows"
+    if len(profile.values) == 1 and not profile.missing:
+        return f"always '{next(iter(profile.values))}'"
+    differs = len(profile.values) == present > 1
+    is_id = profile.are_whole_numbers and profile.name.lower().endswith("id")
+    if differs and (is_id or (profile.numbers is None and not looks_like_text(profile))):
+        return "every value differs, as in an id"
+    return ""
+
+
+def _marker_remarks(profile: ColumnProfile) -> Iterator[str]:
+    odd = [marker for marker in profile.markers if marker]
+    if odd:
+        yield f"'{profile.name}': {', '.join(map(repr, odd))} is taken as missing."
+
+
+def _label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
+    if profile.missing:
+        yield f"'{profile.name}': {profile.missing:,} rows have no label and will be rejected."
+    if "." in label.clean.strip:
+        yield f"'{profile.name}': a '.' at the end is stripped, which merges classes."
+    if label.positive_class:
+        yield f"'{profile.name}': the positive class is {label.positive_class!r}."
+
+
+def _decoding_remarks(profile: ColumnProfile) -> Iterator[str]:
+    if profile.undecodable:
+        yield (
+            f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
+            "Convert the file to UTF-8."
+        )
+
+
+def _check_not_empty(features: Sequence[Feature], ignored: Mapping[str, str]) -> None:
+    if not features:
+        reasons = "; ".join(f"'{column}': {reason}" for column, reason in ignored.items())
+        raise InputError(
+            "columns of the input",
+            received=f"none that could be a feature ({reasons or 'no rows'})",
+            expected="at least one",
+            action="Check the file; or write the schema by hand.",
+        )
+
+
+def _check_names(profiles: Sequence[ColumnProfile], names: Sequence[str]) -> None:
+    known = [profile.name for profile in profiles]
+    absent = [name for name in names if name not in known]
+    if absent:
+        raise InputError(
+            "--label or --ignore",
+            received=", ".join(absent),
+            expected=f"columns of the data: {', '.join(known)}",
+            action=did_you_mean(
+                absent[0],
+                known,
+                otherwise="Correct the name; if the file has no header, give --column_names.",
+            ),
+        )

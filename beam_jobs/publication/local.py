@@ -1,0 +1,128 @@
+"""A local output directory: locked by one run, filled, then vouched for; a run that fails leaves no trace.
+
+The lock is on the directory itself. The kernel releases it when the process dies.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import pathlib
+import shutil
+import uuid
+from collections.abc import Iterator
+
+from beam_jobs.publication.claim import already_published, check_ours, leftovers_in_order
+from beam_jobs.publication.file_names import TEMPORARY
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LocalDestination:
+    """Implements `destination.Destination`."""
+
+    directory: pathlib.Path
+    local: pathlib.Path
+
+    @property
+    def shared(self) -> str:
+        return str(self.local)
+
+    def move(self, path: str, name: str) -> None:
+        pathlib.Path(path).replace(self.directory / name)
+
+    def commit(self, name: str, content: str) -> None:
+        # Everything must be on the disk before the name that vouches for it is.
+        for path in self.directory.rglob("*"):
+            if path.is_file() and path.relative_to(self.directory).parts[0] != TEMPORARY:
+                _sync(path)
+        draft = self.local / name
+        draft.write_text(content)
+        _sync(draft)
+        draft.replace(self.directory / name)
+        _sync(self.directory)
+
+
+@contextlib.contextmanager
+def claimed(output: str) -> Iterator[LocalDestination]:
+    """As `destination.claimed`; raises InputError if a dataset, foreign files or another run are there."""
+    directory = pathlib.Path(output)
+    made = _make_directories(directory)
+    try:
+        with _locked(directory):
+            _check_unpublished(directory)
+            _clear(directory)
+            temporary = directory / TEMPORARY / uuid.uuid4().hex
+            temporary.mkdir(parents=True)
+            try:
+                yield LocalDestination(directory=directory, local=temporary)
+            except BaseException:
+                _clear(directory)
+                raise
+            shutil.rmtree(directory / TEMPORARY)
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _make_directories(output: pathlib.Path) -> list[pathlib.Path]:
+    """Creates `output` and its parents; gives those that were not there, innermost first."""
+    made = [path for path in (output, *output.parents) if not path.exists()]
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--output={output}",
+            received=error.strerror,
+            expected="a directory that can be created",
+            action="Choose another directory.",
+        ) from None
+    return made
+
+
+@contextlib.contextmanager
+def _locked(output: pathlib.Path) -> Iterator[None]:
+    descriptor = os.open(output, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A run that failed meanwhile may have removed the directory that we opened.
+        if not output.exists() or output.stat().st_ino != os.fstat(descriptor).st_ino:
+            raise BlockingIOError
+        yield
+    except BlockingIOError:
+        raise InputError(
+            f"--output={output}",
+            received="a directory that another run is writing to",
+            expected="a directory of its own for each run",
+            action="Wait for that run to end, or choose another directory.",
+        ) from None
+    finally:
+        os.close(descriptor)
+
+
+def _check_unpublished(output: pathlib.Path) -> None:
+    if not (output / manifest_lib.FILE_NAME).exists():
+        return
+    # Killed between its last two acts, a run leaves this beside a whole dataset.
+    shutil.rmtree(output / TEMPORARY, ignore_errors=True)
+    raise already_published(output)
+
+
+def _clear(output: pathlib.Path) -> None:
+    """Removes what a run left; raises InputError if any of it may be somebody else's."""
+    found = sorted(path.name for path in output.iterdir())
+    check_ours(output, found)
+    for name in leftovers_in_order(found):
+        path = output / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _sync(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,62 @@
+"""The bytes of one piece of a CSV file, as Arrow's reader takes them."""
+
+import codecs
+
+import pyarrow as pa
+
+from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.source import Piece
+
+
+class NotUtf8Error(ValueError):
+    """The piece is not UTF-8."""
+
+
+class CsvStream:
+    """A file for Arrow, without the byte order mark. Raises NotUtf8Error, unless `any_bytes` are allowed.
+
+    Arrow gives a row with the wrong number of cells as text only. So a file that is not UTF-8 is read as
+    Latin-1, in which every byte is a character, and `bytes_of_latin_1` gives the bytes back.
+    """
+
+    def __init__(self, piece: Piece, *, any_bytes: bool) -> None:
+        [path] = piece.paths
+        self.closed = False
+        self._stream = files.open_stream(path) if piece.end is None else files.open_seekable(path)
+        self._left = None if piece.end is None else piece.end - piece.start
+        if piece.start:
+            self._stream.seek(piece.start)
+        self._is_first = piece.start == 0
+        self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
+
+    def read(self, size: int) -> bytes:
+        block = self._stream.read(size if self._left is None else min(size, self._left))
+        if self._left is not None:
+            self._left -= len(block)
+        self._check(block)
+        if self._is_first:
+            self._is_first = False
+            # A mark may be alone in its block; an empty block would say that the file ends.
+            block = block.removeprefix(codecs.BOM_UTF8) or self._stream.read(size)
+        return block
+
+    def close(self) -> None:
+        self.closed = True
+        self._stream.close()
+
+    def _check(self, block: bytes) -> None:
+        if self._decoder is None or (block.isascii() and not self._decoder.getstate()[0]):
+            return
+        try:
+            self._decoder.decode(block, final=not block)
+        except UnicodeDecodeError:
+            raise NotUtf8Error from None
+
+
+def bytes_of_latin_1(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Cells [rows] of a file that was read as Latin-1 → their bytes, binary [rows]."""
+    columns = [
+        pa.array([cell.decode().encode("latin-1") for cell in column.to_pylist()], pa.binary())
+        for column in batch.columns
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)

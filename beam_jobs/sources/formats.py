@@ -1,0 +1,119 @@
+"""The raw formats that --format names: one table for the command line, the names of files, and the tests."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from beam_jobs.sources import bigquery, tfds
+from beam_jobs.sources.avro import AvroFiles
+from beam_jobs.sources.bigquery import BigQueryTables
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.jsonl import JsonLines
+from beam_jobs.sources.parquet import ParquetFiles
+from beam_jobs.sources.pieces.files import COMPRESSION
+from beam_jobs.sources.pieces.source import Input, Source
+from beam_jobs.sources.text import UNITS, TextFiles
+from beam_jobs.sources.tfds import TfdsDatasets
+from beam_jobs.sources.tfrecord import ExampleFiles
+from pipeline.data.commands import flag_values
+from pipeline.data.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Option:
+    """A flag that one raw format reads, and the field of its source that the flag sets."""
+
+    flag: str
+    field: str
+    default: Any  # a string or, for a flag with a list, a tuple
+    help: str
+    choices: tuple[str, ...] = ()  # empty: any value
+    parse: Callable[[Any], Any] = lambda value: value  # may raise InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Format:
+    """A raw format: its source, its flags, and the locations that tell it where --format does not."""
+
+    source: Callable[..., Source]  # called with the field of each option
+    options: tuple[Option, ...] = ()
+    endings: tuple[str, ...] = ()  # of file names, before that of a compression
+    prefix: str = ""  # of locations that are not files
+
+
+FORMATS: Mapping[str, Format] = {
+    "csv": Format(
+        source=CsvFiles,
+        endings=(".csv", ".tsv"),
+        options=(
+            Option(
+                flag="column_names",
+                field="column_names",
+                default=(),
+                help="A,B,…: column names of CSV files that have no header.",
+                parse=tuple,
+            ),
+            Option(
+                flag="delimiter",
+                field="delimiter",
+                default=",",
+                help="CHARACTER: what separates CSV cells; \\t for a tab.",
+                parse=flag_values.separator,
+            ),
+        ),
+    ),
+    "text": Format(
+        source=TextFiles,
+        endings=(".txt",),
+        options=(
+            Option(
+                flag="text_unit",
+                field="unit",
+                default="line",
+                help="What a row of a text file is; a document is a whole file.",
+                choices=UNITS,
+            ),
+        ),
+    ),
+    "avro": Format(source=AvroFiles, endings=(".avro",)),
+    "bigquery": Format(source=BigQueryTables, prefix=bigquery.PREFIX),
+    "images": Format(source=ImageFolders),
+    "jsonl": Format(source=JsonLines, endings=(".jsonl", ".ndjson")),
+    "parquet": Format(source=ParquetFiles, endings=(".parquet",)),
+    "tfds": Format(source=TfdsDatasets, prefix=tfds.PREFIX),
+    "tfrecord": Format(source=ExampleFiles, endings=(".tfrecord", ".tfrecords")),
+}
+
+
+def open_source(raw_format: str, values: Mapping[str, Any] | None = None) -> Source:
+    """The source for `raw_format`, one of `FORMATS`; `values` of flags are by name, else the default."""
+    given = values or {}
+    found = FORMATS[raw_format]
+    fields = {option.field: option.parse(given.get(option.flag, option.default)) for option in found.options}
+    return found.source(**fields)
+
+
+def format_of(inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS) -> str:
+    """The one raw format that the names of `inputs` say; raises InputError."""
+    found = {_format_of(given.location, formats) for given in inputs}
+    if len(found) != 1 or None in found:
+        endings = sorted(ending for known in formats.values() for ending in known.endings)
+        raise InputError(
+            "--format",
+            received=f"nothing, and inputs {', '.join(given.location for given in inputs)}",
+            expected=f"names that all end in one of {', '.join(endings)}",
+            action=f"Give --format, one of {', '.join(formats)}.",
+        )
+    return found.pop()
+
+
+def _format_of(location: str, formats: Mapping[str, Format]) -> str | None:
+    for name, known in formats.items():
+        if known.prefix and location.startswith(known.prefix):
+            return name
+    for compression in COMPRESSION:
+        location = location.removesuffix(compression)
+    return next(
+        (name for name, known in formats.items() if known.endings and location.endswith(known.endings)), None
+    )

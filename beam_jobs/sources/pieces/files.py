@@ -1,0 +1,144 @@
+"""Which files an input names, on any filesystem that Beam knows."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.sources.pieces.source import Input, Piece
+from pipeline.data.errors import InputError
+
+PIECE_BYTES = 64 << 20  # 64 MiB
+COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_GZIP = b"\x1f\x8b"
+# The part of a glob that names directories: what stands before its first wildcard.
+_FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
+_PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """One file and the split that it is pinned to."""
+
+    path: str
+    bytes: int
+    split: str
+
+
+def parse_input(text: str) -> Input:
+    """`SPLIT=LOCATION` or `LOCATION`."""
+    pinned = _PINNED.fullmatch(text)
+    return Input(split=pinned[1], location=pinned[2]) if pinned else Input(location=text)
+
+
+def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
+    """The files that `given` names, in path order, hidden ones left out; raises InputError if there are none.
+
+    A directory stands for the files in it or, if `deep`, for those in its folders too.
+    """
+    location = given.location.rstrip("/") if len(given.location) > 1 else given.location
+    # A name may hold characters of a glob: a directory or file of exactly this name comes first.
+    if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
+        start = len(FileSystems.join(location, ""))
+        inside = _match(FileSystems.join(_literal(location), "**"))
+        # Beam's own "*" would leave out names with a backslash.
+        found = {path: size for path, size in inside.items() if deep or "/" not in path[start:]}
+    elif FileSystems.exists(location):
+        found, start = _match(_literal(location)), len(location)
+    else:
+        found, start = _match(location), len(_FIXED_PART.match(location)[0])
+    files = [
+        InputFile(path=path, bytes=size, split=given.split)
+        for path, size in sorted(found.items())
+        if not _is_hidden(path[start:])
+    ]
+    if not files:
+        raise InputError(
+            f"--input={given.location}",
+            received="no file there",
+            expected="a file, a directory with files, or a glob that matches some",
+            action="Correct the path.",
+        )
+    return files
+
+
+def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
+    """A piece for each file that is not empty; raises InputError if all files of an input are."""
+    listed = [list_files(given) for given in inputs]
+    for group in listed:
+        check_not_empty(group)
+    found = [file for group in listed for file in group if file.bytes]
+    root = common_root(file.path for file in found)
+    return [Piece(paths=(file.path,), root=root, bytes=file.bytes, split=file.split) for file in found]
+
+
+def ranges(size: int, piece_bytes: int) -> list[tuple[int, int]]:
+    """[start, end) of parts of nearly equal size, at most about `piece_bytes`."""
+    parts = max(1, -(-size // piece_bytes))
+    return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
+
+
+def is_compressed(path: str) -> bool:
+    return os.path.splitext(path)[1] in COMPRESSION  # noqa: PTH122 - it may be "gs://"
+
+
+def open_seekable(path: str) -> pa.NativeFile:
+    """The bytes of a file as they are stored."""
+    return pa.PythonFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED), mode="r")
+
+
+def open_stream(path: str, *, sniff: bool = False) -> pa.NativeFile:
+    """The bytes of a file, decompressed if its name or, where `sniff`, its first bytes say so."""
+    compression = COMPRESSION.get(os.path.splitext(path)[1])  # noqa: PTH122 - it may be "gs://"
+    if sniff:
+        with open_seekable(path) as stream:
+            compression = "gzip" if stream.read(2) == _GZIP else None
+    return pa.input_stream(open_seekable(path), compression=compression)
+
+
+def common_root(locations: Iterable[str]) -> str:
+    """The longest directory, with its `/`, that all `locations` are in."""
+    prefix = os.path.commonprefix(list(locations))  # noqa: RUF071 - commonpath would spoil "gs://"
+    return prefix[: prefix.rfind("/") + 1]
+
+
+def check_not_empty(files: Sequence[InputFile]) -> None:
+    """Raises InputError if all `files` together hold no byte."""
+    if not any(file.bytes for file in files):
+        raise InputError(
+            f"input {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else ""),
+            received="0 bytes",
+            expected="files with rows in them",
+            action="Check how these files were written.",
+        )
+
+
+def _match(pattern: str) -> dict[str, int]:
+    """The size of each file that the glob matches, in bytes, by its path."""
+    try:
+        matched = FileSystems.match([pattern])[0].metadata_list
+    except (BeamIOError, ValueError) as error:  # ValueError: no filesystem for this scheme
+        raise InputError(
+            f"input {pattern}",
+            received=str(error),
+            expected="a readable location",
+            action="Correct the path, or the permissions on it.",
+        ) from None
+    return {match.path: match.size_in_bytes for match in matched}
+
+
+def _literal(name: str) -> str:
+    """The glob that matches `name` alone."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", name)
+
+
+def _is_glob(location: str) -> bool:
+    return any(character in location for character in "*?[")
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))

@@ -1,1 +1,0 @@
-"""Text → token ids → rows of one fixed length."""

@@ -1,0 +1,111 @@
+"""What can be wrong with --config and --config.KEY=VALUE, in the words of an InputError."""
+
+import contextlib
+import pathlib
+import runpy
+from collections.abc import Iterator, Sequence
+
+from absl import flags
+
+from pipeline.data.commands import config_keys
+from pipeline.data.errors import InputError, answer
+from pipeline.data.nearest import nearest
+
+_CONFIG = "config"
+_CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+
+
+@contextlib.contextmanager
+def flagfile_told() -> Iterator[None]:
+    """Around the definition of --config: ml_collections reads --flagfile there. Bad ones end the command."""
+    try:
+        yield
+    except flags.CantOpenFlagFileError as error:
+        raise SystemExit(answer(cannot_open_flagfile(error))) from None
+
+
+def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
+    """Of absl's message, what the system said."""
+    return InputError(
+        "--flagfile",
+        received=str(error).partition("Unable to open flagfile: ")[2] or str(error),
+        expected="a file of flags, one a line",
+        action="Correct the path.",
+    )
+
+
+@contextlib.contextmanager
+def told(argv: Sequence[str]) -> Iterator[None]:
+    """Raises InputError for what ml_collections says in exceptions of its own while the flags are read."""
+    try:
+        yield
+        if _CONFIG in flags.FLAGS:
+            # ml_collections says only at the first look into it that a config file could not be read.
+            _ = flags.FLAGS[_CONFIG].value.is_locked if flags.FLAGS[_CONFIG].value else None
+    except (AttributeError, KeyError, TypeError) as error:  # no such key, or a value of another type
+        raise _wrong_key(argv, error) from None
+    except (OSError, SyntaxError, ImportError) as error:
+        raise _no_config_file(argv, error) from None
+
+
+def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
+    """Names the first override whose key the config does not have."""
+    known = _known_keys(argv)
+    given = [
+        argument.removeprefix("--config.").partition("=")[0]
+        for argument in argv
+        if argument.startswith("--config.")
+    ]
+    wrong = next((key for key in given if key not in known), None)
+    if wrong is None:
+        return InputError(
+            f"--config.{' --config.'.join(given)}" if given else "--config",
+            received=_innermost(error),
+            expected="keys of the config, with values of the type of their defaults",
+            action="--help lists the keys.",
+        )
+    meant = nearest(wrong, known)
+    return InputError(
+        f"--config.{wrong}",
+        received="a key that the config does not have",
+        expected="a key that --help lists",
+        action=f"Did you mean --config.{meant}?" if meant else "See --help.",
+    )
+
+
+def _known_keys(argv: Sequence[str]) -> list[str]:
+    """Every key of the config file that `argv` names, groups of keys too; none if it cannot be read."""
+    try:
+        config = runpy.run_path(_given(argv))["get_config"]()
+    except Exception:  # it is the user's code, and only a suggestion hangs on it
+        return []
+    leaves = [name for name, _ in config_keys.leaves(config)]
+    groups = {name.rpartition(".")[0] for name in leaves}
+    return [*leaves, *sorted(groups - {""})]
+
+
+def _given(argv: Sequence[str]) -> str:
+    """The value of --config, or nothing."""
+    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = argument.lstrip("-").partition("=")
+        if name == _CONFIG and argument.startswith("-"):
+            return value if equals else following
+    return ""
+
+
+def _innermost(error: BaseException) -> str:
+    """The message of the error that others were wrapped around, on one line."""
+    first = error.args[0] if error.args else ""
+    return _innermost(first) if isinstance(first, BaseException) else " ".join(str(first).split())
+
+
+def _no_config_file(argv: Sequence[str], error: Exception) -> InputError:
+    given = pathlib.Path(_given(argv))
+    meant = nearest(given.stem, [path.stem for path in _CONFIGS.glob("[!_]*.py")])
+    example = f"Did you mean pipeline/configs/{meant}.py?" if meant else "Start from one in pipeline/configs."
+    return InputError(
+        f"--config={given}",
+        received="no such file" if not given.exists() else f"{type(error).__name__}: {_innermost(error)}",
+        expected="a Python file with a function get_config()",
+        action=example,
+    )

@@ -1,0 +1,52 @@
+"""What values of flags must be that absl cannot check: files that can be written, directories, separators."""
+
+import pathlib
+from collections.abc import Mapping
+
+from pipeline.data.errors import InputError
+
+
+def check_local_files(values: Mapping[str, str | None]) -> None:
+    """Raises InputError for a flag whose value is not a local file in a directory that exists."""
+    for name, value in values.items():
+        if value and not pathlib.Path(value).absolute().parent.is_dir():
+            raise InputError(
+                f"--{name}={value}",
+                received="a directory that does not exist",
+                expected="a local file in a directory that does",
+                action="Create the directory, or choose another.",
+            )
+        if value and pathlib.Path(value).is_dir():
+            raise InputError(
+                f"--{name}={value}",
+                received="a directory",
+                expected="the name of a file",
+                action="Name a file in it.",
+            )
+
+
+def local_directory(name: str, value: str) -> pathlib.Path:
+    """`value` as an absolute path; raises InputError for a URL."""
+    if "://" in value:
+        raise InputError(
+            f"--{name}",
+            received=value,
+            expected="a local directory",
+            action="Publish locally and copy the directory; writing to object stores is not built yet.",
+        )
+    return pathlib.Path(value).absolute()
+
+
+def directory(value: str) -> str:
+    """`value` as an absolute path, or as the URL that it is."""
+    return value.rstrip("/") if "://" in value else str(pathlib.Path(value).absolute())
+
+
+def separator(text: str) -> str:
+    r"""One character, of which `\t` is the one that shells make hard to type; raises InputError."""
+    separator = text.replace("\\t", "\t")
+    if len(separator) != 1:
+        raise InputError(
+            "--delimiter", received=repr(text), expected="one character", action=r"Write \t for a tab."
+        )
+    return separator

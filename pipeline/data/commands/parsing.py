@@ -1,0 +1,96 @@
+"""Reads a command line; what is wrong with it becomes an InputError that names the nearest right flag."""
+
+import re
+from collections.abc import Sequence
+
+from absl import flags
+
+from pipeline.data.commands import config_flag, flag_text
+from pipeline.data.commands.command import Command
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import nearest
+
+_SEE_HELP = "See --help."
+_LONGEST_NAME = 200  # absl compares unknown names with all others, one nested call a letter
+
+
+def parse(command: Command, argv: Sequence[str]) -> list[str]:
+    """Sets the flags; returns the program's name and what stands behind the flags. Raises InputError."""
+    for argument in argv[1:]:
+        name = argument.partition("=")[0].lstrip("-")
+        if argument.startswith("-") and len(name) > _LONGEST_NAME:
+            raise _unknown(f"{name[:20]}…", command)
+    try:
+        with config_flag.told(argv):
+            remaining = flags.FLAGS(list(argv), known_only=command.unknown is not None)
+    except flags.UnrecognizedFlagError as error:
+        raise _unknown(error.flagname, command) from None
+    except flags.IllegalFlagValueError as error:
+        raise _wrong_value(error) from None
+    except flags.CantOpenFlagFileError as error:
+        raise config_flag.cannot_open_flagfile(error) from None
+    except flags.Error as error:
+        raise _no_value(error) from None
+    _check_behind_flags(command, remaining[1:])
+    _check_required(command)
+    return remaining
+
+
+def _check_behind_flags(command: Command, behind: Sequence[str]) -> None:
+    unknown = command.unknown or (lambda behind: () if command.arguments else behind)
+    for argument in unknown(behind):
+        if argument.startswith("-"):
+            raise _unknown(argument.lstrip("-").partition("=")[0], command)
+        raise InputError(
+            "command line",
+            received=f"the argument '{argument}'",
+            expected="flags only",
+            action=f"Write --flag=value. {_SEE_HELP}",
+        )
+
+
+def _check_required(command: Command) -> None:
+    for holder in command.required:
+        if not flags.FLAGS[holder.name].value:
+            raise _missing(f"--{holder.name}")
+
+
+def _missing(flag: str) -> InputError:
+    return InputError(flag, received="nothing", expected="a value", action="See --help for examples.")
+
+
+def _unknown(name: str, command: Command) -> InputError:
+    names = [holder.name for holders in command.flags.values() for holder in holders]
+    if command.config_keys:
+        names += [f"config.{key.name}" for key in command.config_keys()]
+    found = nearest(name, names)
+    return InputError(
+        f"--{name}",
+        received="a flag that this command does not have",
+        expected="a flag that --help lists",
+        action=f"Did you mean --{found}?" if found else _SEE_HELP,
+    )
+
+
+def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
+    r"""From `flag --NAME=VALUE: REASON`, where the reason is the error's context."""
+    told = re.match(r"flag --(?P<name>[\w.]+)=(?P<rest>.*)", str(error), re.DOTALL)
+    if not told:
+        return _no_value(error)
+    flag = flags.FLAGS[told["name"]]
+    received = told["rest"].removesuffix(f": {error.__context__}")
+    meant = nearest(received, getattr(flag.parser, "enum_values", ()))
+    return InputError(
+        f"--{flag.name}",
+        received=received or "nothing",
+        expected=flag_text.expected(flag),
+        action=f"Did you mean --{flag.name}={meant}?" if meant else _SEE_HELP,
+    )
+
+
+def _no_value(error: flags.Error) -> InputError:
+    if without := re.fullmatch(r"Missing value for flag (?P<flag>\S+)", str(error).strip()):
+        return _missing(without["flag"])
+    return InputError(
+        "command line", received=str(error), expected="flags as --help lists them", action=_SEE_HELP
+    )

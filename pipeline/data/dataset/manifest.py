@@ -1,0 +1,217 @@
+"""The manifest: the commit point of a dataset directory, and the only file that its readers trust.
+
+It is written last, so a directory that has one is complete. It names every file with its size and digest, so
+a change after publication is noticed. It holds nothing that varies between two runs over the same input: no
+times, hosts or absolute paths.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+
+FORMAT = "penstock.manifest/2"  # in version 1, fields of blocks were padded to 4 bytes
+FILE_NAME = "manifest.json"
+STATISTICS_FILE_NAME = "statistics.pb"
+REJECTED_FILE_NAME = "rejected/rejected.jsonl"
+CONVERSION_FILE_NAME = "conversion.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class File:
+    """One file of the dataset other than a shard."""
+
+    path: str  # relative to the dataset directory
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shard(File):
+    """One TFRecord file."""
+
+    records: int
+    rows: int  # as many as records, unless each record holds a block of rows
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a dataset version is made of."""
+
+    name: str
+    version: str
+    layout: str  # "rows": a tf.train.Example holds a row; "blocks": it holds a block of rows
+    schema_fingerprint: str
+    plan_fingerprint: str
+    rows_read: int
+    rows_rejected: int
+    splits: Mapping[str, tuple[Shard, ...]]
+    files: tuple[File, ...]
+
+    def records(self, split: str) -> int:
+        return sum(shard.records for shard in self.splits[split])
+
+    def rows(self, split: str) -> int:
+        return sum(shard.rows for shard in self.splits[split])
+
+    @property
+    def rows_written(self) -> int:
+        return sum(self.rows(split) for split in self.splits)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the manifest's content: equal exactly when every byte of the dataset is."""
+        return hashlib.sha256(_canonical(_body(self))).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A published dataset version: its directory, manifest and schema."""
+
+    directory: pathlib.Path
+    manifest: Manifest
+    schema: Schema
+
+    def shard_paths(self, split: str) -> list[str]:
+        """Absolute paths of the shards of `split` that hold records, in order."""
+        return [str(self.directory / shard.path) for shard in self.shards(split) if shard.records]
+
+    def records(self, split: str) -> int:
+        return sum(shard.records for shard in self.shards(split))
+
+    def rows(self, split: str) -> int:
+        return sum(shard.rows for shard in self.shards(split))
+
+    def shards(self, split: str) -> tuple[Shard, ...]:
+        """Raises InputError if there is no such split."""
+        if split not in self.manifest.splits:
+            raise InputError(
+                f"dataset {self.directory}",
+                received=f"a request for split '{split}'",
+                expected=f"one of {', '.join(self.manifest.splits)}",
+                action=did_you_mean(
+                    split,
+                    self.manifest.splits,
+                    otherwise="Name one of these splits, or convert the data again with --splits.",
+                ),
+            )
+        return self.manifest.splits[split]
+
+
+def open_dataset(directory: str | os.PathLike) -> Dataset:
+    """Opens a published dataset, after checking that every file is there with its published size.
+
+    Raises:
+      InputError: there is no manifest, a file is missing or has another size, or the schema file is not the
+        one that the data was written with.
+    """
+    directory = pathlib.Path(directory).absolute()
+    manifest = load(directory)
+    check_files(directory, manifest)
+    dataset_schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    if dataset_schema.fingerprint != manifest.schema_fingerprint:
+        raise InputError(
+            f"dataset {directory}, file {schema_lib.FILE_NAME}",
+            received=f"fingerprint {dataset_schema.fingerprint[:12]}",
+            expected=f"{manifest.schema_fingerprint[:12]}, the schema that the records were written with",
+            action="Restore the file; to change the schema, convert the raw data to a new version.",
+        )
+    return Dataset(directory=directory, manifest=manifest, schema=dataset_schema)
+
+
+def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
+    """Raises InputError where a file is missing, or has another size than was published."""
+    for file in _all_files(manifest):
+        _check_size(directory / file.path, file)
+
+
+def load(directory: pathlib.Path) -> Manifest:
+    """Reads `directory`'s manifest; raises InputError where there is none or it was altered."""
+    path = directory / FILE_NAME
+    try:
+        document = json.loads(path.read_bytes())
+        _check_format(path, document.pop("format"))
+        digest = document.pop("digest")
+        manifest = _from_body(document)
+    except FileNotFoundError:
+        what = "a directory without a manifest" if directory.is_dir() else "no such directory"
+        raise InputError(
+            f"dataset {directory}",
+            received=what,
+            expected=f"a published dataset, which holds {FILE_NAME}",
+            action="Write one with `python -m beam_jobs.convert`; a run that was cut short publishes none.",
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _altered(path, f"unreadable content ({error!r})") from None
+    if manifest.digest != digest:
+        raise _altered(path, f"digest {manifest.digest[:12]} where the file says {str(digest)[:12]}")
+    return manifest
+
+
+def sha256(path: pathlib.Path) -> str:
+    """Digest of a file of any size, in hexadecimal, as in the manifest."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def dumps(manifest: Manifest) -> str:
+    """The file's content."""
+    return json.dumps({**_body(manifest), "digest": manifest.digest}, indent=2) + "\n"
+
+
+def _body(manifest: Manifest) -> dict:
+    return {"format": FORMAT, **dataclasses.asdict(manifest)}
+
+
+def _from_body(body: dict) -> Manifest:
+    splits = {
+        split: tuple(Shard(**shard) for shard in shards) for split, shards in body.pop("splits").items()
+    }
+    return Manifest(splits=splits, files=tuple(File(**file) for file in body.pop("files")), **body)
+
+
+def _check_format(path: pathlib.Path, received: str) -> None:
+    if received != FORMAT:
+        raise InputError(
+            f"manifest {path}",
+            received=f"format '{received}'",
+            expected=f"'{FORMAT}'",
+            action="Convert the raw data again, or read it with the version of Penstock that wrote it.",
+        )
+
+
+def _canonical(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _all_files(manifest: Manifest) -> Iterable[File]:
+    yield from manifest.files
+    for shards in manifest.splits.values():
+        yield from shards
+
+
+def _check_size(path: pathlib.Path, file: File) -> None:
+    size = path.stat().st_size if path.is_file() else None
+    if size != file.bytes:
+        raise InputError(
+            f"dataset file {path}",
+            received="no such file" if size is None else f"{size:,} bytes",
+            expected=f"{file.bytes:,} bytes, as published",
+            action="Restore the file from a copy, or convert the raw data again.",
+        )
+
+
+def _altered(path: pathlib.Path, received: str) -> InputError:
+    return InputError(
+        f"manifest {path}",
+        received=received,
+        expected="the manifest as it was published",
+        action="Restore it from a copy, or convert the raw data again.",
+    )

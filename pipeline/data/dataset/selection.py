@@ -1,0 +1,106 @@
+"""The rows of a dataset that are read: a split, a part of one, or several, spelt as in TensorFlow Datasets.
+
+`train`, `train[:10%]`, `train[1000:]`, `train[-5%:]`, `train[:50%]+validation`. Percentages are rounded to
+whole rows as TFDS rounds them. Rows are stored in the order of a hash, so a part is a random sample.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.data.dataset import record_table
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.record_table import Ranges, Shards
+from pipeline.data.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Some of the rows of `shards`: those in the ranges, one range after the other."""
+
+    dataset: Dataset
+    expression: str
+    shards: Shards
+    ranges: Ranges
+    is_checked: bool = False  # every record's checksum was compared, and damaged records are left out
+
+    @property
+    def rows(self) -> int:
+        return sum(last - first for first, last in self.ranges)
+
+    def without(self, records: Iterable[int]) -> "Selection":
+        """The selection without whole records, given by their numbers in `shards`."""
+        ranges = self.ranges
+        for record in sorted(records):
+            ranges = _cut_out(ranges, *self.shards.rows_of_record(record))
+        return dataclasses.replace(self, ranges=ranges)
+
+
+class _Part(NamedTuple):
+    """Rows [first, end) of a split."""
+
+    split: str
+    first: int
+    end: int
+
+
+def select(dataset: Dataset, expression: str) -> Selection:
+    """Selects rows; raises InputError if the expression is wrong, names no split, or selects nothing."""
+    parts = _parts(dataset, expression)
+    splits = list(dict.fromkeys(part.split for part in parts))
+    begins = dict(zip(splits, np.cumsum([0, *(dataset.rows(split) for split in splits)]), strict=False))
+    ranges = [(int(begins[part.split]) + part.first, int(begins[part.split]) + part.end) for part in parts]
+    kept = tuple(sorted((first, last) for first, last in ranges if first < last))
+    if not kept:
+        raise _wrong(dataset, expression, "no records", "at least one", "Select more, or change --splits.")
+    if any(before[1] > after[0] for before, after in itertools.pairwise(kept)):
+        raise _wrong(dataset, expression, "parts that overlap", "each row once", "Correct the bounds.")
+    shards = record_table.load(dataset, splits)
+    return Selection(dataset=dataset, expression=expression, shards=shards, ranges=kept)
+
+
+def _parts(dataset: Dataset, expression: str) -> list[_Part]:
+    """The parts that the expression adds up."""
+    sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
+    if expression in sizes:  # importing TFDS takes a third of a second, and most expressions need none
+        return [_Part(expression, 0, sizes[expression])]
+    if not set("[+") & set(expression):
+        dataset.shards(expression)  # raises, naming the splits there are
+    return _parsed(dataset, expression, sizes)
+
+
+def _parsed(dataset: Dataset, expression: str, sizes: dict[str, int]) -> list[_Part]:
+    import tensorflow_datasets as tfds
+
+    infos = {
+        split: tfds.core.SplitInfo(name=split, shard_lengths=[rows], num_bytes=0)
+        for split, rows in sizes.items()
+    }
+    try:
+        parts = tfds.core.ReadInstruction.from_spec(expression).to_absolute(infos)
+    except (ValueError, AssertionError, KeyError) as error:
+        raise _wrong(
+            dataset,
+            expression,
+            str(error).splitlines()[0],
+            f"an expression such as 'train[:10%]' over {', '.join(sizes)}",
+            "Correct the split's expression.",
+        ) from None
+    return [_Part(p.splitname, p.from_ or 0, sizes[p.splitname] if p.to is None else p.to) for p in parts]
+
+
+def _cut_out(ranges: Ranges, first: int, last: int) -> Ranges:
+    kept = ((low, high) for a, b in ranges for low, high in ((a, min(b, first)), (max(a, last), b)))
+    return tuple((low, high) for low, high in kept if low < high)
+
+
+def _wrong(dataset: Dataset, expression: str, received: str, expected: str, action: str) -> InputError:
+    return InputError(
+        f"dataset {dataset.directory}, split '{expression}'",
+        received=received,
+        expected=expected,
+        action=action,
+    )

@@ -1,0 +1,138 @@
+"""TFRecord files without TensorFlow: their framing is written and checked here and nowhere else.
+
+A frame holds one record: the payload's length (uint64), its masked CRC32C, the payload, its masked CRC32C.
+All numbers are little-endian. Format:
+https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details.
+
+Behind a damaged length the next record is found by its own checksum.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import google_crc32c
+import numpy as np
+
+CRC_BYTES = 4
+_LENGTH_BYTES = 8
+HEADER_BYTES = _LENGTH_BYTES + CRC_BYTES  # before each payload
+FRAME_BYTES = HEADER_BYTES + CRC_BYTES  # around each payload
+
+_MASK = 0xA282EAD8
+_SEARCH_BYTES = 1 << 20  # 1 MiB
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    ordinal: int  # in the file, from 0; behind a damaged length, a lower bound
+    offset: int  # byte of the file at which the frame starts
+    payload: bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class DamagedFrame:
+    """What stands in a file where a record should."""
+
+    ordinal: int
+    offset: int
+    reason: str
+
+
+def frame(payloads: Sequence[bytes]) -> bytes:
+    """The frames of the payloads, one after the other."""
+    headers = (_header(len(payload)) for payload in payloads)
+    crcs = np.fromiter(map(google_crc32c.value, payloads), np.uint32, len(payloads))
+    footers = _masked(crcs).astype("<u4").view("V4").tolist()
+    return b"".join(itertools.chain.from_iterable(zip(headers, payloads, footers, strict=True)))
+
+
+def payload_bytes(header: bytes) -> int | None:
+    """The length that a frame's HEADER_BYTES tell; None if they are cut short or their checksum is wrong."""
+    if len(header) != HEADER_BYTES or header[_LENGTH_BYTES:] != _masked_crc(header[:_LENGTH_BYTES]):
+        return None
+    return int.from_bytes(header[:_LENGTH_BYTES], "little")
+
+
+def is_sound(payload: bytes, checksum: bytes) -> bool:
+    """Whether `checksum`, the CRC_BYTES that follow the payload in its frame, is the payload's."""
+    return checksum == _masked_crc(payload)
+
+
+def problem(framed: bytes, *, length: int) -> str:
+    """What is wrong with the frame of a payload of `length` bytes; empty if nothing is."""
+    if len(framed) < length + FRAME_BYTES:
+        return f"the file ends {length + FRAME_BYTES - len(framed):,} bytes too early"
+    if framed[:HEADER_BYTES] != _header(length):
+        return f"its length is not {length:,}, or the length's checksum is wrong"
+    if not is_sound(framed[HEADER_BYTES:-CRC_BYTES], framed[-CRC_BYTES:]):
+        return _wrong_checksum(length)
+    return ""
+
+
+def read_records(file: BinaryIO, size: int) -> Iterator[Record | DamagedFrame]:
+    """Everything in a file of `size` bytes, in order; `file` is seekable and uncompressed."""
+    offset = ordinal = 0
+    while offset < size:
+        found, end = _read_one(file, offset, size, ordinal)
+        yield found
+        offset, ordinal = end, ordinal + 1
+
+
+def _read_one(file: BinaryIO, offset: int, size: int, ordinal: int) -> tuple[Record | DamagedFrame, int]:
+    """What stands at `offset`, and where it ends."""
+    damaged = functools.partial(DamagedFrame, ordinal=ordinal, offset=offset)
+    header = file.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
+        return damaged(reason="the file ends inside the record's length"), size
+    length = payload_bytes(header)
+    if length is None:
+        end = _next_header(file, offset + 1, size)
+        file.seek(end)
+        reason = f"the checksum of the record's length is wrong; {end - offset:,} bytes cannot be read"
+        return damaged(reason=reason), end
+    end = offset + length + FRAME_BYTES
+    if end > size:
+        return damaged(reason=f"the file ends inside the record, {end - size:,} bytes too early"), size
+    payload = file.read(length)
+    if not is_sound(payload, file.read(CRC_BYTES)):
+        return damaged(reason=_wrong_checksum(length)), end
+    return Record(ordinal=ordinal, offset=offset, payload=payload), end
+
+
+def _wrong_checksum(length: int) -> str:
+    return f"the checksum of its {length:,} bytes is wrong"
+
+
+def _next_header(file: BinaryIO, start: int, size: int) -> int:
+    """The first offset from `start` on at which a frame's header stands; `size` if there is none."""
+    while start < size:
+        file.seek(start)
+        data = file.read(_SEARCH_BYTES + HEADER_BYTES - 1)
+        # No record has 2**32 bytes, so the upper half of every length is zero.
+        zeros = data.find(b"\0\0\0\0", 4)
+        while 4 <= zeros <= len(data) - 8:
+            if payload_bytes(data[zeros - 4 : zeros + 8]) is not None:
+                return start + zeros - 4
+            zeros = data.find(b"\0\0\0\0", zeros + 1)
+        start += _SEARCH_BYTES
+    return size
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _header(length: int) -> bytes:
+    """The HEADER_BYTES before a payload of so many bytes."""
+    packed = length.to_bytes(_LENGTH_BYTES, "little")
+    return packed + _masked_crc(packed)
+
+
+def _masked_crc(data: bytes) -> bytes:
+    """The CRC_BYTES that follow `data`; masked, as a CRC over bytes that hold CRCs is weak."""
+    return _masked(google_crc32c.value(data)).to_bytes(CRC_BYTES, "little")
+
+
+def _masked(crc: int | np.ndarray) -> int | np.ndarray:
+    """One CRC, or uint32 [n]."""
+    return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF

@@ -1,0 +1,5 @@
+"""Encoded images → pixels, and what training does to them, all as TensorFlow graphs.
+
+May import pipeline/data's own files only. Start with decoding.py, then
+training_image.py and its settings, augmentation.py.
+"""

@@ -1,0 +1,186 @@
+"""Encoded images → uint8 pixels, in the graph: for training, evaluation and serving alike.
+
+Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. Nothing is decoded that declares more pixels than
+`max_pixels`; limits.py says what is raised then.
+"""
+
+import functools
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from pipeline.data.images import first_frame, header
+from pipeline.data.images.limits import refuse_format, refuse_webp, require_pixels
+from pipeline.data.images.pixels import normalize, scaled
+from pipeline.data.tracing import apart
+
+Shape = tuple[int, int, int]  # height, width, channels
+# An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
+Box = Callable[[tf.Tensor], tf.Tensor]
+
+_SHRINKS = (2, 4, 8)  # a JPEG decoder can divide both sides by these
+# Bit for bit what Pillow reads; TensorFlow's default is off by up to 5 levels, and no faster.
+_DCT_METHOD = "INTEGER_ACCURATE"
+
+
+def decode_images(
+    encoded: tf.Tensor, shape: Shape, *, max_pixels: int, image_dtype: str = "uint8"
+) -> tf.Tensor:
+    """Encoded images, string [batch] → `image_dtype` [batch, *shape], as evaluation and serving take them."""
+    return tf.map_fn(
+        lambda data: normalize(decode_whole(data, shape, max_pixels=max_pixels), image_dtype),
+        encoded,
+        fn_output_signature=tf.TensorSpec(shape, image_dtype),
+    )
+
+
+def decode_whole(data: tf.Tensor, shape: Shape, *, max_pixels: int) -> tf.Tensor:
+    """One encoded image, string [] → uint8 [*shape], the whole picture resized."""
+    return _fit(decode_image(data, channels=shape[-1], max_pixels=max_pixels), shape)
+
+
+def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> tf.Tensor:
+    """One encoded image, string [] → uint8 [*shape], the part that `box` says, resized.
+
+    In a JPEG only that part is decoded, at a half, quarter or eighth of its size where that is enough.
+    """
+
+    def from_jpeg() -> tf.Tensor:
+        return _resize(_decode_jpeg_crop(data, box, shape, max_pixels), shape)
+
+    def from_any() -> tf.Tensor:
+        image = decode_image(data, channels=shape[-1], max_pixels=max_pixels)
+        top, left, height, width = tf.unstack(box(tf.shape(image, tf.int64)[:2]))
+        return _fit(image[top : top + height, left : left + width], shape)
+
+    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(apart(from_any)(), shape))
+
+
+def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tensor:
+    """One encoded image, string [] → uint8 [height, width, channels], in its own size.
+
+    Raises:
+      tf.errors.InvalidArgumentError: it is refused, when the graph runs; see limits.py.
+    """
+    head = header.first_bytes(data)
+    readers = {
+        header.JPEG: lambda: _read_jpeg(data, channels, max_pixels),
+        header.PNG: lambda: _read_png(data, head, channels, max_pixels),
+        header.GIF: apart(lambda: _read_gif(data, head, channels, max_pixels)),
+        header.WEBP: apart(lambda: _read_webp(data, channels, max_pixels)),
+        header.BMP: apart(lambda: _read_bmp(data, head, channels, max_pixels)),
+        header.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
+    }
+    image = tf.switch_case(header.format_of(head), readers)
+    return tf.ensure_shape(image, [None, None, channels])
+
+
+def _read_jpeg(data: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+    allowed = _allowed(data, _jpeg_size(data), max_pixels)
+    image = tf.io.decode_jpeg(allowed, channels=min(channels, 3), dct_method=_DCT_METHOD)
+    return _with_alpha(image) if channels == 4 else image
+
+
+def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+    return tf.io.decode_png(_allowed(data, header.png_size(head), max_pixels), channels=channels)
+
+
+def _read_gif(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+    frame, size = first_frame.of_gif(data)
+    allowed = _allowed(frame, tf.maximum(size, header.gif_size(head)), max_pixels)
+    return _with_channels(tf.io.decode_gif(allowed)[0], channels)
+
+
+def _read_webp(data: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+    frame = first_frame.of_webp(data)
+    size = header.webp_size(header.first_bytes(frame))
+    return _with_channels(_decode_webp(_allowed(frame, size, max_pixels)), channels)
+
+
+def _read_bmp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+    return _with_channels(tf.io.decode_bmp(_allowed(data, header.bmp_size(head), max_pixels)), channels)
+
+
+def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
+    """`data`, string [], which nothing can decode before its size, int64 [2], was found within the limit."""
+    with tf.control_dependencies([require_pixels(size, max_pixels)]):
+        return tf.identity(data)
+
+
+def _jpeg_size(data: tf.Tensor) -> tf.Tensor:
+    return tf.io.extract_jpeg_shape(data, tf.int64)[:2]
+
+
+def _decode_webp(data: tf.Tensor) -> tf.Tensor:
+    if not hasattr(tf.raw_ops, "DecodeWebP"):
+        return _refused(refuse_webp(), channels=3)
+    return tf.raw_ops.DecodeWebP(contents=data)[0]
+
+
+def _refused(refusal: tf.Operation | None, channels: int) -> tf.Tensor:
+    with tf.control_dependencies([refusal] if refusal is not None else []):
+        return tf.zeros([1, 1, channels], tf.uint8)
+
+
+def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) -> tf.Tensor:
+    """The part that `box` says, uint8 [height, width, channels], shrunk as far as `shape` allows."""
+    part = box(require_pixels(_jpeg_size(data), max_pixels))
+    channels = min(shape[-1], 3)
+    times = tf.reduce_min(part[2:] // shape[:2])  # how many times larger the part is than what is wanted
+    image = tf.cond(
+        times < _SHRINKS[0],
+        lambda: _decode_part(data, part, channels=channels, ratio=1),
+        apart(lambda: _decode_shrunk(data, part, times, channels=channels)),
+    )
+    image = tf.ensure_shape(image, [None, None, channels])
+    return _with_alpha(image) if shape[-1] == 4 else image
+
+
+def _decode_shrunk(data: tf.Tensor, part: tf.Tensor, times: tf.Tensor, *, channels: int) -> tf.Tensor:
+    """Divided by the largest of _SHRINKS that is no larger than `times`."""
+    largest = tf.reduce_sum(tf.cast(times >= _SHRINKS, tf.int32)) - 1
+    decode = functools.partial(_decode_part, data, channels=channels)
+    return tf.switch_case(
+        largest, [functools.partial(decode, part // ratio, ratio=ratio) for ratio in _SHRINKS]
+    )
+
+
+def _decode_part(data: tf.Tensor, part: tf.Tensor, *, channels: int, ratio: int) -> tf.Tensor:
+    return tf.io.decode_and_crop_jpeg(data, part, channels=channels, ratio=ratio, dct_method=_DCT_METHOD)
+
+
+def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
+    """uint8 [height, width, 1, 3 or 4] → [height, width, channels]; transparency is dropped, not applied."""
+    has_colour = tf.shape(image)[2] >= 3
+    colour = tf.cond(has_colour, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=2))
+    colour = tf.ensure_shape(colour, [None, None, 3])
+    if channels == 1:
+        return tf.cond(has_colour, lambda: tf.image.rgb_to_grayscale(colour), lambda: colour[..., :1])
+    if channels == 3:
+        return colour
+    return tf.cond(tf.shape(image)[2] == 4, lambda: image, lambda: _with_alpha(colour))
+
+
+def _with_alpha(image: tf.Tensor) -> tf.Tensor:
+    return tf.concat([image, tf.fill(tf.shape(image[..., :1]), tf.constant(255, tf.uint8))], axis=2)
+
+
+def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
+    """Resizes uint8 [height, width, channels] to [*shape], unless it has this size already."""
+
+    def resized() -> tf.Tensor:
+        # Antialiased: without it, shrinking a photograph four times drops 15 of 16 pixels.
+        pixels = tf.image.resize(image, shape[:2], antialias=True)
+        return tf.cast(tf.clip_by_value(tf.round(pixels), 0, 255), tf.uint8)
+
+    is_sized = tf.reduce_all(tf.shape(image)[:2] == shape[:2])
+    return tf.ensure_shape(tf.cond(is_sized, lambda: image, apart(resized)), shape)
+
+
+def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
+    """Resizes uint8 to [*shape] by two or less, where antialiasing would cost more than it is worth."""
+    # As float32, because on uint8 the operation takes twice as long for the same result, the cast included.
+    # Half a level is added because the cast back cuts off, which would make every picture darker by as much.
+    pixels = scaled(image, scale=1.0, offset=0.5)[None]
+    pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)[0]
+    return tf.ensure_shape(tf.cast(pixels, tf.uint8), shape)

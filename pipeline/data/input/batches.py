@@ -1,0 +1,92 @@
+"""Batches for training and evaluation, one replica's share at a time, with static shapes.
+
+Made for `strategy.distribute_datasets_from_function`: replica r of R takes the r-th run of
+`global_batch / R` examples of each global batch, however the replicas are spread over hosts.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.errors import InputError
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.input import stages
+from pipeline.data.input.service import FLAG, at_services
+from pipeline.data.input.stages import Stage
+from pipeline.data.input.training import parse_stage, training_recipe
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import stream, windows
+from pipeline.data.reading.host_share import Share, rebatched
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.tracing import as_written
+
+
+def training_batches(
+    plan: ReadPlan,
+    preprocess: Preprocess,
+    *,
+    augmentation: Augmentation = Augmentation(),
+    data_service: Sequence[str] = (),
+) -> tf.data.Dataset:
+    """Endless batches (inputs, labels [batch]) of one replica; they run across epoch boundaries.
+
+    Args:
+      data_service: addresses of the tf.data services that prepare the batches; empty: this host does.
+
+    Raises:
+      InputError: no service answers at an address, the data cannot be served, or a file that is mapped into
+        memory is not what was published.
+    """
+    if not data_service:
+        return training_recipe(plan, preprocess, augmentation=augmentation).dataset()
+    _check_can_be_served(plan)
+    count = len(data_service)
+    recipes = [
+        training_recipe(plan.of_service(index, count=count), preprocess, augmentation=augmentation)
+        for index in range(count)
+    ]
+    turns = at_services([recipe.turns() for recipe in recipes], data_service)
+    return recipes[0].batched(turns, rows=recipes[0].turn)
+
+
+def evaluation_batches(selection: Selection, preprocess: Preprocess, *, share: Share) -> tf.data.Dataset:
+    """Batches (inputs, labels [batch], mask float32 [batch]) that hold every row of the selection once.
+
+    The last global batch is filled up with copies of a row, whose mask is 0.
+    """
+    rows = selection.rows
+    padding = evaluation_steps(rows, share.global_batch) * share.global_batch - rows
+    stored = windows.stored_rows(selection)
+    copies = stored.take(1).map(as_written(lambda _, some: _copies(some, first=rows, count=padding)))
+    padded = stored.concatenate(copies) if padding else stored
+    parse = parse_stage(selection.dataset.schema)
+
+    def prepare(positions: tf.Tensor, raw: tf.Tensor) -> tuple:
+        features, labels = parse.apply(positions, raw)
+        return preprocess(features), labels, tf.cast(positions < rows, tf.float32)
+
+    batches = rebatched(share.of_groups(padded), share.batch)
+    prepared = stages.apply(batches, (Stage(name="prepare", apply=prepare),))
+    return prepared.prefetch(tf.data.AUTOTUNE).with_options(stages.options())
+
+
+def evaluation_steps(rows: int, global_batch: int) -> int:
+    """Global batches that hold `rows` examples, the last one filled up."""
+    return -(-rows // global_batch)
+
+
+def _check_can_be_served(plan: ReadPlan) -> None:
+    if stream.way_of(plan).is_local:
+        raise InputError(
+            FLAG,
+            received="blocks, which --config.shuffle=auto and =global map into one host's memory",
+            expected="rows that other hosts can read",
+            action=f"Set --config.shuffle=windows, or leave {FLAG} out: blocks hardly need it.",
+        )
+
+
+def _copies(rows: tf.Tensor, *, first: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`count` copies of the first row, at the positions from `first` on."""
+    positions = first + tf.range(count, dtype=tf.int64)
+    return positions, tf.gather(rows, tf.zeros([count], tf.int32))  # repeating takes no uint16

@@ -1,0 +1,73 @@
+"""The stages of training images: parsed together, decoded and augmented one by one, normalized together."""
+
+import functools
+
+import tensorflow as tf
+
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.images.pixels import normalize
+from pipeline.data.images.training_image import augment_image, decode_training_image
+from pipeline.data.input.stages import Stage
+from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
+from pipeline.data.reading import parsing
+from pipeline.data.schema.kinds import Image
+from pipeline.data.schema.schema import Schema
+
+Features = dict[str, tf.Tensor]
+
+
+def image_stages(
+    schema: Schema, preprocess: Preprocess, *, augmentation: Augmentation, seed: int
+) -> tuple[Stage, ...]:
+    """(positions int64 [n], records string [n]) → (raw features, whose images are pixels, labels [n])."""
+    image, inputs = preprocess.image, preprocess.inputs
+    changes = {"image": image, "augmentation": augmentation, "seed": seed}
+    return (
+        Stage(name="parse", apply=functools.partial(_parse, schema=schema)),
+        Stage(name="decode", apply=functools.partial(_decode, inputs=inputs, **changes), each=True),
+        Stage(name="augment", apply=functools.partial(_augment, **changes), each=True),
+        Stage(name="normalize", apply=functools.partial(_normalize, image=image, inputs=inputs)),
+    )
+
+
+def _parse(positions: tf.Tensor, records: tf.Tensor, *, schema: Schema) -> tuple:
+    return positions, *parsing.parse_examples(records, schema)
+
+
+def _decode(
+    position: tf.Tensor,
+    features: Features,
+    label: tf.Tensor,
+    *,
+    image: Image,
+    inputs: ModelInputs,
+    augmentation: Augmentation,
+    seed: int,
+) -> tuple:
+    pixels = decode_training_image(
+        features[image.name],
+        position,
+        shape=inputs.image_shape,
+        max_pixels=image.max_pixels,
+        augmentation=augmentation,
+        seed=seed,
+    )
+    return position, features | {image.name: pixels}, label
+
+
+def _augment(
+    position: tf.Tensor,
+    features: Features,
+    label: tf.Tensor,
+    *,
+    image: Image,
+    augmentation: Augmentation,
+    seed: int,
+) -> tuple:
+    pixels = augment_image(features[image.name], position, augmentation=augmentation, seed=seed)
+    return features | {image.name: pixels}, label
+
+
+def _normalize(features: Features, labels: tf.Tensor, *, image: Image, inputs: ModelInputs) -> tuple:
+    pixels = normalize(features[image.name], inputs.image_dtype)
+    return features | {image.name: pixels}, labels

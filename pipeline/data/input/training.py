@@ -1,0 +1,73 @@
+"""What training does to its data: how rows are read, and the stages that they go through."""
+
+import math
+
+import tensorflow as tf
+
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.input.image_stages import image_stages
+from pipeline.data.input.stages import Recipe, Stage
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import parsing, stream
+from pipeline.data.reading.host_share import rebatched
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.schema.kinds import Image
+from pipeline.data.schema.schema import Schema
+
+# What is prepared at once and then cut into batches: an operation costs some 10 µs to call, but groups that
+# the processor's cache does not hold cost more.
+GROUP_ROWS = 1 << 14
+GROUP_BYTES = 4 << 20  # 4 MiB
+IMAGES_BYTES = 256 << 20  # 256 MiB of images, encoded and as the model takes them, that one thread prepares
+
+
+def training_recipe(
+    plan: ReadPlan, preprocess: Preprocess, *, augmentation: Augmentation = Augmentation()
+) -> Recipe:
+    """The stages of `training_batches`: some images are prepared at once, or many batches of anything else.
+
+    Raises:
+      InputError: a file that is mapped into memory is not what was published.
+    """
+    schema, way = plan.selection.dataset.schema, stream.way_of(plan)
+    has_images = bool(schema.of_kind(Image))
+    batches = 1 if has_images else _batches_at_once(plan)
+    turn = batches * plan.share.examples
+    rows = _images_at_once(plan, preprocess) if has_images else turn
+    gather = (Stage(name="gather", apply=way.gather(plan, batches)),) if way.gather else ()
+    parse = (
+        image_stages(schema, preprocess, augmentation=augmentation, seed=plan.seed)
+        if has_images
+        else (parse_stage(schema),)
+    )
+    prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
+
+    def read() -> tf.data.Dataset:
+        elements = way.read(plan, batches)
+        return elements if way.gather else rebatched(elements, rows)
+
+    return Recipe(
+        read=read, rows_read=rows, batch=plan.share.batch, stages=(*gather, *parse, prepare), turn=turn
+    )
+
+
+def parse_stage(schema: Schema) -> Stage:
+    """(positions int64 [n], rows [n, …]) → (raw features [n, …] each, labels [n])."""
+    return Stage(name="parse", apply=lambda positions, rows: parsing.parse_rows(rows, schema))
+
+
+def _images_at_once(plan: ReadPlan, preprocess: Preprocess) -> int:
+    """A batch, or as large a part of one as every thread may hold."""
+    inputs, batch = preprocess.inputs, plan.share.batch
+    decoded_bytes = math.prod(inputs.image_shape) * tf.as_dtype(inputs.image_dtype).size
+    image_bytes = decoded_bytes + plan.selection.shards.mean_bytes
+    most = max(1, min(batch, int(IMAGES_BYTES / image_bytes)))
+    return next(rows for rows in range(most, 0, -1) if batch % rows == 0)
+
+
+def _batches_at_once(plan: ReadPlan) -> int:
+    """As many global batches as make a group, one at least."""
+    shards = plan.selection.shards
+    row_bytes = shards.mean_bytes / shards.rows_in_record
+    rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
+    return max(1, int(rows // plan.share.global_batch))

@@ -1,0 +1,66 @@
+"""Names the damaged file and record to the user, in place of TensorFlow's error, which names neither."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from pipeline.data.dataset import manifest
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.errors import InputError
+from pipeline.data.images.limits import naming_refused_images
+from pipeline.data.integrity import checksums
+from pipeline.data.integrity.checksums import DamagedRecord
+
+_LISTED = 10  # records that an error names
+
+# What reading raises when a file disappears or shrinks while it is read.
+_OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
+
+
+@contextlib.contextmanager
+def naming_damage(*selections: Selection) -> Iterator[None]:
+    """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
+
+    It checks all of the selections then, so that the error names all damage at once. Refused images are named
+    too.
+    """
+    try:
+        with naming_refused_images():
+            yield
+    except tf.errors.DataLossError as error:
+        _check_files(selections)
+        raise _damaged(selections, error.message) from None
+    except _OF_CHANGED_FILES:
+        _check_files(selections)
+        raise
+
+
+def _check_files(selections: Sequence[Selection]) -> None:
+    for selection in selections:
+        manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
+
+
+def listed(damaged: Sequence[DamagedRecord]) -> str:
+    """The damaged records in words: how many there are, and where the first ones are."""
+    count = f"{len(damaged):,} damaged record{'s' * (len(damaged) != 1)}"
+    more = f"; and {len(damaged) - _LISTED:,} more" if len(damaged) > _LISTED else ""
+    return f"{count}: {'; '.join(map(str, damaged[:_LISTED]))}{more}"
+
+
+def _damaged(selections: Sequence[Selection], message: str) -> InputError:
+    found = [(selection, checksums.damaged_records(selection)) for selection in selections]
+    where = [
+        f"dataset {selection.dataset.directory}, split '{selection.expression}'"
+        for selection, damaged in found
+        if damaged or not any(each for _, each in found)
+    ]
+    damaged = list({record.key: record for _, each in found for record in each}.values())
+    lost = sum(record.rows for record in damaged)
+    without = f"; or do without {lost:,} rows: --max_corrupt_records={len(damaged)} and an empty --workdir"
+    return InputError(
+        "; ".join(where),
+        received=listed(damaged) if damaged else f"a record that was damaged as it was read ({message})",
+        expected="the bytes that were published, by each record's checksum",
+        action=f"Restore the file from a copy, or convert the raw data again{without if damaged else ''}.",
+    )

@@ -1,0 +1,4 @@
+"""Raw features → what a model takes, the same in training and in serving.
+
+May import reading, dataset, images and schema. Start with preprocess.py.
+"""

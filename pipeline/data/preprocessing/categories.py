@@ -1,0 +1,58 @@
+"""Ids of categorical values, by vocabulary, hash or range; without a hash, 0 is any unknown value."""
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from pipeline.data.dataset import blocks
+from pipeline.data.dataset.statistics import FeatureStatistics
+from pipeline.data.errors import InputError
+from pipeline.data.reading.block_rows import values_by_index
+from pipeline.data.schema.kinds import Categorical
+
+Transform = Callable[[tf.Tensor], tf.Tensor]
+
+
+def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[Transform, int]:
+    """A function of values [batch], string or integer, to ids [batch], int32 or int64; and the number of ids.
+
+    Of a listed vocabulary it also takes the indices that blocks hold, int32 [batch], to the same ids. Raises
+    InputError if the vocabulary is not listed and has too many values to be learned.
+    """
+    if feature.encoding == "hashed":
+        return keras.layers.Hashing(num_bins=feature.buckets), feature.buckets
+    if feature.encoding == "integer":
+        return lambda ids: tf.where((ids >= 0) & (ids < feature.size), ids + 1, 0), feature.size + 1
+    vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
+    if feature.missing == "mark":
+        vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
+    lookup = keras.layers.StringLookup(vocabulary=vocabulary, num_oov_indices=1, mask_token=None)
+    ids = _ListedIds(lookup, feature) if feature.vocabulary else lookup
+    return ids, len(vocabulary) + 1
+
+
+class _ListedIds(tf.Module):
+    """Ids of values, or of indices into a listed vocabulary. A module, so that an export finds the lookup."""
+
+    def __init__(self, lookup: keras.layers.StringLookup, feature: Categorical) -> None:
+        super().__init__()
+        self._lookup = lookup
+        self._id_of_index = lookup(tf.constant(values_by_index(feature, feature.vocabulary))).numpy()
+
+    def __call__(self, values: tf.Tensor) -> tf.Tensor:
+        if values.dtype == tf.string:
+            return self._lookup(values)
+        return tf.gather(self._id_of_index, values - blocks.MISSING)
+
+
+def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> list[str]:
+    counts = statistics.values
+    if counts is None or not counts.complete:
+        raise InputError(
+            f"categorical feature '{feature.name}'",
+            received=f"at least {counts.distinct if counts else 0:,} different values",
+            expected="few enough to be counted, or a vocabulary listed in the schema",
+            action='List the vocabulary, or set "encoding": "hashed" and "buckets" in the schema.',
+        )
+    return [value for value, _ in counts.values[: feature.max_vocabulary]]

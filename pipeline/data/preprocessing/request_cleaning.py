@@ -1,0 +1,36 @@
+"""The schema's clean-up as tensor operations, for raw strings that reach a serving signature.
+
+Conversion has cleaned what is stored, and cleaning twice changes nothing. A request that spells a value as
+the raw data did (" Private", "?") gives what the stored value gives.
+"""
+
+import re
+
+import tensorflow as tf
+
+from pipeline.data.preprocessing.kinds import OF_KIND
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.schema import Schema
+
+
+def clean_strings(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
+    """`features`, each [batch, …], with the strings [batch] cleaned."""
+    cleaned = dict(features)
+    for feature in schema.inputs:
+        if feature.dtype == "string" and OF_KIND.of(feature).is_text:
+            cleaned[feature.name] = _clean(features[feature.name], feature)
+    return cleaned
+
+
+def _clean(values: tf.Tensor, feature: Feature) -> tf.Tensor:
+    clean = feature.clean
+    if clean.strip:
+        characters = re.sub(r"([\\\]^-])", r"\\\1", clean.strip)
+        values = tf.strings.regex_replace(values, f"^[{characters}]+|[{characters}]+$", "")
+    cleaned, missing = values, tf.zeros_like(values, tf.bool)
+    for spelling, value in clean.aliases.items():
+        cleaned = tf.where(values == spelling, value, cleaned)
+    for marker in clean.null_markers:
+        missing |= values == marker
+    # A request cannot be rejected row by row: without a fill value the empty string stands in.
+    return tf.where(missing, str(feature.fill or ""), cleaned)

@@ -1,0 +1,105 @@
+"""Which part of each global batch a host reads: the examples of the replicas that it feeds.
+
+A global batch of B examples is B consecutive positions of the stream. Replica r of R takes the r-th run of
+B / R of them, so the batch of a step is the same set of examples on any number of hosts.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+from pipeline.data.tracing import as_written
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Share:
+    """`shard_count` hosts read for `replicas` replicas; this is the share of the host `shard_index`.
+
+    A host's share can in turn be spread over `service_count` tf.data services, each of which prepares every
+    `service_count`-th turn; a turn is one or more whole global batches.
+
+    Raises:
+      InputError: the replicas cannot share the global batch evenly.
+    """
+
+    global_batch: int
+    replicas: int = 1
+    shard_count: int = 1
+    shard_index: int = 0
+    service_count: int = 1
+    service_index: int = 0
+
+    def __post_init__(self) -> None:
+        if self.global_batch < 1 or self.global_batch % self.replicas:
+            fitting = max(1, round(self.global_batch / self.replicas)) * self.replicas
+            raise InputError(
+                "global batch",
+                received=self.global_batch,
+                expected=f"a positive multiple of the {self.replicas} replicas",
+                action=f"Set --config.global_batch={fitting}.",
+            )
+
+    @property
+    def batch(self) -> int:
+        """Examples of one replica's batch."""
+        return self.global_batch // self.replicas
+
+    @property
+    def examples(self) -> int:
+        """Examples of a global batch that this host reads."""
+        return self.batch * (self.replicas // self.shard_count)
+
+    @property
+    def is_all(self) -> bool:
+        return self.shard_count == self.service_count == 1
+
+    def positions(self, start: int, *, batches: int) -> tf.data.Dataset:
+        """Endless: the positions of so many global batches that are read here, int64 [batches * examples]."""
+        here = as_written(lambda first: self.positions_from(first, batches=batches))
+        return self.turn_starts(start, batches=batches).map(here)
+
+    def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
+        """Position int64 [] → the positions from there on that are read here, int64 [batches * examples]."""
+        return self.of(first + tf.range(batches * self.global_batch, dtype=tf.int64))
+
+    def turn_starts(self, start: int, *, batches: int) -> tf.data.Dataset:
+        """Endless: the first position, (int64 [],), of every turn of so many global batches."""
+        starts = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
+        return tf.data.Dataset.zip((starts.shard(self.service_count, self.service_index),))
+
+    def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
+        """What is read here of endless groups (positions int64 [n], rows [n, …]) of any size.
+
+        Args:
+          batches: global batches that an element of the result comes from, unless everything is read here.
+        """
+        if self.is_all:
+            return groups
+        turns = rebatched(groups, batches * self.global_batch)
+        return turns.shard(self.service_count, self.service_index).map(
+            as_written(lambda positions, rows: (self.of(positions), self.of(rows)))
+        )
+
+    def of(self, rows: tf.Tensor) -> tf.Tensor:
+        """Whole global batches, [n * global_batch, …] → the rows that are read here, [n * examples, …]."""
+        if self.shard_count == 1:
+            return rows
+        batches = tf.reshape(rows, [-1, self.global_batch, *rows.shape[1:]])
+        first = self.shard_index * self.examples
+        return tf.reshape(batches[:, first : first + self.examples], [-1, *rows.shape[1:]])
+
+
+def rebatched(groups: tf.data.Dataset, rows: int) -> tf.data.Dataset:
+    """Groups [n, …] of any n → groups [rows, …], cut out of larger ones without copying a row."""
+    return groups.rebatch(rows, drop_remainder=True)
+
+
+def of_context(context: tf.distribute.InputContext, *, global_batch: int) -> Share:
+    """The share of the host that a strategy asks for its input."""
+    return Share(
+        global_batch=global_batch,
+        replicas=context.num_replicas_in_sync,
+        shard_count=context.num_input_pipelines,
+        shard_index=context.input_pipeline_id,
+    )

@@ -1,0 +1,104 @@
+"""Rows of local blocks, mapped into memory and gathered by number: nothing is read or parsed.
+
+A shard of blocks is one array of rows of fixed width, in which the rows of data start at fixed offsets
+(`pipeline/data/dataset/blocks.py`). The records' CRCs are not looked at, so every shard's SHA-256 is compared
+with the manifest's when it is mapped, unless all checksums were compared before.
+"""
+
+import concurrent.futures
+from collections.abc import Callable
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from pipeline.data.dataset import block_frame, blocks, manifest
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
+from pipeline.data.errors import InputError
+from pipeline.data.reading import order
+from pipeline.data.reading.block_rows import words_in_row
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.tracing import as_written
+
+_PROGRESS_AFTER_S = 2.0
+
+
+def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    """Endless: the first position, (int64 [],), of every so many global batches."""
+    return plan.share.turn_starts(plan.position, batches=batches)
+
+
+def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """A function of a first position, int64 [], to (positions int64 [n], words uint16 [n, words]).
+
+    n is the number of examples of so many global batches that the plan's share has.
+
+    Raises:
+      InputError: a shard is not what was published.
+    """
+    mapped, share = _MappedRows(plan.selection), plan.share
+
+    @as_written
+    def gathered(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        positions = share.positions_from(first, batches=batches)
+        return positions, mapped.gather(order.selected_rows(positions, plan.selection, seed=plan.seed))
+
+    return gathered
+
+
+class _MappedRows:
+    """The rows of all shards of a selection; raises InputError if a shard is not what was published."""
+
+    def __init__(self, selection: Selection) -> None:
+        shards, self._schema = selection.shards, selection.dataset.schema
+        geometry, frame = blocks.geometry(self._schema), block_frame.of_schema(self._schema)
+        if not selection.is_checked:
+            _check_digests(selection)
+        self._starts = tf.constant(shards.row_starts)
+        self._rows_in_block = geometry.rows
+        # Both in rows, of whose width they are multiples: from block to block, and before a block's rows.
+        self._stride = (frame.size + FRAME_BYTES) // geometry.width
+        self._first = (HEADER_BYTES + frame.rows_at) // geometry.width
+        with tf.device("CPU:0"):
+            self._maps = [
+                tf.raw_ops.ImmutableConst(
+                    dtype=tf.uint16,
+                    shape=[int(size) // geometry.width, words_in_row(self._schema)],
+                    memory_region_name=path,
+                )
+                for path, size in zip(shards.paths, shards.bytes, strict=True)
+            ]
+
+    def gather(self, rows: tf.Tensor) -> tf.Tensor:
+        """Rows int64 [n], numbered over all shards → their words, uint16 [n, words]."""
+        if len(self._maps) == 1:
+            return tf.gather(self._maps[0], self._indices(rows))
+        shards = tf.searchsorted(self._starts, rows, side="right") - 1  # (rows), int32
+        indices = self._indices(rows - tf.gather(self._starts, shards))
+        parts = tf.dynamic_partition(indices, shards, len(self._maps))
+        back = tf.dynamic_partition(tf.range(tf.size(rows)), shards, len(self._maps))
+        found = [tf.gather(mapped, part) for mapped, part in zip(self._maps, parts, strict=True)]
+        return tf.ensure_shape(tf.dynamic_stitch(back, found), [*rows.shape, self._maps[0].shape[1]])
+
+    def _indices(self, rows: tf.Tensor) -> tf.Tensor:
+        """Numbers of rows in their shard, int64 [n] → their indices in the shard's array, int64 [n]."""
+        block = tf.truncatediv(rows, self._rows_in_block)
+        return rows + block * (self._stride - self._rows_in_block) + self._first
+
+
+def _check_digests(selection: Selection) -> None:
+    """Raises InputError naming the shard whose SHA-256 is not the manifest's."""
+    dataset, names = selection.dataset, set(selection.shards.names)
+    shards = [s for each in dataset.manifest.splits.values() for s in each if s.path in names]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        digests = pool.map(lambda shard: manifest.sha256(dataset.directory / shard.path), shards)
+        checked = tqdm(digests, total=len(shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
+        for shard, digest in zip(shards, checked, strict=True):
+            if digest != shard.sha256:
+                raise InputError(
+                    f"dataset file {dataset.directory / shard.path}",
+                    received=f"SHA-256 {digest[:12]}…",
+                    expected=f"{shard.sha256[:12]}…, as published",
+                    action="Restore it from a copy, or convert the raw data again; to lose only what is "
+                    "damaged, train with --config.shuffle=windows and --max_corrupt_records.",
+                )

@@ -1,0 +1,66 @@
+"""The stream of a mixture: exact over every cycle, and the same from any position.
+
+In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows of
+the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts at any
+position without reading what comes before. A part of few rows and much weight begins its next epoch earlier.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from pipeline.data.reading import order
+from pipeline.data.reading.host_share import Share, rebatched
+from pipeline.data.reading.mixture import CYCLE, Mixture
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.tracing import as_written
+
+_CYCLES_AT_ONCE = 2  # their order stays
+_SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
+
+
+def read(
+    plan: ReadPlan, batches: int, *, read_part: Callable[[ReadPlan], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """Endless (positions int64 [n], rows [n, …]) that the plan's share has, of a mixture.
+
+    Args:
+      batches: global batches that are read at once, where other hosts read their share of them.
+      read_part: the stream of a plan whose data is a selection.
+    """
+    return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
+
+
+def _cycles(
+    plan: ReadPlan, mixture: Mixture, read_part: Callable[[ReadPlan], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """A cycle an element; the first one starts at the plan's position."""
+    first_cycle, offset = divmod(plan.position, CYCLE)
+
+    def rows_of(number: int, count: int) -> tf.data.Dataset:
+        part = plan.of_part(
+            number,
+            seed=plan.seed + number * _SEED_STRIDE,
+            position=first_cycle * count,
+            share=Share(global_batch=count),
+        )
+        return rebatched(read_part(part), count).map(_rows_only)
+
+    @as_written
+    def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
+        size = tf.constant(CYCLE, tf.int64)
+        mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=order.OF_A_MIXTURE)
+        skipped = tf.where(cycle == first_cycle, offset, 0)
+        positions = cycle * CYCLE + tf.range(size)
+        return positions[skipped:], tf.gather(tf.concat(parts, axis=0), mixed[skipped:])
+
+    parts = [rows_of(number, count) for number, count in enumerate(mixture.counts)]
+    cycles = tf.data.Dataset.range(first_cycle, tf.int64.max)
+    return tf.data.Dataset.zip(cycles, tf.data.Dataset.zip(*parts)).map(
+        mix, num_parallel_calls=_CYCLES_AT_ONCE, deterministic=True
+    )
+
+
+@as_written
+def _rows_only(_: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    return rows

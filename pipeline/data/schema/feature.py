@@ -1,0 +1,116 @@
+"""What every feature of a schema declares, whatever its kind.
+
+Standard library only: Beam workers import this file.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pipeline.data.errors import InputError
+
+Wire = Literal["float", "int64", "bytes"]
+Missing = Literal["reject", "default", "mark"]
+Dtype = Literal["float32", "int64", "string"]
+
+_WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "string": "bytes"}
+
+# What stands in a record for a missing value under `missing: mark`. An int64 has no such value.
+_MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Clean:
+    """Value clean-up, applied in this order: strip, then null markers, then aliases."""
+
+    strip: str = " \t\r\n"  # characters removed from both ends
+    null_markers: tuple[str, ...] = ("",)  # what means "no value"
+    aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # spelling -> canonical value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Feature:
+    """What every feature declares.
+
+    `missing` says what a missing value does: it rejects the row (`reject`), is replaced by the `default`, or
+    is marked in the record (`mark`: NaN for float32, the empty string for strings), so that preprocessing can
+    tell the model. Validation refuses a dataset if more than `max_missing_fraction` of a split lacks a value.
+    """
+
+    name: str
+    column: str = ""  # column of the raw data; empty: same as `name`
+    description: str = ""
+    missing: Missing = "reject"
+    default: float | int | str | None = None
+    max_missing_fraction: float | None = None
+    clean: Clean = Clean()
+    evidence: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
+
+    kind: ClassVar[str]  # its name in a schema file
+    may_be_missing: ClassVar[bool] = True  # whether `missing` may be anything but "reject"
+
+    @property
+    def source_column(self) -> str:
+        """The column of the raw data that the feature is read from."""
+        return self.column or self.name
+
+    @property
+    def dtype(self) -> Dtype:
+        """Type of what the record holds."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Static shape of one example's value, as stored in the record."""
+        return ()
+
+    @property
+    def wire(self) -> Wire:
+        """The list of a `tf.train.Feature` that holds the value."""
+        return _WIRE_OF_DTYPE[self.dtype]
+
+    @property
+    def fill(self) -> float | int | str | None:
+        """The value written where the raw value is missing; None where such a row is rejected."""
+        if self.missing == "reject":
+            return None
+        return _MARKER[self.dtype] if self.missing == "mark" else self.default
+
+    def __post_init__(self) -> None:
+        self._require(bool(self.name), "name", self.name, "a non-empty name")
+        self._require_one_of("missing", ("reject", "default", "mark"))
+        if self.missing != "reject":
+            self._require(self.may_be_missing, "missing", self.missing, f"'reject' for a {self.kind}")
+        if self.missing == "default":
+            self._require(self.default is not None, "default", None, "a value, because missing is 'default'")
+        if self.missing == "mark":
+            expected = "'reject' or 'default': an int64 has no value left over to mark with"
+            self._require(self.dtype in _MARKER, "missing", "mark", expected)
+        limit = self.max_missing_fraction
+        in_range = limit is None or 0 <= limit <= 1
+        self._require(in_range, "max_missing_fraction", limit, "a fraction, 0 … 1")
+        self._check()
+
+    def _check(self) -> None:
+        """Checks what only this kind declares."""
+
+    def _require(self, ok: bool, field: str, received: object, expected: str) -> None:
+        if not ok:
+            raise InputError(
+                f"schema feature '{self.name}', field '{field}'",
+                received=repr(received),
+                expected=expected,
+                action="Correct this field in the schema file.",
+            )
+
+    def _require_one_of(self, field: str, allowed: tuple) -> None:
+        value = getattr(self, field)
+        self._require(value in allowed, field, value, f"one of {', '.join(map(str, allowed))}")
+
+    def _require_number_as_default(self) -> None:
+        default = self.default
+        is_number = isinstance(default, int | float) and not isinstance(default, bool)
+        self._require(default is None or is_number, "default", default, "a number")
+        if self.dtype == "int64":
+            self._require(default is None or default == int(default), "default", default, "a whole number")

@@ -1,0 +1,186 @@
+"""The one declared schema of a dataset, its JSON form and its fingerprint.
+
+Everything else that describes the data is derived from it: wire encoding, parsing spec, static shapes,
+validation, preprocessing, serving signature, TFDS's `features.json`, tensorflow-metadata's `schema.pbtxt`. So
+adding a feature is one edit. Standard library and numpy only: Beam workers import this file.
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from pipeline.data import atomic_files
+from pipeline.data.errors import InputError
+from pipeline.data.schema import feature_json
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_json import refuse_unknown_keys, schema_error
+from pipeline.data.schema.kinds import Label
+
+FORMAT = "penstock.schema/1"
+FILE_NAME = "schema.json"
+
+# TFDS puts the name into file names and splits those at '-'.
+_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
+
+F = TypeVar("F", bound=Feature)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What a dataset holds.
+
+    `ignore` maps each raw column that is left out on purpose to the reason. A raw column that is neither read
+    nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering; if it
+    is empty, the whole raw row does.
+    """
+
+    name: str
+    features: tuple[Feature, ...]
+    ignore: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    row_id: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME_PATTERN.fullmatch(self.name):
+            raise schema_error(
+                "name", self.name, "lower-case letters, digits and '_', starting with a letter"
+            )
+        names = [feature.name for feature in self.features]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise schema_error("features", f"{repeated} more than once", "every feature name once")
+        if not names:
+            raise schema_error("features", "an empty list", "at least one feature")
+        if len(self.of_kind(Label)) > 1:
+            raise schema_error("features", [label.name for label in self.of_kind(Label)], "at most one label")
+
+    def __getitem__(self, name: str) -> Feature:
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        known = ", ".join(feature.name for feature in self.features)
+        raise schema_error("features", f"a request for '{name}'", f"one of {known}")
+
+    def of_kind(self, *kinds: type[F]) -> tuple[F, ...]:
+        """The features of these kinds, in declared order."""
+        return tuple(feature for feature in self.features if isinstance(feature, kinds))
+
+    @property
+    def label(self) -> Label:
+        """The label; raises InputError where the schema declares none."""
+        labels = self.of_kind(Label)
+        if not labels:
+            raise InputError(
+                f"schema '{self.name}', features",
+                received="no label",
+                expected="one feature of kind 'label', which is what a model predicts",
+                action="Give the column to predict that kind (infer_schema --label=COLUMN); convert again.",
+            )
+        return labels[0]
+
+    @property
+    def inputs(self) -> tuple[Feature, ...]:
+        """Every feature but the label, in declared order."""
+        return tuple(feature for feature in self.features if not isinstance(feature, Label))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns that the features read."""
+        return tuple(feature.source_column for feature in self.features)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, in hexadecimal, of what changes the data: `COMMENTS` do not."""
+        return hashlib.sha256(_canonical(to_json(self, comments=False))).hexdigest()
+
+
+def load(path: str | pathlib.Path) -> Schema:
+    """Reads a schema file; raises InputError naming the field that is wrong."""
+    path = pathlib.Path(path)
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(
+            f"schema file {path}",
+            received="no such file",
+            expected="a JSON schema",
+            action="Write one with `python -m beam_jobs.infer_schema --output=schema.json`.",
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"schema file {path}",
+            received=f"invalid JSON ({error})",
+            expected="a JSON schema",
+            action="Correct the file at that position.",
+        ) from None
+    return from_json(document)
+
+
+def save(schema: Schema, path: str | pathlib.Path) -> None:
+    """Writes the file that `load` reads."""
+    atomic_files.write_bytes(path, dumps(schema).encode())
+
+
+def dumps(schema: Schema) -> str:
+    """The content of a schema file."""
+    return json.dumps(to_json(schema), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_json(schema: Schema, *, comments: bool = True) -> dict:
+    """The schema as JSON, without the fields that are left at their default."""
+    document: dict = {"format": FORMAT, "name": schema.name}
+    if schema.row_id:
+        document["row_id"] = list(schema.row_id)
+    document["features"] = [feature_json.to_json(feature, comments=comments) for feature in schema.features]
+    if schema.ignore:
+        document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)
+    return document
+
+
+def from_json(document: Mapping) -> Schema:
+    """The inverse of `to_json`; unknown keys are refused."""
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        received = document.get("format") if isinstance(document, Mapping) else type(document).__name__
+        raise schema_error("format", received, f"'{FORMAT}'")
+    refuse_unknown_keys("schema", document, {"format", "name", "features", "ignore", "row_id"})
+    features = document.get("features")
+    if not isinstance(features, list):
+        raise schema_error("features", type(features).__name__, "a list of features")
+    ignore, row_id = document.get("ignore", {}), document.get("row_id", [])
+    if not (isinstance(ignore, Mapping) and all(isinstance(reason, str) for reason in ignore.values())):
+        raise schema_error("ignore", repr(ignore), "an object: column name to reason")
+    if not (isinstance(row_id, list) and all(isinstance(column, str) for column in row_id)):
+        raise schema_error("row_id", repr(row_id), "a list of column names")
+    return Schema(
+        name=str(document.get("name", "")),
+        features=tuple(feature_json.from_json(feature) for feature in features),
+        ignore=dict(ignore),
+        row_id=tuple(row_id),
+    )
+
+
+def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
+    """Why `reader`, a model's schema, cannot read records of `dataset`; empty if it can.
+
+    The dataset may lack a feature whose fill value the reader declares.
+    """
+    stored = {feature.name: feature for feature in dataset.features}
+    problems = []
+    for feature in reader.features:
+        other = stored.get(feature.name)
+        if other is None:
+            if feature.fill is None:
+                problems.append(f"feature '{feature.name}' is absent and has no default")
+        elif (other.dtype, other.shape) != (feature.dtype, feature.shape):
+            have, want = f"{other.dtype}{list(other.shape)}", f"{feature.dtype}{list(feature.shape)}"
+            problems.append(f"feature '{feature.name}' is {have}, not {want}")
+        elif isinstance(feature, Label) and feature.classes != other.classes:
+            problems.append(f"label '{feature.name}' has classes {other.classes}, not {feature.classes}")
+    return problems
+
+
+def _canonical(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,134 @@
+"""A trained model → an exported directory, which is whole and verified, or does not exist.
+
+The directory holds the SavedModel, its schema and statistics, a golden batch with its predictions, and
+`export.json`, which names every file with its SHA-256.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+
+from pipeline.data.dataset import export_manifest
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.release import replay
+from pipeline.release import signatures as signatures_lib
+from pipeline.release.raw_names import renamed
+from pipeline.training.restore import RestoredRun
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A model restored from a training run, with what it was built from."""
+
+    model: keras.Model
+    preprocess: Preprocess
+    schema: Schema
+    statistics_path: pathlib.Path
+    golden_path: pathlib.Path  # TFRecord of the examples whose predictions the export must repeat
+    dataset_digest: str
+    step: int
+
+
+def trained(run: RestoredRun) -> Trained:
+    """What a training run left, as an export needs it."""
+    return Trained(
+        model=run.model,
+        preprocess=run.preprocess,
+        schema=run.schema,
+        statistics_path=run.workdir.statistics,
+        golden_path=run.workdir.golden,
+        dataset_digest=run.record.dataset_digest,
+        step=run.step,
+    )
+
+
+def export_model(trained: Trained, output: pathlib.Path) -> dict:
+    """Writes and verifies the export at `output`; returns what `export.json` says.
+
+    Raises:
+      InputError: `output` exists, or a fresh process computes other predictions from the export.
+    """
+    if output.exists():
+        raise InputError(
+            f"export directory {output}",
+            received="a path that exists",
+            expected="a new directory: an export is never changed",
+            action="Choose another --output, or delete that one.",
+        )
+    staging = output.with_name(f".{output.name}.staging-{os.getpid()}")
+    _remove_leftovers(output)
+    try:
+        _write(trained, staging)
+        replay_in_fresh_process(staging)
+        document = _write_contents(trained, staging)
+        staging.rename(output)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return document
+
+
+def replay_in_fresh_process(directory: pathlib.Path) -> None:
+    """Raises InputError unless a new Python process gets the golden predictions, bit for bit."""
+    command = [sys.executable, "-m", replay.__name__, str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last_line = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise InputError(
+            "export",
+            received=last_line.removeprefix("error: "),
+            expected="the same predictions from a fresh process as from the graph in memory",
+            action="Do not use this model; nothing was written. Please report this with the schema.",
+        )
+
+
+def _write(trained: Trained, directory: pathlib.Path) -> None:
+    functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
+    archive = keras.export.ExportArchive()
+    archive.track(trained.model)
+    archive.track(trained.preprocess)
+    for name, function in functions.items():
+        archive.add_endpoint(name, function)
+    archive.write_out(str(directory), verbose=False)
+    (directory / schema_lib.FILE_NAME).write_text(schema_lib.dumps(trained.schema))
+    shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
+    shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
+    serve = functions[export_manifest.SERVING_DEFAULT]
+    golden = serve(replay.golden_examples(directory))
+    np.savez(directory / replay.GOLDEN_PREDICTIONS, **{name: value.numpy() for name, value in golden.items()})
+
+
+def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    document = {
+        "format": export_manifest.FORMAT,
+        "step": trained.step,
+        "task": trained.schema.label.task,
+        "classes": list(trained.schema.label.classes),
+        "parameters": trained.model.count_params(),
+        "dataset_digest": trained.dataset_digest,
+        "signatures": [export_manifest.SERVING_DEFAULT, export_manifest.RAW],
+        **({"renamed_in_raw": others} if (others := renamed(trained.schema)) else {}),
+        "files": {str(path.relative_to(directory)): manifest_lib.sha256(path) for path in files},
+    }
+    document["digest"] = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    (directory / export_manifest.FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
+    return document
+
+
+def _remove_leftovers(output: pathlib.Path) -> None:
+    """Deletes what a killed export of the same name left behind."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for path in output.parent.glob(f".{output.name}.staging-*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,100 @@
+"""Evaluation under a strategy: every example of a split exactly once, whatever the number of replicas."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.input.batches import evaluation_batches, evaluation_steps
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import host_share
+from pipeline.data.schema.schema import Schema
+from pipeline.training.tasks.metrics import EvaluationMetrics
+from pipeline.training.tasks.registry import task_of
+from pipeline.training.tasks.task import Task
+
+
+class Evaluator:
+    """Evaluates the model's current weights on any of `selections`, by its split expression."""
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: keras.Model,
+        *,
+        schema: Schema,
+        selections: Mapping[str, Selection],
+        preprocess: Preprocess,
+        largest_batch: int,
+    ) -> None:
+        self._strategy = strategy
+        self._label = schema.label
+        self._selections = selections
+        self._preprocess = preprocess
+        self._largest_batch = largest_batch
+        self._batches: dict[str, tf.distribute.DistributedDataset] = {}
+        self._predict = _distributed(strategy, model, task_of(schema.label))
+
+    def __call__(self, split: str) -> dict:
+        """Metrics over one of the selections: see EvaluationMetrics.result."""
+        selection = self._selections[split]
+        steps = evaluation_steps(selection.rows, self._even_batch(split))
+        metrics = EvaluationMetrics(self._label)
+        with naming_damage(selection):
+            batches = iter(self._distributed_batches(split))
+            # Counted, not run to the end: workers of a cluster must all ask the same number of times.
+            for _ in range(steps):
+                labels, predictions, mask = self._predict(*next(batches))
+                metrics.update(labels.numpy(), predictions.numpy(), mask.numpy())
+        return {"split": split, **metrics.result()}
+
+    def _distributed_batches(self, split: str) -> tf.distribute.DistributedDataset:
+        # Kept, because building the pipeline takes longer than reading a small split.
+        if split not in self._batches:
+            self._batches[split] = self._strategy.distribute_datasets_from_function(
+                lambda context: self._host_batches(split, context)
+            )
+        return self._batches[split]
+
+    def _host_batches(self, split: str, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        share = host_share.of_context(context, global_batch=self._even_batch(split))
+        return evaluation_batches(self._selections[split], self._preprocess, share=share)
+
+    def _even_batch(self, split: str) -> int:
+        """The smallest global batch that needs no more steps than the largest allowed one: least padding."""
+        rows, replicas = self._selections[split].rows, self._strategy.num_replicas_in_sync
+        each = rows / evaluation_steps(rows, self._largest_batch)
+        return math.ceil(each / replicas) * replicas
+
+
+def logits_of(
+    strategy: tf.distribute.Strategy, model: keras.Model, inputs: dict[str, tf.Tensor]
+) -> Callable[[], np.ndarray]:
+    """A function () → logits of `inputs`, float32 [batch, outputs], as one replica computes them."""
+
+    def replica() -> tf.Tensor:
+        return model(inputs, training=False)
+
+    @tf.function
+    def forward() -> tf.Tensor:
+        return strategy.run(replica)
+
+    return lambda: strategy.experimental_local_results(forward())[0].numpy()
+
+
+def _distributed(strategy: tf.distribute.Strategy, model: keras.Model, task: Task) -> Callable:
+    """(inputs, labels, mask) per replica → (labels, predictions, mask) of the global batch."""
+
+    def replica(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
+        return labels, task.predictions(model(inputs, training=False)), mask
+
+    @tf.function
+    def predict(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
+        parts = strategy.run(replica, args=(inputs, labels, mask))
+        return tuple(strategy.gather(part, axis=0) for part in parts)
+
+    return predict

@@ -1,0 +1,85 @@
+"""One optimizer step, and the inner loop that runs many of them without returning to Python."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import keras
+import tensorflow as tf
+
+from pipeline.training.loop.step_sums import Tally
+from pipeline.training.tasks.task import Task
+
+_Step = Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
+
+
+def train_step(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    *,
+    task: Task,
+    global_batch: int,
+    jit_compile: bool = False,
+) -> _Step:
+    """A replica's part of a step: (inputs, labels) → float32 [2], its sums of (loss, hits).
+
+    The gradient is that of the mean loss over the global batch: each replica divides its own sum by the
+    whole batch, and the optimizer adds the replicas' gradients.
+    """
+
+    def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            logits = model(inputs, training=True)  # (batch, outputs)
+            loss = tf.reduce_sum(task.losses(labels, logits))
+            # A no-op but for float16, whose optimizer divides the gradients again.
+            scaled = optimizer.scale_loss(loss / global_batch)
+        gradients = tape.gradient(scaled, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)
+        return tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
+
+    return tf.function(step, jit_compile=True) if jit_compile else step
+
+
+def inner_loop(
+    strategy: tf.distribute.Strategy,
+    step: _Step,
+    iterator: Iterator,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Callable[[int], Tally]:
+    """A function of a number of steps: runs `strategy.run(step)` so often inside one graph.
+
+    The wait for input is the time that `next` takes once the previous step is done. A GPU that computes
+    asynchronously may still be busy then, so there it is an upper bound.
+
+    Args:
+      iterator: over (inputs, labels) of the strategy's replicas.
+      clock: seconds, from any start.
+    """
+    # Traced here, so that the first step's time is a step's time.
+    loop = _graph(strategy, step).get_concrete_function(iterator, tf.TensorSpec([], tf.int32))
+
+    def run(steps: int) -> Tally:
+        start = clock()
+        sums, wait = loop(iterator, tf.constant(steps))
+        loss, hits = sums.numpy().tolist()
+        return Tally(steps=steps, seconds=clock() - start, input_wait_s=float(wait), loss=loss, hits=hits)
+
+    return run
+
+
+def _graph(strategy: tf.distribute.Strategy, step: _Step) -> tf.types.experimental.PolymorphicFunction:
+    @tf.function
+    def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        sums, wait = tf.zeros([2]), tf.zeros([], tf.float64)
+        for _ in tf.range(steps):
+            with tf.control_dependencies([sums]):
+                asked = tf.timestamp()
+            with tf.control_dependencies([asked]):
+                inputs, labels = next(iterator)
+            with tf.control_dependencies(strategy.experimental_local_results(labels)):
+                wait += tf.timestamp() - asked
+            part = strategy.run(step, args=(inputs, labels))
+            sums += strategy.reduce("SUM", part, axis=None)
+        return sums, wait
+
+    return loop

@@ -1,0 +1,171 @@
+"""The distribution strategy a flag asks for, on the devices that there are."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+
+_AUTO = "auto"
+
+
+def create(name: str = _AUTO, *, logical_devices: int = 1) -> tf.distribute.Strategy:
+    """Makes a strategy; call it before anything else touches TensorFlow's devices.
+
+    Args:
+      name: `one_device`, `mirrored`, `multi_worker`, `tpu` or `auto`. `auto` takes the TPU if there is one,
+        else all workers of TF_CONFIG, else all devices of this machine.
+      logical_devices: parts to split the CPU into, so that a laptop has replicas.
+
+    Raises:
+      InputError: the name is unknown, or what it needs is not there.
+    """
+    _split_cpu(logical_devices)
+    name = _best() if name == _AUTO else name
+    if name not in _STRATEGIES:
+        raise InputError(
+            "--strategy",
+            received=repr(name),
+            expected=f"{_AUTO}, {', '.join(_STRATEGIES)}",
+            action="Choose one of these; auto takes every device that there is.",
+        )
+    return _STRATEGIES[name]()
+
+
+def name_of(strategy: tf.distribute.Strategy) -> str:
+    """The name by which `create` makes such a strategy."""
+    kinds = {
+        "one_device": tf.distribute.OneDeviceStrategy,
+        "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
+        "mirrored": tf.distribute.MirroredStrategy,
+        "tpu": tf.distribute.TPUStrategy,
+    }
+    return next(name for name, kind in kinds.items() if isinstance(strategy, kind))
+
+
+def require_divisible(key: str, global_batch: int, strategy: tf.distribute.Strategy) -> None:
+    """Raises InputError unless every replica gets the same number of examples."""
+    replicas = strategy.num_replicas_in_sync
+    if global_batch < 1 or global_batch % replicas:
+        nearest = max(1, round(global_batch / replicas)) * replicas
+        raise InputError(
+            f"--config.{key}",
+            received=global_batch,
+            expected=f"a positive multiple of the {replicas} replicas",
+            action=f"Set --config.{key}={nearest}.",
+        )
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process writes the files that all workers share."""
+    return name_of(strategy) != "multi_worker" or not strategy.cluster_resolver.task_id
+
+
+def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool, str]:
+    """Whether XLA compiles the step, and why."""
+    if name_of(strategy) == "tpu":
+        return True, "a TPU runs nothing else"
+    if requested and strategy.num_replicas_in_sync > 1:
+        # Fails with "resource located in device CPU:1 from device CPU:0" (TensorFlow 2.21, measured).
+        return False, "asked for, but TensorFlow cannot compile a step with several replicas in one process"
+    return requested, "asked for" if requested else "not asked for"
+
+
+def _one_device() -> tf.distribute.Strategy:
+    return tf.distribute.OneDeviceStrategy(f"/{'GPU' if _devices('GPU') else 'CPU'}:0")
+
+
+def _mirrored() -> tf.distribute.Strategy:
+    if _devices("GPU"):
+        return tf.distribute.MirroredStrategy(_devices("GPU"))
+    # Collectives between CPUs number their instances from 1 in every strategy, so a second strategy in one
+    # process fails ("Shape mismatch in the collective instance"). A plain sum on one device does not.
+    return tf.distribute.MirroredStrategy(_devices("CPU"), tf.distribute.ReductionToOneDevice())
+
+
+def _multi_worker() -> tf.distribute.Strategy:
+    if not _workers():
+        raise InputError(
+            "environment variable TF_CONFIG",
+            received=repr(os.environ.get("TF_CONFIG", "")),
+            expected="a cluster with a list of workers, and this process's task in it",
+            action='Set it in every worker, e.g. {"cluster": {"worker": ["a:2222", "b:2222"]}, '
+            '"task": {"type": "worker", "index": 0}}.',
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _tpu() -> tf.distribute.Strategy:
+    if not _has_tpu():
+        raise InputError(
+            "--strategy=tpu",
+            received="a machine without a TPU (no local device, no TPU_NAME)",
+            expected="a TPU VM, or TPU_NAME set to a reachable TPU",
+            action="Run on a TPU VM with tensorflow-tpu installed, or choose another strategy.",
+        )
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=os.environ.get("TPU_NAME", "local"))
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        raise InputError(
+            "--strategy=tpu",
+            received=f"a TPU that does not answer ({error})",
+            expected="a TPU that can be initialised",
+            action="Check TPU_NAME, and that no other process holds the TPU.",
+        ) from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+_STRATEGIES: Mapping[str, Callable[[], tf.distribute.Strategy]] = {
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
+    "tpu": _tpu,
+}
+
+
+def _best() -> str:
+    if _has_tpu():
+        return "tpu"
+    if len(_workers()) > 1:
+        return "multi_worker"
+    return "mirrored" if len(_devices("GPU") or _devices("CPU")) > 1 else "one_device"
+
+
+def _has_tpu() -> bool:
+    return bool(os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"))
+
+
+def _workers() -> list[str]:
+    try:
+        return list(json.loads(os.environ.get("TF_CONFIG", "{}"))["cluster"]["worker"])
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def _devices(kind: str) -> list[str]:
+    """Names of this process's devices, such as "GPU:0". Physical GPUs, but logical CPUs."""
+    if kind == "GPU":
+        return [f"GPU:{index}" for index, _ in enumerate(tf.config.list_physical_devices("GPU"))]
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    return [
+        f"CPU:{index}" for index, _ in enumerate(tf.config.get_logical_device_configuration(cpu) or [cpu])
+    ]
+
+
+def _split_cpu(parts: int) -> None:
+    if parts < 1:
+        raise InputError(
+            "--logical_devices",
+            received=parts,
+            expected="1 or more",
+            action="Leave the flag away, or set it to the number of replicas to try.",
+        )
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    configured = len(tf.config.get_logical_device_configuration(cpu) or [cpu])
+    if parts > 1 and configured != parts:
+        # Once in a process, before first use: TensorFlow raises otherwise.
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * parts)

@@ -1,0 +1,87 @@
+"""The preprocessing and the model that a config and a dataset ask for."""
+
+import inspect
+from collections.abc import Callable
+
+import keras
+from ml_collections import ConfigDict
+
+from models.registry import MODELS
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
+from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
+from pipeline.data.schema.schema import Schema
+from pipeline.training.engine.precision import Precision
+from pipeline.training.tasks.registry import task_of
+
+
+def build_preprocess(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Preprocess:
+    """Raises InputError where images vary in size and the config gives none."""
+    size = tuple(config.image_size)
+    return Preprocess(
+        schema, statistics, image_size=size if any(size) else None, image_dtype=config.image_dtype
+    )
+
+
+def build_model(
+    config: ConfigDict, *, schema: Schema, inputs: ModelInputs, precision: Precision
+) -> keras.Model:
+    """Builds `config.model.name`; the rest of `config.model` are that function's own keyword arguments.
+
+    Raises:
+      InputError: there is no such model, it lacks an input or an option, or refuses an option's value.
+    """
+    options = dict(config.model)
+    name = options.pop("name")
+    if name not in MODELS:
+        raise InputError(
+            "--config.model.name",
+            received=repr(name),
+            expected=f"one of {', '.join(MODELS)}",
+            action=did_you_mean(
+                name,
+                MODELS,
+                otherwise="Correct it in the config file or on the command line, or add the model to "
+                "MODELS in models/registry.py.",
+            ),
+        )
+    _require_fitting_options(name, options)
+    keras.utils.set_random_seed(config.seed)  # the weights' start is part of the experiment
+    with precision.scope():
+        try:
+            return MODELS[name](
+                outputs=task_of(schema.label).logits(schema.label), **_sizes(name, inputs), **options
+            )
+        except (ValueError, TypeError) as error:
+            raise _error("--config.model", f"{name} with {options}", str(error)) from None
+
+
+def _sizes(name: str, inputs: ModelInputs) -> dict[str, object]:
+    """The sizes that the model's function asks for by name."""
+    sizes = {key: value for key, value in vars(inputs).items() if key in _parameters(MODELS[name])}
+    if sizes.get("image_shape", ()) is None:
+        raise _error("--config.model.name", f"'{name}', which needs images", "a model for tabular data")
+    return sizes
+
+
+def _require_fitting_options(name: str, options: dict[str, object]) -> None:
+    given = {*inspect.get_annotations(ModelInputs), "outputs"}
+    known = _parameters(MODELS[name]) - given
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise _error(f"--config.model of '{name}'", ", ".join(unknown), f"some of {', '.join(sorted(known))}")
+    parameters = inspect.signature(MODELS[name]).parameters
+    lacking = [key for key in known - set(options) if parameters[key].default is inspect.Parameter.empty]
+    if lacking:
+        expected = f"a value of {', '.join(sorted(lacking))}, which ModelInputs does not hold"
+        raise _error(f"--config.model of '{name}'", "none", expected)
+
+
+def _parameters(function: Callable) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def _error(thing: str, received: str, expected: str) -> InputError:
+    action = "Correct it in the config file or on the command line."
+    return InputError(thing, received=received, expected=expected, action=action)

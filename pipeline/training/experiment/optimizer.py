@@ -1,0 +1,63 @@
+"""The optimizer and its learning rate, from a config."""
+
+from collections.abc import Callable, Mapping
+
+import keras
+from ml_collections import ConfigDict
+
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
+from pipeline.training.engine.precision import Precision
+
+_SCHEDULES = ("constant", "cosine")
+# Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
+_NOT_DECAYED = ("bias", "gamma", "beta")
+
+
+def build(config: ConfigDict, *, total_steps: int, precision: Precision) -> keras.optimizers.Optimizer:
+    """Makes the optimizer `config.name`; raises InputError for an unknown name or schedule.
+
+    Weight decay is decoupled from the gradient (Loshchilov & Hutter 2019), and scaled by the learning rate.
+    """
+    if config.name not in _OPTIMIZERS:
+        raise _unknown("name", config.name, tuple(_OPTIMIZERS))
+    optimizer = _OPTIMIZERS[config.name](config, _learning_rate(config, total_steps))
+    optimizer.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
+    return keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
+
+
+_LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
+
+_OPTIMIZERS: Mapping[str, Callable[[ConfigDict, _LearningRate], keras.optimizers.Optimizer]] = {
+    "adamw": lambda config, rate: keras.optimizers.AdamW(rate, weight_decay=config.weight_decay),
+    "adam": lambda config, rate: keras.optimizers.Adam(rate),
+    "sgd": lambda config, rate: keras.optimizers.SGD(
+        rate, momentum=config.momentum, weight_decay=config.weight_decay or None
+    ),
+}
+
+
+def _learning_rate(config: ConfigDict, total_steps: int) -> _LearningRate:
+    if config.schedule not in _SCHEDULES:
+        raise _unknown("schedule", config.schedule, _SCHEDULES)
+    warmup = min(config.warmup_steps, total_steps - 1)
+    if config.schedule == "constant" and warmup <= 0:
+        return config.learning_rate  # a number, which ReduceLROnPlateau can set
+    return keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup > 0 else config.learning_rate,
+        decay_steps=max(1, total_steps - warmup),
+        alpha=1.0 if config.schedule == "constant" else 0.0,
+        warmup_target=config.learning_rate if warmup > 0 else None,
+        warmup_steps=warmup,
+    )
+
+
+def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:
+    return InputError(
+        f"--config.optimizer.{field}",
+        received=repr(received),
+        expected=f"one of {', '.join(known)}",
+        action=did_you_mean(
+            received, known, otherwise="Choose one of these in the config file or on the command line."
+        ),
+    )

@@ -1,0 +1,44 @@
+"""What a config trains on, and how it is read: the same for a run and for its feed certificate."""
+
+from collections.abc import Mapping
+
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset import manifest
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.mixture import Mixture, Part, TrainingData
+from pipeline.data.reading.plan import ReadPlan, plan_reading
+
+
+def others(config: ConfigDict) -> dict[str, Selection]:
+    """What a mixture takes besides --dataset, by a name that is no split's."""
+    return {
+        _name(directory, split): select(manifest.open_dataset(directory), split)
+        for directory, split, _ in config.mixture
+    }
+
+
+def training_data(config: ConfigDict, selections: Mapping[str, Selection]) -> TrainingData:
+    """All that is trained on; `selections` holds `config.train.split` and `others`."""
+    main = Part(selection=selections[config.train.split], weight=config.train.weight)
+    more = [
+        Part(selection=selections[_name(directory, split)], weight=weight)
+        for directory, split, weight in config.mixture
+    ]
+    return Mixture(parts=(main, *more)) if more else main.selection
+
+
+def read_plan(config: ConfigDict, data: TrainingData, *, share: Share, position: int = 0) -> ReadPlan:
+    """How it is read by one host."""
+    return plan_reading(data, share=share, seed=config.seed, position=position, shuffle=config.shuffle)
+
+
+def augmentation(config: ConfigDict) -> Augmentation:
+    """What images go through on the way; raises InputError for a value out of range."""
+    return Augmentation(**config.augmentation)
+
+
+def _name(directory: str, split: str) -> str:
+    return f"{directory}: {split}"

@@ -1,0 +1,164 @@
+"""The outer loop: the devices run some steps, then the host logs, evaluates, calls back and saves."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import keras
+import numpy as np
+
+from pipeline.data.errors import InputError
+from pipeline.training.loop import callbacks as callbacks_lib
+from pipeline.training.loop.schedule import Cadence
+from pipeline.training.loop.step_sums import Tally
+
+Point = dict[str, object]  # a line of history.jsonl
+InnerLoop = Callable[[int], Tally]  # runs so many steps from where its last call left off
+Report = Callable[[Point], None]
+
+
+class Checkpoints(Protocol):
+    """Keeps the state of a run at a step; `session_state` is the session's own part of it."""
+
+    def save(self, step: int, *, session_state: str) -> None: ...
+
+    def restore(self) -> tuple[int, str]:
+        """Restores the latest state; returns its step and session state, (0, "") if there is none."""
+
+
+class Session:
+    """Trains from the latest checkpoint to the last step, or until a callback stops it.
+
+    `restore`, then `run`.
+
+    Args:
+      evaluate: function (epoch, from 1) → validation metrics, or None where it is not due.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        *,
+        cadence: Cadence,
+        checkpoints: Checkpoints,
+        callbacks: Sequence[keras.callbacks.Callback],
+        evaluate: Callable[[int], dict | None],
+        has_accuracy: bool,
+    ) -> None:
+        self._model = model
+        self._cadence = cadence
+        self._checkpoints = checkpoints
+        self._callbacks = callbacks
+        epochs = math.ceil(cadence.epochs(cadence.total_steps))
+        self._hooks = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs, verbose=0)
+        self._evaluate = evaluate
+        self._has_accuracy = has_accuracy
+        self._window = Tally()  # since the last log point
+        self._epoch = Tally()
+        self._step, self._saved_state = 0, ""
+
+    def restore(self) -> int:
+        """Restores the latest checkpoint; returns the step that `run` starts from, 0 if there is none.
+
+        Raises:
+          InputError: the checkpoint does not fit the model.
+        """
+        self._step, self._saved_state = self._checkpoints.restore()
+        return self._step
+
+    def run(self, inner_loop: InnerLoop, *, report: Report) -> int:
+        """Runs to the end; returns the last step.
+
+        Args:
+          inner_loop: function of a number of steps; gives what they added up to.
+          report: receives each log point.
+
+        Raises:
+          InputError: the loss became infinite or not a number.
+        """
+        self._model.stop_training = False
+        self._hooks.on_train_begin()
+        self._restore_session()  # after the hooks, which reset some callbacks
+        if self._is_over(self._step):
+            return self._step
+        self._hooks.on_epoch_begin(self._cadence.epoch(self._step))
+        while not self._is_over(self._step):
+            self._step = self._advance(self._step, inner_loop, report)
+        self._hooks.on_train_end()
+        self._save(self._step)  # again: EarlyStopping may just have put the best weights back
+        return self._step
+
+    def _is_over(self, step: int) -> bool:
+        return step >= self._cadence.total_steps or self._model.stop_training
+
+    def _advance(self, step: int, inner_loop: InnerLoop, report: Report) -> int:
+        """Goes on to the next stop; returns its step."""
+        stop = self._cadence.next_stop(step)
+        self._hooks.on_train_batch_begin(step)
+        tally = inner_loop(stop - step)
+        self._window += tally
+        self._epoch += tally
+        self._hooks.on_train_batch_end(stop - 1, self._averages(tally))
+        if self._cadence.logs(stop):
+            report(self._point(stop))
+        if self._cadence.saves(stop):
+            self._save(stop)
+        return stop
+
+    def _point(self, step: int) -> Point:
+        """What is logged at `step`, with validation metrics where an epoch ends."""
+        cadence, averages = self._cadence, self._averages(self._window)
+        _require_finite(averages["loss"], step)
+        point: Point = {
+            "step": step,
+            "epoch": cadence.epochs(step),
+            "examples": cadence.position(step),
+            **averages,
+            "learning_rate": float(np.asarray(self._model.optimizer.learning_rate)),
+            **self._window.speed(global_batch=cadence.global_batch),
+        }
+        self._window = Tally()
+        validation = self._end_epoch(step) if cadence.ends_epoch(step) else None
+        return point | ({"validation": validation} if validation else {})
+
+    def _end_epoch(self, step: int) -> dict | None:
+        """Evaluates and calls back; returns the validation metrics."""
+        epoch = self._cadence.epoch(step - 1)
+        validation = self._evaluate(epoch + 1)
+        numbers = {name: value for name, value in (validation or {}).items() if isinstance(value, float)}
+        logs = self._averages(self._epoch) | {f"val_{name}": value for name, value in numbers.items()}
+        self._epoch = Tally()
+        self._hooks.on_epoch_end(epoch, logs)
+        if not self._is_over(step):
+            self._hooks.on_epoch_begin(self._cadence.epoch(step))
+        return validation
+
+    def _save(self, step: int) -> None:
+        state = {
+            "callbacks": callbacks_lib.state(self._callbacks),
+            "epoch": vars(self._epoch),
+            "stopped": bool(self._model.stop_training),
+        }
+        self._checkpoints.save(step, session_state=json.dumps(state))
+
+    def _restore_session(self) -> None:
+        if self._saved_state:
+            state = json.loads(self._saved_state)
+            callbacks_lib.restore(self._callbacks, state["callbacks"])
+            self._epoch = Tally(**state["epoch"])
+            self._model.stop_training = state["stopped"]
+
+    def _averages(self, tally: Tally) -> dict[str, float]:
+        return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
+
+
+def _require_finite(loss: float, step: int) -> None:
+    if not math.isfinite(loss):
+        raise InputError(
+            f"loss before step {step}",
+            received=loss,
+            expected="a finite number",
+            action="Lower --config.optimizer.learning_rate or try --precision=float32; "
+            "the last checkpoint is from before.",
+        )

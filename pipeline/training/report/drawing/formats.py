@@ -1,0 +1,69 @@
+"""How the report writes quantities: thousands separators, sensible digits, units."""
+
+import math
+
+NOT_KNOWN = "–"
+
+
+def count(value: float | None) -> str:
+    """A whole number: 1,234."""
+    return NOT_KNOWN if value is None else f"{value:,.0f}"
+
+
+def number(value: float | None) -> str:
+    """Four significant digits: 1,234  12.34  0.001234  1.234e-07."""
+    if value is None:
+        return NOT_KNOWN
+    if not math.isfinite(value):
+        return {math.inf: "∞", -math.inf: "−∞"}.get(value, "not a number")
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(value)))
+    if not -5 < magnitude < 15:
+        return f"{value:.3e}"
+    text = f"{value:,.{max(0, 3 - magnitude)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def fraction(value: float | None) -> str:
+    """A metric in 0 … 1 with four decimals, as papers print it."""
+    if value is None or not math.isfinite(value):
+        return number(value)
+    return f"{value:.4f}"
+
+
+def percent(value: float | None) -> str:
+    """One decimal, but never 0.0 % or 100.0 % for what is not exactly that."""
+    if value is None or not math.isfinite(value):
+        return number(value)
+    if value in (0, 1):
+        return f"{100 * value:.0f} %"
+    if abs(value) < 0.0005:
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.9995 <= value < 1 else f"{100 * value:,.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as 4.2 s, 42 s, 3 min 07 s or 2 h 05 min."""
+    if seconds is None:
+        return NOT_KNOWN
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def size(bytes_: float | None) -> str:
+    """Bytes in KiB, MiB or GiB."""
+    if bytes_ is None:
+        return NOT_KNOWN
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if bytes_ >= scale:
+            return f"{bytes_ / scale:,.1f} {unit}"
+    return f"{bytes_:,.0f} bytes"
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and an ellipsis: `limit` characters at most."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,60 @@
+"""Progress of a run on the terminal: a bar where someone is watching, lines where output goes to a file."""
+
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from tqdm import tqdm
+
+
+class Progress:
+    """Shows log points (the lines of history.jsonl) as they come."""
+
+    def __init__(self, *, total_steps: int, step: int, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._total = total_steps
+        is_watched = self._stream.isatty()
+        self._bar = tqdm(
+            total=total_steps, initial=step, unit="step", file=self._stream, disable=not is_watched
+        )
+
+    def show(self, point: Mapping) -> None:
+        """Shows one log point."""
+        if self._bar.disable:
+            print(describe(point, self._total), file=self._stream, flush=True)
+            return
+        self._bar.update(point["step"] - self._bar.n)
+        self._bar.set_postfix_str(", ".join(_speed_and_loss(point)))
+        if "validation" in point:
+            self._bar.write(describe(point, self._total), file=self._stream)
+
+    def close(self) -> None:
+        """Ends the bar."""
+        self._bar.close()
+
+
+def describe(point: Mapping, total_steps: int) -> str:
+    """One line of step, epoch, loss, accuracy, speed, time spent waiting for input, validation metrics."""
+    words = [
+        f"step {point['step']:,}/{total_steps:,}",
+        f"epoch {point['epoch']:.2f}",
+        *_speed_and_loss(point),
+    ]
+    if "validation" in point:
+        words.append(summary(point["validation"]))
+    return "  ".join(words)
+
+
+def summary(metrics: Mapping) -> str:
+    """The numbers of an evaluation in one line, after the name of its split."""
+    numbers = [f"{name} {value:.4f}" for name, value in metrics.items() if isinstance(value, float)]
+    return f"{metrics['split']}: {' '.join(numbers)}"
+
+
+def _speed_and_loss(point: Mapping) -> list[str]:
+    return [
+        *(f"{name} {point[name]:.4f}" for name in ("loss", "accuracy") if name in point),
+        f"{point['examples_per_s']:,.0f} examples/s",
+        f"{point['step_ms']:.1f} ms/step",
+        f"input wait {point['input_wait']:.1%}",
+    ]

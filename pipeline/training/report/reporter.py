@@ -1,0 +1,68 @@
+"""Tells how a run goes: terminal, history.jsonl, TensorBoard, run.json and the report."""
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Mapping
+
+from pipeline.data import atomic_files
+from pipeline.training.report.page import write_report
+from pipeline.training.report.progress import Progress
+from pipeline.training.report.summaries import Summaries
+from pipeline.training.state import run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
+
+
+class Reporter:
+    """Only the chief of a cluster has one.
+
+    Args:
+      record: of this run; its steps and seconds are kept up to date in run.json.
+      before: what run.json held before, if the run is continued.
+      step: the step that training starts from.
+    """
+
+    def __init__(
+        self,
+        workdir: Workdir,
+        record: RunRecord,
+        *,
+        before: RunRecord | None,
+        step: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._workdir = workdir
+        self._clock = clock
+        self._start = clock() - (before.seconds if before else 0.0)
+        started = before.started if before else ""
+        started = started or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._record = dataclasses.replace(record, started=started, finished=False)
+        self._write_record(step)
+        files.keep_lines_up_to(workdir.history, step)
+        self._summaries = Summaries(workdir.summaries)
+        self._progress = Progress(total_steps=record.total_steps, step=step)
+
+    def __call__(self, point: Mapping) -> None:
+        """Receives a log point."""
+        files.append_line(self._workdir.history, point)
+        self._summaries.write(point)
+        self._progress.show(point)
+        if "validation" in point:
+            self._write_record(point["step"])
+            write_report(self._workdir.path)
+
+    def finish(self, step: int, evaluation: Mapping) -> None:
+        """Receives the final metrics. After this the run counts as finished."""
+        self._progress.close()
+        self._summaries.close()
+        atomic_files.write_json(self._workdir.evaluation, evaluation)
+        self._record = dataclasses.replace(self._record, finished=True)
+        self._write_record(step)
+        write_report(self._workdir.path)
+
+    def _write_record(self, step: int) -> None:
+        seconds = round(self._clock() - self._start, 3)
+        self._record = dataclasses.replace(self._record, steps=step, seconds=seconds)
+        run_record.write(self._workdir.run, self._record)

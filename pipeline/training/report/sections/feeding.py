@@ -1,0 +1,81 @@
+"""Was the accelerator fed? The share of the time that it waited, over the run and at its worst."""
+
+import shlex
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipeline.training.report.drawing import formats
+from pipeline.training.report.drawing.charts import figure
+from pipeline.training.report.drawing.distributions import Share, stacked
+from pipeline.training.report.drawing.markup import Markup, join, tag
+from pipeline.training.report.sections.inputs import ReportInputs, as_float
+
+_WAIT_LIMIT = 0.05  # of the time: beyond, training is starved
+
+_History = tuple[Mapping, ...]
+
+
+def mean_input_wait(history: _History) -> float | None:
+    """Share of the whole training time spent waiting: the logged shares, weighted by their seconds."""
+    waits, seconds, before = [], [], 0
+    for line in history:
+        if line.get("input_wait") is not None:
+            waits.append(line["input_wait"])
+            seconds.append((line["step"] - before) * (line.get("step_ms") or 1.0))
+        before = line["step"]
+    return float(np.average(waits, weights=seconds)) if sum(seconds) else None
+
+
+def is_starved(history: _History) -> bool:
+    """Whether the accelerator waited for input too long."""
+    waited = mean_input_wait(history)
+    return waited is not None and waited > _WAIT_LIMIT
+
+
+def working_step_ms(history: _History) -> float | None:
+    """Milliseconds of the median step, less its wait: what `pipeline.feed_rate` calls a step's time."""
+    times = [
+        as_float(line["step_ms"]) * (1 - as_float(line["input_wait"]))
+        for line in history
+        if line.get("step_ms") and line.get("input_wait") is not None
+    ]
+    times = [time for time in times if np.isfinite(time) and time > 0]
+    return float(np.median(times)) if times else None
+
+
+def certificate_command(inputs: ReportInputs) -> str | None:
+    """What to run to see which stage of the input pipeline is the limit."""
+    run, step_ms = inputs.run, working_step_ms(inputs.history)
+    if not (run.get("config_file") and run.get("dataset") and step_ms):
+        return None
+    flags = (f"--config={run['config_file']}", f"--dataset={run['dataset']}", f"--step_ms={step_ms:.3g}")
+    return f"python -m pipeline.feed_rate {shlex.join(flags)}"
+
+
+def feeding_fact(history: _History) -> str | None:
+    """For the list of facts: "fed: waited 2.1 % of the time"."""
+    waited = mean_input_wait(history)
+    if waited is None or not 0 <= waited <= 1:
+        return None
+    return f"{'starved' if is_starved(history) else 'fed'}: waited {formats.percent(waited)} of the time"
+
+
+def feeding_figure(inputs: ReportInputs) -> Markup | None:
+    """One bar of the whole time, and the log point at which most of it was spent waiting."""
+    waited = mean_input_wait(inputs.history)
+    if waited is None or not 0 <= waited <= 1:
+        return None
+    bar = stacked(
+        [
+            Share(name="computing", fraction=1 - waited, style="right"),
+            Share(name="waiting for input", fraction=waited, style="wrong"),
+        ]
+    )
+    worst = max(inputs.history, key=lambda line: line.get("input_wait") or 0.0)
+    most = formats.percent(as_float(worst.get("input_wait")))
+    note = f"Most at step {formats.count(worst['step'])}: {most} of the time since the log point before."
+    command = certificate_command(inputs)
+    asked = join("Which stage is the limit: ", tag("code", command)) if command else None
+    body = join(bar, tag("p", note, class_="note"), tag("p", asked, class_="note") if asked else None)
+    return figure("Where the time went", body)

@@ -1,0 +1,97 @@
+"""What a user asks of a training run, and the record of it."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+
+import tensorflow as tf
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.reading import order
+from pipeline.training.engine.precision import Precision
+from pipeline.training.engine.strategy import name_of
+from pipeline.training.state.run_record import RunRecord
+
+_PACKAGES = ("tensorflow", "keras", "apache-beam", "numpy")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for."""
+
+    config: ConfigDict
+    dataset: Dataset
+    workdir: pathlib.Path
+    config_file: str = ""
+    strategy: str = "auto"
+    logical_devices: int = 1
+    precision: str = "auto"
+    max_corrupt_records: int = 0
+    data_service: tuple[str, ...] = ()  # addresses
+    command: str = ""
+
+
+def describe(
+    request: Request,
+    strategy: tf.distribute.Strategy,
+    precision: Precision,
+    *,
+    jit_compile: bool,
+    total_steps: int,
+    damaged_records: int,
+) -> RunRecord:
+    """What is known of a run before it starts."""
+    return RunRecord(
+        command=request.command,
+        dataset=str(request.dataset.directory),
+        dataset_digest=request.dataset.manifest.digest,
+        order=order.VERSION,
+        config_file=request.config_file,
+        config=plain(request.config),
+        strategy=name_of(strategy),
+        replicas=strategy.num_replicas_in_sync,
+        devices=tuple(strategy.extended.worker_devices),
+        precision={"policy": precision.policy, "reason": precision.reason},
+        versions=_versions(),
+        machine=_machine(),
+        jit_compile=jit_compile,
+        total_steps=total_steps,
+        damaged_records=damaged_records,
+    )
+
+
+def plain(config: ConfigDict) -> dict:
+    """The config as JSON has it: tuples become lists."""
+    return json.loads(json.dumps(config.to_dict(), default=repr))
+
+
+def _versions() -> dict[str, str]:
+    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    try:
+        own = importlib.metadata.version("penstock")
+    except importlib.metadata.PackageNotFoundError:
+        own = "not installed (run from its source)"
+    return {"penstock": own, "python": platform.python_version(), **versions}
+
+
+def _machine() -> dict[str, object]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory / 1e9, 1),
+        "platform": platform.platform(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

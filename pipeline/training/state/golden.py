@@ -1,0 +1,76 @@
+"""The golden records: every checkpoint holds their predictions, and a restored model must repeat them.
+
+A checkpoint may restore without an error and still leave a model that decides differently: a vocabulary is
+lost, the statistics or the precision are others. This check notices it.
+"""
+
+import os
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.errors import InputError
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.preprocessing import example_writer
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.schema.schema import Schema
+
+RECORDS = 8
+# Of the largest logit. Another machine's bfloat16 differs by about 1%, a lost vocabulary by 100%.
+_TOLERANCE = 0.1
+
+
+def write(path: pathlib.Path, selection: Selection) -> None:
+    """Saves the first records that are trained on, unless the file exists."""
+    if path.exists():
+        return
+    # Named after the process: all workers of a cluster write this file, with the same content.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with tf.io.TFRecordWriter(str(temporary)) as writer:
+        for record in _first_records(selection):
+            writer.write(record)
+    temporary.replace(path)
+
+
+def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[str, tf.Tensor]:
+    """Model inputs of the saved records, at most [RECORDS, …]."""
+    try:
+        serialized = next(iter(tf.data.TFRecordDataset(str(path)).batch(RECORDS)))
+    except (tf.errors.DataLossError, StopIteration):
+        raise InputError(
+            f"golden records {path}",
+            received="records that are damaged, or none",
+            expected="the records that the training run wrote there",
+            action="Restore the file from a copy, or train in an empty --workdir.",
+        ) from None
+    features, _ = parsing.parse_examples(serialized, schema)
+    return preprocess(features)
+
+
+def _first_records(selection: Selection) -> list[bytes]:
+    dataset = selection.dataset
+    with naming_damage(selection):
+        _, rows = next(iter(windows.stored_rows(selection)))
+    rows = rows[:RECORDS]
+    if rows.dtype == tf.string:
+        return rows.numpy().tolist()
+    features = block_rows.raw_of_compact(block_rows.features_of_words(rows, dataset.schema), dataset.schema)
+    return example_writer.serialize(
+        {name: values.numpy() for name, values in features.items()}, dataset.schema
+    )
+
+
+def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str) -> None:
+    """Raises InputError if float32 logits [records, outputs] differ by more than a tenth of the largest."""
+    difference = float(np.max(np.abs(saved - now)))
+    allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(saved))))
+    if not difference <= allowed:
+        raise InputError(
+            f"checkpoint {checkpoint}",
+            received=f"a model whose predictions differ by {difference:.3g} from those when it was saved",
+            expected=f"at most {allowed:.3g}, on the records in the working directory",
+            action="Restore statistics.pb, schema.json and the package version of the run, or train anew.",
+        )

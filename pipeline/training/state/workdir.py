@@ -1,0 +1,109 @@
+"""The working directory of a training run: the names of its files, and its history."""
+
+import dataclasses
+import json
+import pathlib
+
+from pipeline.data import atomic_files
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.errors import InputError
+from pipeline.data.schema import schema as schema_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class Workdir:
+    """Paths of the files that a run keeps."""
+
+    path: pathlib.Path
+
+    @property
+    def checkpoints(self) -> pathlib.Path:
+        return self.path / "checkpoints"
+
+    @property
+    def summaries(self) -> pathlib.Path:
+        return self.path / "summaries"
+
+    @property
+    def run(self) -> pathlib.Path:
+        """What was run on what: config, dataset, strategy, precision, versions."""
+        return self.path / "run.json"
+
+    @property
+    def history(self) -> pathlib.Path:
+        """One line of JSON a log point."""
+        return self.path / "history.jsonl"
+
+    @property
+    def evaluation(self) -> pathlib.Path:
+        """Final metrics."""
+        return self.path / "evaluation.json"
+
+    @property
+    def schema(self) -> pathlib.Path:
+        return self.path / schema_lib.FILE_NAME
+
+    @property
+    def statistics(self) -> pathlib.Path:
+        return self.path / manifest_lib.STATISTICS_FILE_NAME
+
+    @property
+    def damaged(self) -> pathlib.Path:
+        """Records that the run leaves out from its start; absent where there are none."""
+        return self.path / "damaged.json"
+
+    @property
+    def golden(self) -> pathlib.Path:
+        """A few records whose predictions every checkpoint holds."""
+        return self.path / "golden.tfrecord"
+
+
+def existing(directory: pathlib.Path) -> Workdir:
+    """The working directory of a run, with an absolute path; raises InputError where no run.json is."""
+    workdir = Workdir(pathlib.Path(directory).absolute())
+    if not workdir.run.exists():
+        raise no_run(workdir.path, "a directory without run.json")
+    return workdir
+
+
+def no_run(directory: pathlib.Path, received: str) -> InputError:
+    """The error of a directory that holds no trained run."""
+    return InputError(
+        f"--workdir={directory}",
+        received=received,
+        expected="the working directory of a training run",
+        action="Train first: `python -m pipeline.train --workdir=…`.",
+    )
+
+
+def read_json(path: pathlib.Path) -> dict | None:
+    """The document; None where there is no such file. Raises InputError where the file is not JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"file {path}",
+            received=f"invalid JSON ({error})",
+            expected="what the training run wrote there",
+            action="Restore the file from a copy, or train in an empty --workdir.",
+        ) from None
+
+
+def append_line(path: pathlib.Path, document: dict) -> None:
+    """Appends one line of JSON."""
+    with path.open("a") as file:
+        file.write(json.dumps(document) + "\n")
+
+
+def keep_lines_up_to(path: pathlib.Path, step: int) -> None:
+    """Drops the lines that were logged after `step`, and a last line that a kill cut short."""
+    kept = [line for line in _whole_lines(path) if json.loads(line)["step"] <= step]
+    atomic_files.write_bytes(path, b"".join(kept))
+
+
+def _whole_lines(path: pathlib.Path) -> list[bytes]:
+    if not path.exists():
+        return []
+    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]

@@ -1,0 +1,128 @@
+"""Classification: one of two classes, or one of many. Losses are cross-entropies, in nats."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.schema.kinds import Label
+from pipeline.training.tasks.task import LOSS, Metric, Task
+
+_SMALLEST_PROBABILITY = 1e-7  # as Keras clips; a wrong certainty then costs 16 nats, not infinity
+_ROC_POINTS = 200
+_LARGEST_CONFUSION_MATRIX = 200  # classes; beyond, the page and the JSON would be mostly zeros
+_TOP_5_FROM_CLASSES = 10
+
+_ACCURACY = Metric(key="accuracy", name="accuracy", is_fraction=True)
+
+
+class Multiclass(Task):
+    """One of two or more classes: a logit for each, and softmax probabilities."""
+
+    output = "probabilities"
+    metrics = (_ACCURACY, Metric(key="top_5_accuracy", name="top-5 accuracy", is_fraction=True), LOSS)
+    has_accuracy = True
+
+    def logits(self, label: Label) -> int:
+        return len(label.classes)
+
+    def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+    def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
+
+    def predictions(self, logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities, float32 [batch, classes]."""
+        return tf.nn.softmax(logits)
+
+    def accumulator(self, label: Label) -> "_ClassCounts":
+        return _ClassCounts(len(label.classes))
+
+
+class Binary(Task):
+    """Two classes, the positive one second: one logit, and the probabilities of both."""
+
+    output = "probabilities"
+    metrics = (Metric(key="auc", name="ROC AUC", is_fraction=True), _ACCURACY, LOSS)
+    has_accuracy = True
+
+    def logits(self, label: Label) -> int:
+        return 1
+
+    def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        targets = tf.cast(labels, tf.float32)[:, None]  # (batch, 1)
+        return keras.losses.binary_crossentropy(targets, logits, from_logits=True)
+
+    def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return tf.cast((logits[:, 0] > 0) == (labels == 1), tf.float32)
+
+    def predictions(self, logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities, float32 [batch, 2]."""
+        # Not 1 - p: near 1 that keeps no digits of the rarer class.
+        return tf.nn.sigmoid(tf.concat([-logits, logits], axis=1))
+
+    def accumulator(self, label: Label) -> "_RankedClassCounts":
+        return _RankedClassCounts(len(label.classes))
+
+
+class _ClassCounts:
+    """Loss, accuracy and confusion matrix."""
+
+    def __init__(self, classes: int) -> None:
+        self._loss = 0.0
+        self._top_5 = 0
+        self._confusion = np.zeros((classes, classes), np.int64)  # (actual, predicted)
+
+    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
+        self._loss += _cross_entropy(labels, predictions)
+        np.add.at(self._confusion, (labels, predictions.argmax(axis=1)), 1)
+        own = predictions[np.arange(len(labels)), labels]
+        self._top_5 += int(((predictions > own[:, None]).sum(axis=1) < 5).sum())
+
+    def result(self) -> dict:
+        examples = int(self._confusion.sum())
+        summary = {"loss": self._loss / examples, "accuracy": float(np.trace(self._confusion)) / examples}
+        if len(self._confusion) >= _TOP_5_FROM_CLASSES:
+            summary["top_5_accuracy"] = self._top_5 / examples
+        if len(self._confusion) <= _LARGEST_CONFUSION_MATRIX:
+            summary["confusion_matrix"] = self._confusion.tolist()
+        return summary
+
+
+class _RankedClassCounts(_ClassCounts):
+    """The same of two classes, and how well the examples are ranked."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes)
+        self._labels: list[np.ndarray] = []
+        self._scores: list[np.ndarray] = []
+
+    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
+        super().update(labels, predictions)
+        self._labels.append(labels)
+        self._scores.append(predictions[:, 1])
+
+    def result(self) -> dict:
+        false_positives, true_positives = _roc(np.concatenate(self._labels), np.concatenate(self._scores))
+        if not (false_positives[-1] and true_positives[-1]):
+            return super().result()  # one class alone has no ranking
+        x, y = false_positives / false_positives[-1], true_positives / true_positives[-1]
+        shown = np.unique(np.linspace(0, len(x) - 1, _ROC_POINTS).round().astype(int))
+        roc = {"false_positive_rate": x[shown].tolist(), "true_positive_rate": y[shown].tolist()}
+        return super().result() | {"auc": float(np.trapezoid(y, x)), "roc": roc}
+
+
+def _cross_entropy(labels: np.ndarray, probabilities: np.ndarray) -> float:
+    """Sum over the batch, in nats."""
+    own = probabilities[np.arange(len(labels)), labels]
+    return float(-np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0)).sum())
+
+
+def _roc(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of (false, true) positives as the threshold falls past each different score, from (0, 0)."""
+    order = np.argsort(-scores, kind="stable")
+    positive = labels[order] == 1
+    # Equal scores are one threshold: otherwise the file's order would decide the area.
+    last_of_equal = np.append(np.diff(scores[order]) != 0, True)
+    true_positives, false_positives = np.cumsum(positive), np.cumsum(~positive)
+    return np.append(0, false_positives[last_of_equal]), np.append(0, true_positives[last_of_equal])

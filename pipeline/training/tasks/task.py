@@ -1,0 +1,74 @@
+"""What a task is: all that a run, an evaluation, an export and the report ask of it, in one object.
+
+A task turns a model's logits into losses, predictions and metrics. Its rules for the label itself (dtype,
+classes) stand in pipeline/data/schema/label_tasks.py, which Beam workers read without TensorFlow.
+"""
+
+import abc
+import dataclasses
+from typing import ClassVar, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.schema.kinds import Label
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A number of `Accumulator.result` that the report shows as a tile and as a curve."""
+
+    key: str
+    name: str
+    is_fraction: bool = False  # 0 … 1: written with four digits
+
+
+LOSS = Metric(key="loss", name="loss")  # the training loop logs it for every task
+
+
+class Accumulator(Protocol):
+    """Adds up an evaluation on the host, in float64, so that it is exact under every strategy."""
+
+    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
+        """Adds examples: labels [n], and predictions float64 [n, …] as `Task.predictions` gives them."""
+
+    def result(self) -> dict:
+        """Metrics over all examples so far, one at least: what JSON can hold. `loss` is among them."""
+
+
+class Task(abc.ABC):
+    """One kind of prediction. Tasks hold no state; `TASKS` in registry.py names them.
+
+    `output` is the name that predictions have in an exported signature. `metrics` are shown in the report,
+    the most telling first. Where `has_accuracy` is True, `hits` counts right answers during training.
+    """
+
+    output: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]]
+    has_accuracy: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def logits(self, label: Label) -> int:
+        """Numbers that the model gives for each example."""
+
+    @abc.abstractmethod
+    def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """Loss of each example, float32 [batch].
+
+        Args:
+          labels: [batch], int32 class indices or float32 values.
+          logits: float32 [batch, logits].
+        """
+
+    def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        """1 where the answer is right, else 0: float32 [batch]. All 0 for a task without accuracy."""
+        del labels
+        return tf.zeros_like(logits[:, 0])
+
+    @abc.abstractmethod
+    def predictions(self, logits: tf.Tensor) -> tf.Tensor:
+        """What the model tells the outside world, float32 [batch, …], of logits float32 [batch, logits]."""
+
+    @abc.abstractmethod
+    def accumulator(self, label: Label) -> Accumulator:
+        """A new one, which has seen no examples."""

@@ -1,0 +1,61 @@
+"""Rows that a runner loses or repeats are noticed before anything is published."""
+
+import dataclasses
+
+import pytest
+
+from beam_jobs.conversion import result
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.conversion.shard_writer import WrittenShard
+from beam_jobs.launch.outcome import Outcome
+from beam_jobs.sources.pieces.rejections import Rejected
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.errors import InputError
+
+PLAN = Plan(
+    pieces=(), fractions={}, shards={"train": 2}, buckets={"train": 1}, layout="rows", schema_fingerprint=""
+)
+
+
+def shard(number: int, *, rows: int) -> WrittenShard:
+    return WrittenShard(
+        split="train",
+        number=number,
+        path="",
+        index_path="",
+        file_name=f"{number}",
+        rows=rows,
+        records=rows,
+        bytes=1,
+        sha256="",
+    )
+
+
+WHOLE = Outcome(
+    rows_read=6,
+    rejected=Rejected(reasons={"negative": 1}, listed=()),
+    files=(shard(0, rows=3), shard(1, rows=2)),
+    statistics={"train": SplitStatistics(examples=5, features={})},
+)
+
+
+def test_all_rows_written_or_rejected_are_fine():
+    result.check_reconciled(WHOLE, PLAN)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rows_read": 7},
+        {"rejected": Rejected(reasons={}, listed=())},
+        {"files": (shard(0, rows=3), shard(1, rows=3))},
+        {"files": (shard(0, rows=5),)},
+        {"files": (shard(0, rows=3), shard(0, rows=2))},
+        {"files": (*WHOLE.files, shard(0, rows=0))},
+        {"statistics": {"train": SplitStatistics(examples=4, features={})}},
+        {"statistics": {}},
+    ],
+)
+def test_lost_and_repeated_rows_are_noticed(changed: dict):
+    with pytest.raises(InputError, match="The runner lost or repeated rows; nothing was published"):
+        result.check_reconciled(dataclasses.replace(WHOLE, **changed), PLAN)

@@ -1,0 +1,49 @@
+"""Whatever ends a run, the user reads one line."""
+
+import pathlib
+
+import pytest
+
+from beam_jobs.launch import failures
+from pipeline.data.errors import InputError
+
+FROM_A_WORKER = """Traceback (most recent call last):
+  File "worker.py", line 7, in process
+    raise KeyError("age")
+KeyError: 'age'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "common.py", line 9, in invoke
+KeyError: "'age' [while running 'Prepare']"
+"""
+
+
+def test_bad_input_passes_as_it_is():
+    with pytest.raises(InputError, match="the file"), failures.told_in_one_line(pathlib.Path("out")):
+        raise InputError("the file", received="0 bytes", expected="rows", action="Check it.")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("OSError: [Errno 28] No space left on device [while…]"),
+    ],
+)
+def test_a_full_disk_is_told_as_such(error: Exception):
+    full = pytest.raises(InputError, match="--output=out: received a disk that is full")
+    with full as raised, failures.told_in_one_line(pathlib.Path("out")):
+        raise error
+    assert "\n" not in str(raised.value)
+
+
+def test_a_bug_is_told_by_its_cause_and_the_rest_is_kept_in_a_file():
+    with pytest.raises(InputError) as raised, failures.told_in_one_line(pathlib.Path("out")):
+        raise RuntimeError(FROM_A_WORKER)
+    assert "KeyError" in raised.value.received
+    assert "\n" not in str(raised.value)
+    log = pathlib.Path(raised.value.action.partition("traceback is in ")[2].partition(";")[0])
+    assert FROM_A_WORKER in log.read_text()
+    log.unlink()

@@ -1,0 +1,98 @@
+"""A job that is made up here: it writes one file of numbers. Published as a whole, or not a trace of it."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+from typing import ClassVar
+
+import apache_beam as beam
+import pytest
+
+from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
+from beam_jobs.launch.progress import Progress
+from beam_jobs.launch.run import Run, run_job
+from beam_jobs.publication.destination import Destination
+from beam_jobs.sources.pieces.rejections import Rejection
+from pipeline.data.errors import InputError
+
+
+class Write(beam.DoFn):
+    """Numbers → a file of those that are not negative. A 0 comes out, but was never counted as read."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = pathlib.Path(directory, "numbers")
+
+    def process(self, numbers: tuple[int, ...]) -> Iterator[object]:
+        good = [number for number in numbers if number >= 0]
+        self._path.write_text(str(good))
+        for row, number in enumerate(numbers, 1):
+            if number < 0:
+                yield beam.pvalue.TaggedOutput(
+                    REJECTED, Rejection(source="numbers", row=row, reason="negative")
+                )
+        yield beam.pvalue.TaggedOutput(READ, len(numbers) - numbers.count(0))
+        yield WrittenFile(
+            path=str(self._path), file_name="numbers.txt", rows=len(good), bytes=1, sha256="none"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Numbers:
+    numbers: tuple[int, ...]
+    run: Run
+    doing: ClassVar[str] = "counting"
+
+    def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
+        made = (
+            pipeline
+            | beam.Create([self.numbers])
+            | beam.ParDo(Write(directory)).with_outputs(READ, REJECTED, main="files")
+        )
+        return Outputs(read=made[READ], rejected=(made[REJECTED],), files=made.files)
+
+    def check_reconciled(self, outcome: Outcome) -> None:
+        if outcome.rows_read != outcome.rows_written + outcome.rejected.rows:
+            raise InputError("the numbers", received="too many", expected="each once", action="Count.")
+
+    def publish(self, outcome: Outcome, destination: Destination) -> int:
+        if not outcome.rows_written:
+            raise InputError("the numbers", received="none", expected="one", action="Give one.")
+        for file in outcome.files:
+            destination.move(file.path, file.file_name)
+        destination.commit("done.json", "{}")
+        return outcome.rows_written
+
+
+def run(output: pathlib.Path, *numbers: int, max_rejected_fraction: float = 0.5) -> int:
+    how = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=max_rejected_fraction)
+    return run_job(Numbers(numbers=numbers, run=how), output=str(output))
+
+
+def test_what_is_published_is_all_that_is_left(tmp_path: pathlib.Path):
+    assert run(tmp_path / "out", 1, -2, 3) == 2
+    assert (tmp_path / "out" / "numbers.txt").read_text() == "[1, 3]"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["done.json", "numbers.txt"]
+
+
+def test_too_many_rejected_rows_publish_nothing(tmp_path: pathlib.Path):
+    with pytest.raises(InputError, match=r"1 of 3 rows \(1 × negative\)"):
+        run(tmp_path / "out", 1, -2, 3, max_rejected_fraction=0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_refuses_to_publish_leaves_nothing(tmp_path: pathlib.Path):
+    with pytest.raises(InputError, match="the numbers: received none"):
+        run(tmp_path / "out", -1, max_rejected_fraction=1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_do_not_add_up_publish_nothing(tmp_path: pathlib.Path):
+    with pytest.raises(InputError, match="the numbers: received too many"):
+        run(tmp_path / "out", 1, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_of_several_flags_says_how_many_workers():
+    flags = ("--direct_num_workers=2", "--region=x", "--direct_num_workers=3")
+    assert Run(runner="FnApiRunner", beam_flags=flags, max_rejected_fraction=0.0).workers == 3
+    assert Run(runner="FlinkRunner", beam_flags=(), max_rejected_fraction=0.0).workers == 1

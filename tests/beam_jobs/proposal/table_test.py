@@ -1,0 +1,107 @@
+"""What is proposed for a column, by example."""
+
+import pytest
+
+from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.features import propose_feature, propose_label
+from beam_jobs.proposal.table import propose
+from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Categorical, Label, Numeric, Text
+
+
+def profile(*values: object, name: str = "c") -> ColumnProfile:
+    cells = [str(value) for value in values]
+    return ColumnProfile(name=name, counts={cell: cells.count(cell) for cell in cells})
+
+
+def many(distinct: int, text: str = "{}") -> ColumnProfile:
+    """`distinct` different values, each twice."""
+    return ColumnProfile(name="c", counts={text.format(number): 2 for number in range(distinct)})
+
+
+def test_floats_are_numeric():
+    assert propose_feature(profile("0.5", "-1e3", "7")) == Numeric(name="c")
+
+
+def test_few_small_integers_are_categories():
+    assert propose_feature(profile(1, 12, 5)) == Categorical(name="c", encoding="integer", size=13)
+
+
+def test_where_integers_are_missing_the_next_one_stands_for_them():
+    feature = propose_feature(profile(1, 12, "", 5))
+    assert (feature.missing, feature.default, feature.size) == ("default", 13, 14)
+
+
+@pytest.mark.parametrize("values", [range(60), [-1, 2, 3], [5, 1000]])
+def test_other_integers_are_numbers(values: list[int]):
+    assert propose_feature(profile(*values)) == Numeric(name="c", number="int64")
+
+
+def test_integers_that_may_be_missing_become_floats_that_can_be_marked():
+    feature = propose_feature(profile(5, 1000, "?"))
+    assert (feature.number, feature.missing, feature.clean.null_markers) == ("float32", "mark", ("", "?"))
+
+
+def test_one_odd_word_among_numbers_means_missing():
+    feature = propose_feature(profile("1.5", "n.v.", "2.5"))
+    assert (feature.kind, feature.clean.null_markers) == ("numeric", ("", "n.v."))
+
+
+def test_codes_with_leading_zeros_are_no_numbers():
+    assert propose_feature(profile("007", "042")).vocabulary == ("007", "042")
+
+
+def test_words_are_a_vocabulary_and_very_many_are_hashed():
+    assert propose_feature(profile("b", "a", "a")).vocabulary == ("a", "b")
+    assert propose_feature(many(1000, "v{}")).encoding == "vocabulary"
+    assert propose_feature(many(1500, "v{}")) == Categorical(name="c", encoding="hashed", buckets=2048)
+
+
+def test_many_different_sentences_are_text():
+    assert isinstance(propose_feature(many(1500, "this is sentence {}")), Text)
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (profile(*[""] * 999, 1), "empty in 999 of 1,000 rows"),
+        (profile("x", "x"), "always 'x'"),
+        (profile("a1", "b2", "c3"), "every value differs, as in an id"),
+        (profile(11, 22, 33, name="user_id"), "every value differs, as in an id"),
+    ],
+)
+def test_columns_that_say_nothing_are_ignored_with_the_reason(column: ColumnProfile, reason: str):
+    proposal = propose([column, profile("1.5", "2.5", name="x")], name="s", label=None)
+    assert proposal.schema.ignore == {column.name: reason}
+    assert f"'{column.name}' is ignored: {reason}." in proposal.review
+
+
+def test_labels():
+    assert propose_label(profile("yes", "no")) == Label(name="c", classes=("no", "yes"))
+    assert propose_label(profile(10, 9, 2)) == Label(name="c", task="multiclass", classes=("2", "9", "10"))
+    assert propose_label(profile("1.5", "2.5", "3.5")) == Label(name="c", task="regression")
+
+
+def test_a_dot_that_only_some_labels_end_in_is_stripped():
+    label = propose_label(profile("<=50K", ">50K", "<=50K.", ">50K."))
+    assert label.classes == ("<=50K", ">50K")
+    assert "." in label.clean.strip
+
+
+def test_a_label_that_cannot_be_one_is_refused():
+    with pytest.raises(InputError, match="1 different values"):
+        propose_label(profile("a", "a"))
+    with pytest.raises(InputError, match="columns of the data: c"):
+        propose([profile("a", "b")], name="s", label="d")
+
+
+def test_evidence_says_what_was_seen():
+    seen = propose_feature(profile("1.5", "", "2.5", "1.5")).evidence
+    assert seen == {
+        "rows": 4,
+        "missing_fraction": 0.25,
+        "distinct": 2,
+        "examples": ["1.5", "2.5"],
+        "minimum": 1.5,
+        "maximum": 2.5,
+    }

@@ -1,0 +1,124 @@
+"""The output directory: claimed by one run, cleared after a killed one, never somebody else's."""
+
+import os
+import pathlib
+
+import pytest
+
+from beam_jobs.publication import local
+from pipeline.data.errors import InputError
+
+
+def killed_run(output: pathlib.Path) -> None:
+    """Leaves what a run leaves that was killed while it published."""
+    (output / "_tmp" / "an older run").mkdir(parents=True)
+    (output / "rejected").mkdir()
+    for name in ("s-train.tfrecord-00000-of-00001", "schema.json", "label.labels.txt", "_tmp/progress"):
+        (output / name).write_text("half")
+
+
+def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
+    output = tmp_path / "data" / "s" / "1.0.0"
+    with pytest.raises(ZeroDivisionError), local.claimed(str(output)) as destination:
+        (destination.local / "shard").write_text("half")
+        (output / "schema.json").write_text("half")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_vouching_file_is_written_last(tmp_path: pathlib.Path):
+    with local.claimed(str(tmp_path)) as destination:
+        (destination.local / "shard").write_text("records")
+        destination.move(str(destination.local / "shard"), "s-train.tfrecord-00000-of-00001")
+        assert not (tmp_path / "manifest.json").exists()
+        destination.commit("manifest.json", "{}")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "s-train.tfrecord-00000-of-00001": "records",
+        "manifest.json": "{}",
+    }
+
+
+def test_all_files_are_on_the_disk_before_one_vouches_for_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        fsync(descriptor)
+        name = pathlib.Path(f"/proc/self/fd/{descriptor}").readlink().name
+        synced.append((name, (tmp_path / "manifest.json").exists()))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    with local.claimed(str(tmp_path)) as destination:
+        (tmp_path / "schema.json").write_text("{}")
+        (tmp_path / "rejected").mkdir()
+        (tmp_path / "rejected" / "rejected.jsonl").write_text("")
+        destination.commit("manifest.json", "{}")
+    assert sorted(synced[:2]) == [("rejected.jsonl", False), ("schema.json", False)]
+    assert synced[2:] == [("manifest.json", False), (tmp_path.name, True)]
+
+
+def test_the_vouching_file_is_never_half_written(tmp_path: pathlib.Path):
+    with pytest.raises(UnicodeEncodeError), local.claimed(str(tmp_path)) as destination:
+        destination.commit("manifest.json", "\ud800")  # cannot be encoded: as good as a full disk
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directories_that_were_there_stay(tmp_path: pathlib.Path):
+    output = tmp_path / "s"
+    output.mkdir()
+    with pytest.raises(ZeroDivisionError), local.claimed(str(output)):
+        raise ZeroDivisionError
+    assert list(tmp_path.rglob("*")) == [output]
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path: pathlib.Path):
+    killed_run(tmp_path)
+    with local.claimed(str(tmp_path)) as destination:
+        assert [path.name for path in tmp_path.iterdir()] == ["_tmp"]
+        assert list((tmp_path / "_tmp").iterdir()) == [destination.local]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_foreign_files_among_them_are_never_removed(tmp_path: pathlib.Path):
+    killed_run(tmp_path)
+    (tmp_path / "thesis.tex").write_text("years of work")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match=r"thesis\.tex"), local.claimed(str(tmp_path)):
+        pytest.fail("a foreign directory was claimed")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_files_named_like_ours_without_our_mark_are_never_removed(tmp_path: pathlib.Path):
+    (tmp_path / "mnist-train.tfrecord-00000-of-00001").write_text("written by TFDS")
+    with pytest.raises(InputError, match="mnist-train"), local.claimed(str(tmp_path)):
+        pytest.fail("a foreign directory was claimed")
+    assert (tmp_path / "mnist-train.tfrecord-00000-of-00001").exists()
+
+
+def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
+    killed_run(tmp_path)  # killed after its last act but one
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(InputError, match="a published dataset"), local.claimed(str(tmp_path)):
+        pytest.fail("a published dataset was claimed")
+    assert (tmp_path / "schema.json").exists()
+    assert not (tmp_path / "_tmp").exists()
+
+
+def test_two_runs_cannot_write_to_one_directory(tmp_path: pathlib.Path):
+    with (
+        local.claimed(str(tmp_path / "s")),
+        pytest.raises(InputError, match="another run"),
+        local.claimed(str(tmp_path / "s")),
+    ):
+        pytest.fail("a directory was claimed twice")
+
+
+def test_an_output_below_a_file_is_refused(tmp_path: pathlib.Path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(InputError, match="a directory that can be created"),
+        local.claimed(str(tmp_path / "file" / "s")),
+    ):
+        pytest.fail("a file was claimed as a directory")

@@ -1,0 +1,111 @@
+"""Statistics, and that the order of merging leaves no trace."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_jobs.cells.rows import arrow_schema
+from beam_jobs.statistics import accumulators, combine
+from pipeline.data.dataset.statistics import SplitStatistics, ValueCounts
+from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text
+from pipeline.data.schema.schema import Schema
+
+SCHEMA = Schema(
+    name="s",
+    features=(
+        Numeric(name="x", missing="mark"),
+        Categorical(name="c", missing="mark"),
+        Categorical(name="i", encoding="integer", size=3),
+        Text(name="t"),
+        Tensor(name="v", dimensions=(2,)),
+        Label(name="y", classes=("no", "yes")),
+    ),
+)
+
+
+def a_row(number: int, x: float | None = 1.0, c: str | None = "a", y: int = 0) -> dict:
+    return {"": number * 7919 % 1009, "x": x, "c": c, "i": number % 3, "t": "été", "v": [number, 0.5], "y": y}
+
+
+def batch(rows: list[dict]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(SCHEMA))
+
+
+def measured(*batches: list[dict]) -> SplitStatistics:
+    """Statistics of batches that different workers saw."""
+    fn = combine.SplitStatisticsFn(SCHEMA)
+    parts = [fn.add_input(fn.create_accumulator(), batch(rows)) for rows in batches]
+    return fn.extract_output(fn.merge_accumulators(parts))
+
+
+def test_numbers():
+    x = measured([a_row(0, x=1.0), a_row(1, x=None)], [a_row(2, x=4.0), a_row(3, x=0.0)]).features["x"]
+    assert (x.present, x.missing, x.missing_fraction) == (3, 1, 0.25)
+    assert (x.numeric.minimum, x.numeric.maximum, x.numeric.zeros) == (0.0, 4.0, 1)
+    assert x.numeric.mean == 5 / 3
+    assert x.numeric.std == pytest.approx(np.std([1.0, 4.0, 0.0]), rel=1e-15)
+
+
+def test_categories_are_ranked_by_count_then_value():
+    split = measured([a_row(0, c="b"), a_row(1, c="a")], [a_row(2, c="c"), a_row(3, c="c"), a_row(4, c=None)])
+    assert split.features["c"].values == ValueCounts(distinct=3, values=(("c", 2), ("a", 1), ("b", 1)))
+    assert split.features["i"].values.values == (("0", 2), ("1", 2), ("2", 1))
+
+
+def test_classes_are_counted_by_name():
+    split = measured([a_row(0, y=1), a_row(1, y=0), a_row(2, y=1)])
+    assert split.features["y"].values.values == (("yes", 2), ("no", 1))
+
+
+def test_lengths_are_in_bytes_and_tensors_count_every_element():
+    split = measured([a_row(1), a_row(3)])
+    assert split.features["t"].mean_length == len("été".encode())
+    assert split.features["v"].numeric.mean == (1 + 0.5 + 3 + 0.5) / 4
+    assert split.features["v"].present == 2
+
+
+def test_few_rows_give_exact_quantiles():
+    values = [float(value) for value in range(1001)]
+    x = measured([a_row(number, x=value) for number, value in enumerate(values)]).features["x"]
+    assert x.numeric.quantiles == tuple(np.quantile(values, np.arange(33) / 32))
+
+
+def test_many_rows_give_quantiles_within_a_percentile(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(accumulators, "SAMPLE_ROWS", 2000)
+    rng = np.random.default_rng(0)
+    order = rng.integers(0, 1 << 63, 20_000).tolist()
+    x = measured([{**a_row(0, x=i / 20_000), "": order[i]} for i in range(20_000)]).features["x"]
+    assert np.max(np.abs(np.array(x.numeric.quantiles) - np.arange(33) / 32)) < 0.03
+    assert (x.numeric.quantiles[0], x.numeric.quantiles[-1]) == (0.0, 19_999 / 20_000)
+
+
+def test_too_many_values_are_only_flagged(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(accumulators, "MAXIMUM_DISTINCT", 2)
+    values = measured([a_row(0, c="a"), a_row(1, c="b")], [a_row(2, c="c")]).features["c"].values
+    assert values == ValueCounts(distinct=3, values=(), complete=False)
+
+
+any_row = st.builds(
+    a_row,
+    st.integers(0, 1000),
+    x=st.none() | st.floats(-1e300, 1e300),
+    c=st.none() | st.sampled_from("abcd"),
+    y=st.integers(0, 1),
+)
+
+
+@given(st.lists(any_row, min_size=1, max_size=60), st.randoms())
+def test_the_order_of_rows_and_merges_leaves_no_trace(rows: list[dict], chance: random.Random):
+    before = accumulators.SAMPLE_ROWS
+    accumulators.SAMPLE_ROWS = 8  # so that the sample, too, is a real choice
+    try:
+        expected = measured(rows)
+        chance.shuffle(rows)
+        cut = chance.randrange(len(rows) + 1)
+        assert measured(rows[cut:], rows[:cut]) == expected
+    finally:
+        accumulators.SAMPLE_ROWS = before

@@ -1,0 +1,177 @@
+"""What is said about a dataset as a whole, and what that has for consequences."""
+
+import json
+
+import pytest
+
+from beam_jobs.validation import verdict
+from beam_jobs.validation.anomalies import Anomaly, parse_policy
+from beam_jobs.validation.verdict import Rules
+from pipeline.data.dataset.statistics import (
+    FeatureStatistics,
+    NumericSummary,
+    SplitStatistics,
+    Statistics,
+    ValueCounts,
+)
+from pipeline.data.errors import InputError
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.schema import Schema
+
+CITY = Categorical(name="city", vocabulary=("Bern", "Zug"), missing="mark")
+FARE = Numeric(name="fare", missing="mark")
+PAID = Label(name="paid", classes=("no", "yes"))
+
+
+def schema(*features: Feature) -> Schema:
+    return Schema(name="rides", features=features)
+
+
+def counted(name: str, *, missing: int = 0, **counts: int) -> FeatureStatistics:
+    values = ValueCounts(distinct=len(counts), values=tuple(counts.items()))
+    return FeatureStatistics(
+        name=name, dtype="string", present=sum(counts.values()), missing=missing, values=values
+    )
+
+
+def numbers(
+    *, present: int = 100, missing: int = 0, shift: float = 0.0, width: float = 1.0
+) -> FeatureStatistics:
+    boundaries = tuple(shift + width * i / 32 for i in range(33))
+    numeric = NumericSummary(
+        minimum=shift, maximum=shift + width, mean=shift, std=1.0, zeros=0, quantiles=boundaries
+    )
+    return FeatureStatistics(name="fare", dtype="float32", present=present, missing=missing, numeric=numeric)
+
+
+def of(*features: FeatureStatistics) -> Statistics:
+    examples = features[0].present + features[0].missing
+    return {"train": SplitStatistics(examples=examples, features={f.name: f for f in features})}
+
+
+def found(measured: Statistics, declared: Schema, baseline: Statistics | None = None) -> list[Anomaly]:
+    everything_warns = parse_policy(["missing=warning"], [])
+    rules = Rules(policy=everything_warns, baseline=baseline or {})
+    return list(verdict.judge(measured, declared, rules).anomalies)
+
+
+def test_sound_data_has_no_anomaly():
+    measured = of(counted("city", Bern=60, Zug=40), numbers(), counted("paid", no=50, yes=50))
+    assert found(measured, schema(CITY, FARE, PAID), baseline=measured) == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "measured", "kind", "message"),
+    [
+        (FARE, numbers(present=5, missing=95), "mostly_missing", "missing in 95 of 100 rows"),
+        (
+            Numeric(name="fare", missing="mark", max_missing_fraction=0.01),
+            numbers(present=98, missing=2),
+            "missing",
+            "missing in 2 of 100 rows",
+        ),
+        (FARE, numbers(shift=7, width=0), "constant", "7 in all 100 rows that have a value"),
+        (CITY, counted("city", Bern=9), "constant", "'Bern' in all 9 rows that have a value"),
+        (
+            CITY,
+            counted("city", Bern=90, Zug=8, Rom=2),
+            "out_of_domain",
+            "the schema lacks 1 value in 2.00% of rows: 'Rom' × 2",
+        ),
+        (
+            Categorical(name="city", encoding="integer", size=2),
+            counted("city", **{"0": 3, "2": 1}),
+            "out_of_domain",
+            "the schema lacks 1 value in 25.00% of rows: '2' × 1",
+        ),
+        (PAID, counted("paid", no=1), "absent_class", "no row of class 'yes'"),
+    ],
+)
+def test_against_the_schema(declared: Feature, measured: FeatureStatistics, kind: str, message: str):
+    [anomaly] = found(of(measured), schema(declared))
+    assert (anomaly.split, anomaly.feature, anomaly.kind) == ("train", declared.name, kind)
+    assert anomaly.message == message
+
+
+@pytest.mark.parametrize(
+    ("declared", "measured", "before", "kind", "message"),
+    [
+        (FARE, numbers(present=1000), numbers(), "examples", "1,000 rows in place of 100"),
+        (
+            FARE,
+            numbers(present=600, missing=400),
+            numbers(present=900, missing=100),
+            "missing_jump",
+            "missing in 40.00% of rows, 10.00% before",
+        ),
+        (
+            Categorical(name="city"),
+            counted("city", Bern=500, Zug=498, Rom=2),
+            counted("city", Bern=500, Zug=500),
+            "new_values",
+            "the baseline lacks 1 value in 0.20% of rows: 'Rom' × 2",
+        ),
+        (
+            Categorical(name="city"),
+            counted("city", Bern=500, Zug=400, Rom=100),
+            counted("city", Bern=300, Zug=500, Rom=200),
+            "drift",
+            "L-infinity distance 0.2 from the baseline, most at 'Bern'",
+        ),
+        (
+            FARE,
+            numbers(present=1000, shift=0.5),
+            numbers(present=1000),
+            "drift",
+            "Jensen-Shannon distance 0.5 from the baseline",
+        ),
+    ],
+)
+def test_against_a_baseline(
+    declared: Feature, measured: FeatureStatistics, before: FeatureStatistics, kind: str, message: str
+):
+    [anomaly] = found(of(measured), schema(declared), baseline=of(before))
+    assert (anomaly.kind, anomaly.message) == (kind, message)
+
+
+def test_a_feature_of_only_one_dataset_is_named():
+    only_now = found(of(numbers()), schema(FARE), baseline=of(counted("city", Bern=60, Zug=40)))
+    assert [(a.feature, a.message) for a in only_now] == [
+        ("city", "only in the baseline"),
+        ("fare", "not in the baseline"),
+    ]
+
+
+def test_an_error_blocks_and_lists_everything():
+    rules = Rules(policy=parse_policy(["constant=error"], ["mostly_missing=0.5"]))
+    measured = of(counted("city", Bern=10), numbers(present=1, missing=9, width=0))
+    with pytest.raises(InputError, match=r"1 of severity 'error' \(constant\)") as caught:
+        verdict.judge(measured, schema(CITY, FARE), rules)
+    assert "error: constant: train, 'city'" in str(caught.value)
+    assert "warning: mostly_missing: train, 'fare': missing in 9 of 10 rows" in str(caught.value)
+
+
+def test_ignored_kinds_are_left_out_and_limits_hold():
+    measured = of(counted("city", Bern=90, Rom=10))
+    strict = verdict.judge(measured, schema(CITY), Rules())
+    assert [anomaly.kind for anomaly in strict.anomalies] == ["out_of_domain"]
+    for policy in (parse_policy(["out_of_domain=ignore"], []), parse_policy([], ["out_of_domain=0.1"])):
+        assert verdict.judge(measured, schema(CITY), Rules(policy=policy)).anomalies == ()
+
+
+def test_the_verdict_tells_the_rules_it_was_found_by():
+    rules = Rules(policy=parse_policy(["drift=error"], ["drift=0.2"]), baseline_digest="abc")
+    document = json.loads(verdict.judge(of(counted("city", Bern=9)), schema(CITY), rules).dumps())
+    assert (document["severities"]["drift"], document["limits"]["drift"]) == ("error", 0.2)
+    assert document["baseline_digest"] == "abc"
+    assert [anomaly["kind"] for anomaly in document["anomalies"]] == ["constant"]
+
+
+@pytest.mark.parametrize(
+    ("severities", "limits"),
+    [(["drift=fatal"], []), (["typo=error"], []), ([], ["drift=x"]), ([], ["constant=1"])],
+)
+def test_bad_flags_are_refused(severities: list[str], limits: list[str]):
+    with pytest.raises(InputError, match=r"--severity|--limit"):
+        parse_policy(severities, limits)

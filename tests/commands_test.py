@@ -1,0 +1,226 @@
+"""All ten commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
+
+Those that need no TensorFlow to answer must not import it: here its import fails.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from pipeline.data.errors import EXIT_BAD_INPUT
+from tests.house import build_file
+
+ROOT = build_file.ROOT
+CONFIG = "--config=pipeline/configs/tabular.py"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Commanded:
+    """What to give a command; `{}` stands for a folder in which every file is a pipe that nobody fills.
+
+    Attributes:
+      wrong_type: a flag with a value of the wrong type.
+      lacking: too few flags, and the name of the first that is missing.
+      unreadable: a path that is not there.
+      reading: what makes it read from a pipe, and so wait.
+    """
+
+    wrong_type: str
+    lacking: tuple[Sequence[str], str]
+    unreadable: Sequence[str]
+    reading: Sequence[str]
+    waits_with_tensorflow: bool = False
+
+
+COMMANDS = {
+    "beam_jobs.convert": Commanded(
+        wrong_type="--shard_mib=many",
+        lacking=(["--input=rows.csv", "--output=new"], "--schema"),
+        unreadable=["--input=rows.csv", "--output=new", "--schema=nowhere.json"],
+        reading=["--input=rows.csv", "--output=new", "--schema={}/schema.json"],
+    ),
+    "beam_jobs.infer_schema": Commanded(
+        wrong_type="--max_rows=many",
+        lacking=(["--output=new.json"], "--input"),
+        unreadable=["--input=nowhere.csv", "--output=new.json"],
+        reading=["--flagfile={}/flags"],  # raw data in a pipe is refused as empty
+    ),
+    "beam_jobs.verify": Commanded(
+        wrong_type="--limit=drift",
+        lacking=([], "command line"),
+        unreadable=["nowhere"],
+        reading=["{}"],
+    ),
+    "beam_jobs.predict": Commanded(
+        wrong_type="--batch=many",
+        lacking=(["--input=rows.csv", "--output=new"], "--model"),
+        unreadable=["--input=README.md", "--format=csv", "--output=new", "--model=nowhere"],
+        reading=["--input=README.md", "--format=csv", "--output=new", "--model={}"],
+    ),
+    "pipeline.train": Commanded(
+        wrong_type="--logical_devices=two",
+        lacking=([CONFIG, "--dataset=nowhere"], "--workdir"),
+        unreadable=[CONFIG, "--dataset=nowhere", "--workdir=new"],
+        reading=[CONFIG, "--dataset={}", "--workdir=new"],
+    ),
+    "pipeline.evaluate": Commanded(
+        wrong_type="--batch=many",
+        lacking=(["--dataset=nowhere"], "--model"),
+        unreadable=["--model=nowhere", "--dataset=nowhere"],
+        reading=["--model=nowhere", "--dataset={}"],
+    ),
+    "pipeline.export": Commanded(
+        wrong_type="--output",
+        lacking=(["--output=new"], "--workdir"),
+        unreadable=["--workdir=nowhere", "--output=new"],
+        reading=["--workdir={}", "--output=new"],
+        waits_with_tensorflow=True,
+    ),
+    "pipeline.feed_rate": Commanded(
+        wrong_type="--seconds=two",
+        lacking=([CONFIG], "--dataset"),
+        unreadable=[CONFIG, "--dataset=nowhere"],
+        reading=[CONFIG, "--dataset={}"],
+    ),
+    "pipeline.index": Commanded(
+        wrong_type="--check=perhaps",
+        lacking=([], "command line"),
+        unreadable=["nowhere.tfrecord"],
+        reading=["{}/part.tfrecord"],
+    ),
+    "pipeline.data_service": Commanded(
+        wrong_type="--port=five",
+        lacking=(["--port"], "--port"),
+        unreadable=["--flagfile=nowhere"],  # it reads no other file
+        reading=["--flagfile={}/flags"],
+    ),
+}
+PIPES = (
+    "schema.json",
+    "manifest.json",
+    "export.json",
+    "run.json",
+    "part.tfrecord",
+    "flags",
+)
+every_command = pytest.mark.parametrize("module", COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def without_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which `import tensorflow` fails, and is told as a traceback."""
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "tensorflow.py").write_text("raise AssertionError('TensorFlow was imported')")
+    return os.environ | {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture
+def pipes(tmp_path: pathlib.Path) -> pathlib.Path:
+    for name in PIPES:
+        os.mkfifo(tmp_path / name)
+    return tmp_path
+
+
+def answer(module: str, *arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def assert_one_line(ended: subprocess.CompletedProcess, *, named: str) -> None:
+    assert (ended.returncode, ended.stdout) == (EXIT_BAD_INPUT, ""), ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert named in line
+
+
+def test_the_table_has_every_command():
+    folders = ("beam_jobs", "pipeline")
+    found = {
+        f"{folder}.{path.stem}"
+        for folder in folders
+        for path in (ROOT / folder).glob("*.py")
+        if build_file.rule_of(f"{folder}/{path.name}") == "py_binary"
+    }
+    assert set(COMMANDS) == found
+
+
+@every_command
+def test_an_unknown_flag(module: str, without_tensorflow: dict[str, str]):
+    assert_one_line(answer(module, "--jsn=x", env=without_tensorflow), named="--jsn")
+
+
+@every_command
+def test_a_value_of_the_wrong_type(module: str, without_tensorflow: dict[str, str]):
+    wrong = COMMANDS[module].wrong_type
+    unread = ["nowhere"] if module == "beam_jobs.verify" else []
+    ended = answer(module, wrong, *unread, env=without_tensorflow)
+    assert_one_line(ended, named=wrong.partition("=")[0])
+
+
+@every_command
+def test_a_missing_flag(module: str, without_tensorflow: dict[str, str]):
+    given, missing = COMMANDS[module].lacking
+    assert_one_line(answer(module, *given, env=without_tensorflow), named=f"error: {missing}: received no")
+
+
+@every_command
+def test_a_path_that_is_not_there(module: str, without_tensorflow: dict[str, str]):
+    assert_one_line(answer(module, *COMMANDS[module].unreadable, env=without_tensorflow), named="nowhere")
+
+
+@pytest.mark.parametrize("module", ["pipeline.train", "pipeline.index"])  # with --config, and without
+def test_a_file_of_flags_that_is_not_there(module: str, without_tensorflow: dict[str, str]):
+    assert_one_line(answer(module, "--flagfile=nowhere", env=without_tensorflow), named="'nowhere'")
+
+
+@every_command
+def test_ctrl_c(module: str, pipes: pathlib.Path, without_tensorflow: dict[str, str]):
+    commanded = COMMANDS[module]
+    arguments = [argument.format(pipes) for argument in commanded.reading]
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env=None if commanded.waits_with_tensorflow else without_tensorflow,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with reading(process, pipes):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (130, ""), err
+    assert re.fullmatch(r"interrupted: .*\n", err)
+    assert not (ROOT / "new").exists()
+
+
+@contextlib.contextmanager
+def reading(process: subprocess.Popen, pipes: pathlib.Path) -> Iterator[None]:
+    """Waits until the process reads from one of the pipes; while the block runs it waits for content."""
+    opened = threading.Event()
+    descriptors = []
+
+    def wait_for_reader(path: pathlib.Path) -> None:
+        descriptors.append(os.open(path, os.O_WRONLY))  # returns when somebody opens it for reading
+        opened.set()
+
+    writers = [threading.Thread(target=wait_for_reader, args=[path], daemon=True) for path in pipes.iterdir()]
+    ended = threading.Thread(target=lambda: (process.wait(), opened.set()), daemon=True)
+    for thread in (*writers, ended):
+        thread.start()
+    opened.wait()
+    yield
+    for path in pipes.iterdir():  # lets the others go
+        descriptors.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    for writer in writers:
+        writer.join()
+    for descriptor in descriptors:
+        os.close(descriptor)

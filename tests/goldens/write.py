@@ -1,0 +1,94 @@
+r"""Writes goldens: a dataset of each layout, a run with a checkpoint, an export, and what they hold.
+
+  python -m tests.goldens.write --output=tests/goldens/v2
+
+Do so when a format changes, and keep the earlier goldens: see README.md.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+
+from absl import app, flags
+
+from benchmarks.checkout import ROOT, Tree
+from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from tests.goldens import raw, reading
+
+_OUTPUT = flags.DEFINE_string("output", None, "Folder to write to; must not exist.", required=True)
+
+CONFIG = ROOT / "tests" / "goldens" / "config.py"
+STEPS, LONGER = 30, 60  # of the run that is kept, and of what it was made longer to; an epoch has 41
+SPLITS = {"rows": "train=0.85,test=0.15", "blocks": "train=1"}
+EXPORT = "export.tar.xz"  # packed: the graph of both signatures takes 1 MB, and 30 KB so
+# Pictures and events are for people; nothing reads them back.
+_NOT_KEPT = ("report.html", "summaries")
+
+
+def train_flags(dataset: pathlib.Path, workdir: pathlib.Path, *, steps: int) -> tuple[str, ...]:
+    """The flags of pipeline.train, the same on any machine."""
+    return (
+        *(f"--config={CONFIG}", f"--dataset={dataset}", f"--workdir={workdir}"),
+        *("--strategy=one_device", "--precision=float32", f"--config.train.steps={steps}"),
+    )
+
+
+def write(output: pathlib.Path) -> None:
+    """Raises CommandError where a command fails."""
+    tree = Tree(name="this", root=ROOT, python=pathlib.Path(sys.executable))
+    output.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as folder:
+        data = pathlib.Path(folder)
+        longer, export = data / "longer", data / "export"
+        raw.write(data)
+        for layout, splits in SPLITS.items():
+            tree.run(
+                *("beam_jobs.convert", "--input=data.csv", f"--schema={layout}.json", f"--splits={splits}"),
+                *(f"--layout={layout}", f"--output={output / layout}", "--max_rejected_fraction=0.05"),
+                directory=data,
+            )
+        tree.run("pipeline.train", *train_flags(output / "rows", output / "run", steps=STEPS), directory=data)
+        for name in _NOT_KEPT:
+            path = output / "run" / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        tree.run("pipeline.export", f"--workdir={output / 'run'}", f"--output={export}", directory=data)
+        predictions = reading.predictions(export)
+        with tarfile.open(output / EXPORT, "w:xz") as archive:
+            archive.add(export, arcname=".")
+        shutil.copytree(output / "run", longer)
+        tree.run("pipeline.train", *train_flags(output / "rows", longer, steps=LONGER), directory=data)
+        ledger, losses = reading.history(longer)
+    expected = {
+        "examples": {layout: reading.examples(output / layout) for layout in SPLITS},
+        "ledger": ledger,
+        "losses": losses,
+        "predictions": predictions,
+    }
+    (output / "expected.json").write_text(json.dumps(expected, ensure_ascii=False) + "\n")
+
+
+def link_copies(run: pathlib.Path, dataset: pathlib.Path) -> None:
+    """A run holds copies of files of its dataset; each is kept once, and linked to."""
+    for path in sorted(run.iterdir()):
+        original = dataset / path.name
+        if original.is_file() and original.read_bytes() == path.read_bytes():
+            path.unlink()
+            path.symlink_to(os.path.relpath(original, run))
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    output = pathlib.Path(_OUTPUT.value).absolute()
+    write(output)
+    link_copies(output / "run", output / "rows")
+    files = [path for path in output.rglob("*") if path.is_file()]
+    print(f"{len(files)} files, {sum(path.lstat().st_size for path in files):,} bytes in {output}")
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,155 @@
+"""Imports follow the arrows of the house, never in a circle, and keep TensorFlow off Beam's workers."""
+
+import graphlib
+import re
+from collections.abc import Iterator, Mapping, Set
+
+import pytest
+
+from tests.house import build_file
+
+# What the files of a room may import: the room itself and the named rooms, with all folders in them. The
+# longest path that fits is a file's room.
+DATA = {
+    "schema": "",
+    "images": "",
+    "dataset": "schema",
+    "reading": "schema dataset",
+    "integrity": "schema dataset images",
+    "preprocessing": "schema dataset images reading",
+    "input": "schema dataset images reading preprocessing",
+    "feed": "dataset input",
+}
+TRAINING = {
+    "tasks": "",
+    "loop": "",
+    "state": "",
+    "engine": "tasks loop state",
+    "experiment": "tasks engine",
+    "report": "state tasks",
+}
+SOURCES = {"pieces": "", "bytes": "pieces", "tokens": "pieces"}
+BEAM_JOBS = {
+    "cells": "",
+    "records": "",
+    "validation": "",
+    "publication": "",
+    "sources": "cells",
+    "launch": "sources publication",
+    "statistics": "cells",
+    "proposal": "cells sources",
+    "conversion": "cells sources records statistics validation launch publication",
+    "verification": "cells sources validation",
+    "inference": "cells sources records conversion publication launch",
+}
+
+
+def rooms(folder: str, arrows: Mapping[str, str], *others: str) -> dict[str, Set[str]]:
+    """The rooms in `folder`, each with the rooms beside it that it may import, and with `others`."""
+    return {
+        f"{folder}/{room}": {*(f"{folder}/{name}" for name in names.split()), *others}
+        for room, names in arrows.items()
+    }
+
+
+ARROWS: Mapping[str, Set[str]] = {
+    "models": set(),
+    "pipeline": {"models"},
+    "pipeline/configs": {"pipeline/data/images"},  # the augmentation's settings
+    "pipeline/data": set(),
+    **rooms("pipeline/data", DATA),
+    "pipeline/training": {"pipeline/data", "models"},
+    **rooms("pipeline/training", TRAINING, "pipeline/data"),
+    "pipeline/training/experiment": {
+        *(f"pipeline/training/{room}" for room in TRAINING["experiment"].split()),
+        "pipeline/data",
+        "models",
+    },
+    "pipeline/release": {"pipeline/data", "pipeline/training"},
+    "beam_jobs": {"pipeline/data"},
+    **rooms("beam_jobs", BEAM_JOBS, "pipeline/data"),
+    **rooms("beam_jobs/sources", SOURCES, "beam_jobs/cells", "pipeline/data"),
+    "demo": set(),
+}
+FREE = ("tests", "benchmarks")  # may import anything; nothing else may import them
+
+# Seconds and gigabytes that a Beam worker has no use for.
+NOT_ON_A_WORKER = ("tensorflow", "keras", "tensorflow_datasets")
+
+# Files of flags that several binaries have, each declared once.
+SHARED_FLAGS = ("beam_jobs/sources/flags.py",)
+
+
+def paths() -> list[str]:
+    return sorted(build_file.sources().values())
+
+
+def room(path: str) -> str:
+    fitting = [name for name in (*ARROWS, *FREE) if path.startswith(f"{name}/")]
+    assert fitting, f"{path} stands in no room: add its folder to ARROWS"
+    return max(fitting, key=len)
+
+
+def may_import(importing: str, imported: str) -> bool:
+    """Whether the files of one room may import those of another."""
+    allowed = {importing, *ARROWS[importing]}
+    serves_all = imported == "pipeline/data"  # its own files: errors, command lines, files written whole
+    reaches_up = importing.startswith("pipeline/data/") and serves_all
+    return reaches_up or any(imported == name or imported.startswith(f"{name}/") for name in allowed)
+
+
+def both_ways(arrows: Set[tuple[str, str]]) -> Iterator[str]:
+    """Pairs of rooms that import each other, of (importing, imported) pairs."""
+    return (f"{one} and {other}" for one, other in sorted(arrows) if one < other and (other, one) in arrows)
+
+
+@pytest.mark.parametrize("path", [path for path in paths() if room(path) not in FREE])
+def test_imports_follow_the_arrows(path):
+    for imported in build_file.ours(path):
+        assert may_import(room(path), room(imported)), (
+            f"{path} imports {imported}, but {room(path)} may import only {sorted(ARROWS[room(path)])}"
+        )
+
+
+def test_no_two_rooms_import_each_other():
+    arrows = {(room(path), room(imported)) for path in paths() for imported in build_file.ours(path)}
+    assert not list(both_ways(arrows))
+
+
+def test_rooms_that_import_each_other_are_named():
+    assert list(both_ways({("a", "b"), ("b", "a"), ("b", "c")})) == ["a and b"]
+
+
+def test_an_arrow_against_the_direction_is_found():
+    assert not may_import("pipeline/data/dataset", "pipeline/data/reading")
+    assert not may_import("beam_jobs/cells", "beam_jobs/sources/bytes")
+    assert may_import("beam_jobs/proposal", "beam_jobs/sources/bytes")
+
+
+def test_nobody_imports_in_a_circle():
+    try:
+        graphlib.TopologicalSorter({path: build_file.ours(path) for path in paths()}).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail("imports in a circle: " + " <- ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("path", [path for path in paths() if path.startswith("beam_jobs/")])
+def test_no_beam_worker_imports_tensorflow(path):
+    reached, ahead = {path: path}, [path]
+    while ahead:
+        here = ahead.pop()
+        for one in build_file.imports(here):
+            heavy = one.eager and one.module.partition(".")[0] in NOT_ON_A_WORKER
+            assert not heavy, (
+                f"{reached[here]} imports {one.module}: import it inside the function that needs it"
+            )
+        for following in build_file.ours(here, eager_only=True) - reached.keys():
+            reached[following] = f"{reached[here]} -> {following}"
+            ahead.append(following)
+
+
+@pytest.mark.parametrize("path", [path for path in paths() if not path.startswith(FREE)])
+def test_flags_are_defined_in_binaries_only(path):
+    defined = re.findall(r"\bDEFINE_\w+\(.*", (build_file.ROOT / path).read_text())
+    may = build_file.rule_of(path) == "py_binary" or path in SHARED_FLAGS
+    assert not defined or may, f"{path} is no binary but has {defined[0]}"

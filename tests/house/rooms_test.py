@@ -1,0 +1,61 @@
+"""`ls` tells the story: commands and folders at the top, no folder too full, each says what it is for."""
+
+import ast
+import collections
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.house import build_file
+
+PRODUCT = ("beam_jobs", "models", "pipeline")
+OF_COMMANDS = ("beam_jobs", "pipeline")  # where only commands and folders stand
+MOST_FILES = 16
+MOST_LINES = 5  # of what a folder says of itself
+
+
+def product() -> list[str]:
+    """Every tracked Python file of the product."""
+    known = build_file.tracked()
+    return [path for path in known if path.startswith(tuple(f"{room}/" for room in PRODUCT))]
+
+
+def violations(paths: Sequence[str], *, commands: Sequence[str]) -> Iterator[str]:
+    """What is out of order among `paths`, a line each; `commands` are those that can be run."""
+    files = collections.Counter(str(pathlib.PurePath(path).parent) for path in paths)
+    for folder, number in files.items():
+        if number > MOST_FILES:
+            yield f"{folder} holds {number} files: {MOST_FILES} at most; part it into folders"
+        if f"{folder}/__init__.py" not in paths:
+            yield f"{folder} has no __init__.py that says what it is for"
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if folder in OF_COMMANDS and path not in commands and name != "__init__.py":
+            yield f"{path} is no command: move it into a folder of {folder}"
+
+
+def folder_docstrings() -> list[str]:
+    return [path for path in product() if path.endswith("__init__.py")]
+
+
+def test_the_house_is_in_order():
+    commands = [path for path in product() if build_file.rule_of(path) == "py_binary"]
+    assert list(violations(product(), commands=commands)) == []
+
+
+def test_a_planted_violation_is_named():
+    crowd = ["beam_jobs/cells/__init__.py", *(f"beam_jobs/cells/cell_{i}.py" for i in range(16))]
+    stray = ["pipeline/__init__.py", "pipeline/train.py", "pipeline/helpers.py", "pipeline/odd/one.py"]
+    assert list(violations(crowd + stray, commands=["pipeline/train.py"])) == [
+        "beam_jobs/cells holds 17 files: 16 at most; part it into folders",
+        "pipeline/odd has no __init__.py that says what it is for",
+        "pipeline/helpers.py is no command: move it into a folder of pipeline",
+    ]
+
+
+@pytest.mark.parametrize("path", folder_docstrings())
+def test_a_folder_says_what_it_is_for(path):
+    text = ast.get_docstring(ast.parse((build_file.ROOT / path).read_text())) or ""
+    lines = [line for line in text.splitlines() if line]
+    assert 0 < len(lines) <= MOST_LINES, f"{path}: {len(lines)} lines; expected 1 to {MOST_LINES}"

@@ -1,0 +1,44 @@
+"""What `pip install .` installs: every file of the product, and what it runs on."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.house import build_file
+
+ROOT = build_file.ROOT
+PRODUCT = ("beam_jobs", "models", "pipeline")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """Built of a copy: the build writes beside what it reads."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in PRODUCT:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "requirements.in"):
+        shutil.copy(ROOT / name, folder)
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir=dist")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "."], cwd=folder, check=True)
+    [built] = (folder / "dist").iterdir()
+    return zipfile.ZipFile(built)
+
+
+def test_it_brings_what_requirements_in_names(wheel):
+    [metadata] = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+    brought = message_from_bytes(wheel.read(metadata)).get_all("Requires-Dist")
+    lines = (line for line in (ROOT / "requirements.in").read_text().splitlines() if line[:1].isalpha())
+    assert set(map(Requirement, brought)) == set(map(Requirement, lines))
+
+
+def test_it_holds_every_file_of_the_product(wheel):
+    listed = subprocess.run(
+        ["git", "ls-files", *PRODUCT], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    files = [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
+    assert [path for path in files if path not in wheel.namelist()] == []

@@ -1,0 +1,173 @@
+"""Every registered model: what the training loop, its checkpoints and the export take for granted.
+
+A new model needs an entry in SMALL: arguments that build it small, and inputs of five examples for it.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from models.registry import MODELS
+
+OUTPUTS = 3
+EXAMPLES = 5
+DRAW = np.random.default_rng(0)
+POLICIES = ("float32", "mixed_bfloat16")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Small:
+    """Keyword arguments of a model's function but `outputs`, and inputs, each [EXAMPLES, …]."""
+
+    arguments: Mapping[str, object]
+    inputs: Mapping[str, np.ndarray]
+
+
+SMALL = {
+    "resnet": Small(
+        arguments={
+            "image_shape": (8, 8, 1),
+            "image_rescaling": (1 / 127.5, -1.0),
+            "widths": (4, 6),
+            "blocks_per_stage": 1,
+        },
+        inputs={"image": DRAW.integers(0, 256, (EXAMPLES, 8, 8, 1)).astype("uint8")},
+    ),
+    "wide_deep": Small(
+        arguments={
+            "numeric": 2,
+            "cardinalities": (3, 4),
+            "sequences": {"words": (4, 10)},
+            "embedding": 2,
+            "hidden": (8,),
+            "dropout": 0.0,  # whose random numbers are each replica's own
+        },
+        inputs={
+            "numeric": DRAW.normal(size=(EXAMPLES, 2)).astype("float32"),
+            "categories": DRAW.integers(0, 3, (EXAMPLES, 2)).astype("int32"),
+            "words": DRAW.integers(0, 10, (EXAMPLES, 4)).astype("int32"),
+        },
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def name(request: pytest.FixtureRequest) -> str:
+    assert request.param in SMALL, f"model '{request.param}' has no entry in SMALL of this test"
+    return request.param
+
+
+@pytest.fixture(params=POLICIES)
+def policy(request: pytest.FixtureRequest):
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_dtype_policy("float32")
+
+
+def build(name: str, *, seed: int = 0) -> keras.Model:
+    keras.utils.set_random_seed(seed)
+    return MODELS[name](outputs=OUTPUTS, **SMALL[name].arguments)
+
+
+def inputs(name: str, examples: int = EXAMPLES) -> dict[str, tf.Tensor]:
+    return {key: tf.constant(values[:examples]) for key, values in SMALL[name].inputs.items()}
+
+
+def in_graph(model: keras.Model) -> tf.types.experimental.PolymorphicFunction:
+    return tf.function(lambda batch: model(batch, training=False))
+
+
+@pytest.mark.parametrize("examples", [1, 3, 4])
+def test_logits_are_float32_whatever_the_precision_and_the_batch(name, policy, examples):
+    logits = build(name)(inputs(name, examples))
+    assert (logits.dtype, logits.shape) == ("float32", (examples, OUTPUTS))
+    assert np.all(np.isfinite(logits))
+
+
+def test_an_example_does_not_depend_on_its_batch(name):
+    model = build(name)
+    np.testing.assert_allclose(model(inputs(name))[:1], model(inputs(name, 1)), atol=1e-5)
+
+
+def test_the_gradient_reaches_every_trainable_variable(name):
+    model = build(name)
+    # Some variables begin at 0 and keep others' gradients from the first step away.
+    for variable in model.trainable_variables:
+        variable.assign(variable + 0.1 * DRAW.normal(size=variable.shape))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(inputs(name), training=True) ** 2)
+    for variable, gradient in zip(
+        model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+    ):
+        assert gradient is not None, variable.path
+        assert np.any(tf.convert_to_tensor(gradient)), variable.path
+
+
+def test_a_checkpoint_restores_the_same_outputs(name, policy, tmp_path):
+    model, other = build(name), build(name, seed=1)
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "saved"))
+    tf.train.Checkpoint(model=other).read(str(tmp_path / "saved")).assert_consumed()
+    np.testing.assert_array_equal(other(inputs(name)), model(inputs(name)))
+
+
+def test_a_keras_file_loads_the_same_outputs(name, tmp_path):
+    model = build(name)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(inputs(name)), model(inputs(name)))
+
+
+def test_an_export_serves_the_same_outputs(name, policy, tmp_path):
+    model = build(name)
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    spec = {key: tf.TensorSpec([None, *x.shape[1:]], x.dtype, name=key) for key, x in inputs(name).items()}
+    archive.add_endpoint("serve", tf.function(lambda batch: model(batch, training=False), [spec]))
+    archive.write_out(str(tmp_path / "export"), verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "export"))
+    np.testing.assert_array_equal(served.serve(inputs(name)), in_graph(model)(inputs(name)))
+
+
+def trained(name: str, strategy: tf.distribute.Strategy) -> list[np.ndarray]:
+    """Weights after one step of gradient descent over four examples."""
+    with strategy.scope():
+        model, optimizer = build(name), keras.optimizers.SGD(0.1)
+        optimizer.build(model.trainable_variables)
+    batches = strategy.experimental_distribute_dataset(
+        tf.data.Dataset.from_tensors(inputs(name, 4)).rebatch(4)
+    )
+
+    def step(batch: Mapping[str, tf.Tensor]) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(batch, training=True) ** 2) / 4
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+    tf.function(lambda batch: strategy.run(step, args=(batch,)))(next(iter(batches)))
+    return [np.asarray(variable) for variable in model.trainable_variables]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_replicas_take_the_step_that_one_device_takes(name, replicas):
+    devices = [f"CPU:{index}" for index in range(replicas)]
+    mirrored = tf.distribute.MirroredStrategy(devices, tf.distribute.ReductionToOneDevice())
+    for alone, together in zip(
+        trained(name, tf.distribute.get_strategy()), trained(name, mirrored), strict=True
+    ):
+        np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def operations(function: Callable, batch: Mapping[str, tf.Tensor]) -> list[str]:
+    return [operation.type for operation in function.get_concrete_function(batch).graph.get_operations()]
+
+
+def test_tracing_again_changes_nothing(name):
+    model = build(name)
+    before = [variable.path for variable in model.variables]
+    first = operations(in_graph(model), inputs(name))
+    operations(in_graph(model), inputs(name, 2))
+    assert operations(in_graph(model), inputs(name)) == first
+    assert [variable.path for variable in model.variables] == before

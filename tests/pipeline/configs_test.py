@@ -1,0 +1,54 @@
+"""Every experiment in pipeline/configs can be built, and says how to run it and what to expect."""
+
+import importlib
+import pathlib
+import types
+
+import pytest
+
+from pipeline.configs import base
+from pipeline.data.commands import config_keys
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.preprocessing.preprocess import ModelInputs
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import model, optimizer
+
+DIRECTORY = pathlib.Path(base.__file__).parent
+EXPERIMENTS = sorted({path.stem for path in DIRECTORY.glob("*.py")} - {"__init__", "base"})
+FLOAT32 = Precision(policy="float32", reason="")
+ANY_INPUTS = ModelInputs(image_shape=(16, 16, 1), numeric=2, cardinalities=(3,), sequences={"text": (4, 10)})
+
+
+@pytest.fixture(params=EXPERIMENTS)
+def experiment(request: pytest.FixtureRequest) -> types.ModuleType:
+    return importlib.import_module(f"pipeline.configs.{request.param}")
+
+
+def test_can_be_built(experiment):
+    config = experiment.get_config()
+    schema = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
+    model.build_model(config, schema=schema, inputs=ANY_INPUTS, precision=FLOAT32)
+    optimizer.build(config.optimizer, total_steps=10, precision=FLOAT32)
+    Augmentation(**config.augmentation)
+
+
+def test_sets_only_what_the_base_declares(experiment):
+    config, declared = experiment.get_config(), base.get_config()
+    del config["model"], declared["model"]
+    assert set(config.to_dict()) == set(declared.to_dict())
+    for name, section in declared.items():
+        if hasattr(section, "keys"):
+            assert set(config[name]) == set(section)
+
+
+def test_tells_command_and_hardware(experiment):
+    assert f"--config=pipeline/configs/{experiment.__name__.rpartition('.')[2]}.py" in experiment.__doc__
+    assert "Hardware: " in experiment.__doc__
+
+
+def test_every_key_of_the_base_says_what_it_means():
+    assert [key.name for key in config_keys.keys_of(base) if not key.meaning] == []
+    meanings = {key.name: key.meaning for key in config_keys.keys_of(base)}
+    assert meanings["augmentation.zoom"] == "largest change of scale: 0.1 means 0.9 to 1.1"

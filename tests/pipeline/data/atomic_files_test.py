@@ -1,0 +1,21 @@
+"""A file is there whole, with nothing beside it, or as it was before."""
+
+import json
+
+import pytest
+
+from pipeline.data import atomic_files
+
+
+def test_json_is_written_with_its_directory_and_nothing_beside_it(tmp_path):
+    atomic_files.write_json(tmp_path / "new" / "run.json", {"a": [1, 2]})
+    assert json.loads((tmp_path / "new" / "run.json").read_text()) == {"a": [1, 2]}
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_content(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text("old")
+    with pytest.raises(TypeError):
+        atomic_files.write_bytes(path, "not bytes")  # fails after the draft was opened
+    assert path.read_text() == "old"

@@ -1,0 +1,48 @@
+"""The keys of a config are listed with the meaning that stands in the config's own file."""
+
+import types
+
+import pytest
+
+from pipeline.configs import base
+from pipeline.data.commands import config_keys
+from pipeline.data.commands.config_keys import Key
+
+SOURCE = """
+from ml_collections import ConfigDict
+
+
+def get_config():
+    config = ConfigDict()
+    config.rate = 0.5  # how fast
+    # Of one kind,
+    # or of another.
+    config.kind = "one"
+    config.part = ConfigDict()
+    config.part.whole = True
+    return config
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    (tmp_path / "small_config.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    return __import__("small_config")
+
+
+def test_comments_behind_and_above_a_key_are_its_meaning(module: types.ModuleType):
+    assert config_keys.keys_of(module) == (
+        Key(name="rate", default=0.5, meaning="how fast"),
+        Key(name="kind", default="one", meaning="Of one kind, or of another."),
+        Key(name="part.whole", default=True, meaning=""),
+    )
+
+
+def test_types_are_told_in_words(module: types.ModuleType):
+    assert [key.type for key in config_keys.keys_of(module)] == ["number", "text", "true or false"]
+
+
+@pytest.mark.parametrize("key", config_keys.keys_of(base), ids=lambda key: key.name)
+def test_every_key_of_an_experiment_has_a_meaning(key: Key):
+    assert key.meaning, f"config.{key.name} in pipeline/configs/base.py needs a comment: --help shows it"

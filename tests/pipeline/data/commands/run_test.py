@@ -1,0 +1,60 @@
+"""What ends a command is told in one line, also where stdout takes nothing."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.data.errors import EXIT_BAD_INPUT
+from tests.house.build_file import ROOT
+
+
+def ended(code: str, redirection: str = "", *arguments: str) -> tuple[int, str]:
+    """Exit code and stderr of a command whose main is `code`, under a shell that redirects its streams."""
+    whole = f"""
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+def main(argv):
+    {code}
+run_command(main, Command(name="some", description="", flags={{}}))
+"""
+    shell = ["sh", "-c", f'"$@" {redirection}', "sh", sys.executable, "-c", whole, *arguments]
+    done = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(redirection: str):
+    assert ended("import sys; print('seen', file=sys.stderr); print('seen')", redirection)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('to a full disk')",
+        "print('to a full disk', flush=True)",
+        "raise RuntimeError('part-0; No space left on device [Op:SaveV2]')",
+    ],
+)
+def test_a_full_disk(code: str):
+    exit_code, told = ended(code, ">/dev/full")
+    assert exit_code == EXIT_BAD_INPUT
+    (line,) = told.splitlines()
+    assert "a disk that is full" in line
+
+
+def test_a_file_on_a_full_disk(tmp_path: pathlib.Path):
+    (tmp_path / "full.tmp").symlink_to("/dev/full")
+    code = (
+        f"from pipeline.data import atomic_files; atomic_files.write_bytes({str(tmp_path / 'full')!r}, b'1')"
+    )
+    exit_code, told = ended(code)
+    assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_flag_of_a_thousand_letters():
+    exit_code, told = ended("pass", "", f"--{'x' * 5000}=1")
+    assert exit_code == EXIT_BAD_INPUT
+    assert told.startswith("error: --xxxxxxxxxxxxxxxxxxxx…: received a flag that this command does not have")

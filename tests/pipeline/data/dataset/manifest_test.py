@@ -1,0 +1,88 @@
+"""A dataset opens only as it was published."""
+
+import json
+
+import pytest
+
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.schema import Schema
+from tests.shared.tiny_dataset import write_dataset
+
+SCHEMA = Schema(name="tiny", features=(Numeric(name="x"), Label(name="y", classes=("a", "b"))))
+
+
+@pytest.fixture
+def dataset(tmp_path) -> Dataset:
+    rows = [{"x": float(i), "y": i % 2} for i in range(10)]
+    return write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": rows[:7], "test": rows[7:]})
+
+
+def test_an_opened_dataset_tells_its_splits(dataset):
+    assert dataset.records("train") == 7 and dataset.records("test") == 3
+    assert dataset.manifest.rows_written == 10
+    assert [path.rsplit("/", 1)[1] for path in dataset.shard_paths("test")] == [
+        "tiny-test.tfrecord-00000-of-00002",
+        "tiny-test.tfrecord-00001-of-00002",
+    ]
+
+
+def test_equal_content_has_an_equal_digest_and_other_content_another(dataset, tmp_path):
+    rows = [{"x": float(i), "y": i % 2} for i in range(10)]
+    same = write_dataset(tmp_path / "2.0.0", SCHEMA, {"train": rows[:7], "test": rows[7:]})
+    other = write_dataset(tmp_path / "3.0.0", SCHEMA, {"train": rows[:6], "test": rows[7:]})
+    assert same.manifest.digest == dataset.manifest.digest != other.manifest.digest
+
+
+def test_a_directory_without_a_manifest_is_not_a_dataset(tmp_path):
+    with pytest.raises(InputError, match=r"a directory without a manifest.*beam_jobs\.convert"):
+        manifest_lib.open_dataset(tmp_path)
+    with pytest.raises(InputError, match="no such directory"):
+        manifest_lib.open_dataset(tmp_path / "nowhere")
+
+
+def test_an_unknown_split_is_named_with_those_there_are(dataset):
+    with pytest.raises(InputError, match="split 'validation'; expected one of train, test"):
+        dataset.records("validation")
+
+
+def test_a_truncated_or_deleted_shard_is_named(dataset):
+    shard = dataset.directory / "tiny-train.tfrecord-00001-of-00002"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"tiny-train\.tfrecord-00001-of-00002: received \d+ bytes"):
+        manifest_lib.open_dataset(dataset.directory)
+    shard.unlink()
+    with pytest.raises(InputError, match="received no such file"):
+        manifest_lib.open_dataset(dataset.directory)
+
+
+def test_a_schema_other_than_the_one_written_with_is_refused(dataset):
+    path = dataset.directory / "schema.json"
+    path.write_text(path.read_text().replace('"a"', '"c"'))
+    with pytest.raises(InputError, match="the schema that the records were written with"):
+        manifest_lib.open_dataset(dataset.directory)
+
+
+@pytest.mark.parametrize("edit", [lambda d: d.pop("splits"), lambda d: d.update(rows_read=11)])
+def test_an_edited_manifest_is_refused(dataset, edit):
+    path = dataset.directory / manifest_lib.FILE_NAME
+    document = json.loads(path.read_text())
+    edit(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match="expected the manifest as it was published"):
+        manifest_lib.open_dataset(dataset.directory)
+
+
+def test_a_manifest_of_another_format_is_refused_by_that(dataset):
+    path = dataset.directory / manifest_lib.FILE_NAME
+    path.write_text(path.read_text().replace(manifest_lib.FORMAT, "penstock.manifest/1"))
+    with pytest.raises(InputError, match=r"format 'penstock\.manifest/1'.*Convert the raw data again"):
+        manifest_lib.open_dataset(dataset.directory)
+
+
+def test_a_manifest_nested_too_deep_is_unreadable(dataset):
+    (dataset.directory / manifest_lib.FILE_NAME).write_text("[" * 100_000)
+    with pytest.raises(InputError, match="unreadable content"):
+        manifest_lib.load(dataset.directory)

@@ -1,0 +1,68 @@
+"""From speeds to a verdict."""
+
+import json
+
+import pytest
+
+from pipeline.data.feed.certificate import MARGIN
+from pipeline.data.feed.slices import Slice
+from tests.pipeline.data.feed.examples import DECODE, READ, certificate, line
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "verdict"),
+    [(1_000.0, "FED"), (138.0, "FED"), (137.0, "STARVED"), (10.0, "STARVED"), (None, "NO STEP TIME GIVEN")],
+)
+def test_fed_with_a_tenth_to_spare(step_ms, verdict):
+    assert certificate(step_ms=step_ms).verdict == verdict
+
+
+def test_the_shortest_step_is_fed():
+    shortest = certificate(step_ms=None).shortest_step_ms
+    assert shortest == pytest.approx(1e3 * MARGIN * 1_000 / 8_000)
+    assert certificate(step_ms=shortest * 1.001).is_fed
+    assert not certificate(step_ms=shortest * 0.999).is_fed
+
+
+def test_the_slowest_stage_alone_is_the_limit():
+    assert certificate(READ, DECODE).limiting is DECODE
+
+
+@pytest.mark.parametrize(
+    ("wanted_cores", "bound"), [(0.1, "waiting"), (1.0, "threads"), (2.9, "threads"), (3.1, "cores")]
+)
+def test_what_a_stage_would_need(wanted_cores, bound):
+    assert certificate().bound(line("read", 1.0, wanted_cores=wanted_cores)) == bound
+
+
+def test_a_shared_host_shows_no_lack_of_threads():
+    one_thread = line("read", 1.0, wanted_cores=1.0)
+    assert certificate(others_cores=2.0).bound(one_thread) == "cores"
+
+
+def test_cores_follow_from_the_cpu_that_an_example_takes():
+    # 10,000 examples a second of 500 µs are 5 cores, with the margin 5.5.
+    assert certificate(step_ms=100.0).cores_needed == 6
+
+
+def test_no_number_of_cores_helps_a_disk():
+    disk = line("read", 2_000.0, wanted_cores=0.1)
+    starved = certificate(disk, DECODE, step_ms=100.0)
+    assert starved.cores_needed is None
+    assert starved.stuck == (disk,)
+    assert certificate(disk, DECODE, step_ms=1_000.0).stuck == ()
+
+
+def test_hosts_share_a_step():
+    demand = certificate(slice_=Slice(name="2x4", hosts=2, replicas=8)).demand
+    assert demand.examples_per_s == 5_000.0
+
+
+def test_json_says_what_the_table_does():
+    document = json.loads(json.dumps(certificate().as_json()))
+    assert document["verdict"] == "STARVED"
+    assert document["limiting"] == "decode"
+    assert document["limited_by"] == "cores"
+    assert document["needed_examples_per_s"] == 10_000.0
+    assert [stage["name"] for stage in document["stages"]] == ["read", "decode"]
+    assert document["stages"][0]["mb_per_s"] == 50.0

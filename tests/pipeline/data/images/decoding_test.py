@@ -1,0 +1,162 @@
+"""Images of every format become the pixels that Pillow reads; too large ones are not decoded at all."""
+
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+from pipeline.data.images.decoding import decode_crop, decode_image, decode_images
+from pipeline.data.images.limits import naming_refused_images
+from tests.shared.pictures import decode, encode, noise, smooth
+
+RGB, GREY, RGBA = noise(20, 30, 3), noise(20, 30), noise(20, 30, 4)
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+FILES = {
+    "png": encode(RGB, "PNG"),
+    "grey png": encode(GREY, "PNG"),
+    "png with alpha": encode(RGBA, "PNG"),
+    "gif": encode(RGB, "GIF"),
+    "animated gif": encode(RGB, "GIF", noise(20, 30, 3, seed=1)),
+    "bmp": encode(RGB, "BMP"),
+    "grey bmp": encode(GREY, "BMP"),
+    "webp": encode(RGB, "WEBP"),
+    "lossless webp": encode(RGB, "WEBP", lossless=True),
+    "webp with alpha": encode(RGBA, "WEBP", lossless=True, exact=True),
+    "animated webp": encode(RGB, "WEBP", noise(20, 30, 3, seed=1)),
+}
+needs_webp = pytest.mark.skipif(
+    not hasattr(tf.raw_ops, "DecodeWebP"), reason="this TensorFlow decodes no WebP"
+)
+
+
+def decoded(data: bytes, *, channels: int = 3, max_pixels: int = 1_000) -> np.ndarray:
+    decode_in_graph = tf.function(lambda data: decode_image(data, channels=channels, max_pixels=max_pixels))
+    with naming_refused_images():
+        return decode_in_graph(tf.constant(data)).numpy()
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=needs_webp if "webp" in n else ()) for n in FILES])
+def test_pixels_are_those_that_pillow_reads(name, channels):
+    expected = decode(FILES[name], MODES[channels]).reshape(20, 30, channels)
+    difference = np.abs(decoded(FILES[name], channels=channels).astype(int) - expected)
+    assert difference.max() <= (1 if channels == 1 else 0)  # luma is rounded in another way
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_jpeg_is_read_bit_for_bit_as_pillow_reads_it(channels):
+    data = encode(RGB if channels == 3 else GREY, "JPEG")
+    expected = decode(data, MODES[channels]).reshape(20, 30, channels)
+    np.testing.assert_array_equal(decoded(data, channels=channels), expected)
+
+
+def png_of_size(height: int, width: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+
+
+def gif_of_size(height: int, width: int) -> bytes:
+    data = bytearray(encode(RGB, "GIF"))
+    data[6:10] = struct.pack("<HH", width, height)
+    return bytes(data)
+
+
+def gif_with_a_frame_of_size(height: int, width: int) -> bytes:
+    data = bytearray(encode(RGB, "GIF"))
+    frame = data.index(b"\x2c\0\0\0\0")
+    data[frame + 5 : frame + 9] = struct.pack("<HH", width, height)
+    return bytes(data)
+
+
+def webp_of_size(height: int, width: int) -> bytes:
+    return b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14)
+
+
+def jpeg_of_size(height: int, width: int) -> bytes:
+    data = bytearray(encode(RGB, "JPEG"))
+    frame = data.index(b"\xff\xc0")
+    data[frame + 5 : frame + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+def bmp_of_size(height: int, width: int) -> bytes:
+    data = bytearray(encode(RGB, "BMP"))
+    data[18:26] = struct.pack("<ii", width, -height)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [png_of_size, gif_of_size, gif_with_a_frame_of_size, webp_of_size, jpeg_of_size, bmp_of_size],
+)
+def test_a_small_file_that_declares_many_pixels_is_refused(bomb):
+    expected = r'received 16,000 x 15,000 pixels.*expected 1 to 1,000,000.*set "max_pixels"'
+    with pytest.raises(InputError, match=expected):
+        decoded(bomb(16_000, 15_000), max_pixels=1_000_000)
+
+
+def test_a_png_larger_than_any_memory_is_refused():
+    with pytest.raises(InputError, match="received 4,294,967,295 x 60,000 pixels"):
+        decoded(png_of_size(2**32 - 1, 60_000), max_pixels=1 << 40)
+
+
+def test_the_limit_itself_is_allowed():
+    assert decoded(FILES["png"], max_pixels=600).shape == (20, 30, 3)
+    with pytest.raises(InputError, match="received 20 x 30 pixels"):
+        decoded(FILES["png"], max_pixels=599)
+
+
+def test_what_is_no_image_is_shown():
+    with pytest.raises(InputError, match=r"received data that begins with b'<html>.*expected a JPEG, PNG"):
+        decoded(b"<html></html>")
+
+
+def test_webp_is_refused_where_tensorflow_cannot_read_it(monkeypatch):
+    monkeypatch.delattr(tf.raw_ops, "DecodeWebP", raising=False)
+    with pytest.raises(InputError, match=r"received a WebP file, with TensorFlow 2\."):
+        decoded(FILES["webp"])
+    np.testing.assert_array_equal(decoded(FILES["png"]), RGB)
+
+
+def test_other_errors_pass_unchanged():
+    with pytest.raises(tf.errors.InvalidArgumentError), naming_refused_images():
+        decoded(FILES["png"][:60])
+
+
+@pytest.mark.parametrize("box", [(0, 0, 40, 60), (3, 5, 17, 23), (24, 8, 16, 48)])
+def test_a_crop_of_a_jpeg_is_the_whole_decoded_and_then_cropped(box):
+    data = tf.constant(encode(noise(40, 60, 3), "JPEG", quality=90, subsampling=0))
+    top, left, height, width = box
+    whole = decode_image(data, channels=3, max_pixels=10_000)[top : top + height, left : left + width]
+    cropped = decode_crop(data, lambda _: tf.constant(box), (height, width, 3), max_pixels=10_000)
+    np.testing.assert_array_equal(cropped, whole)
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
+def test_a_crop_is_resized_and_rounded(file_format):
+    pixels = np.zeros((8, 16, 3), np.uint8)
+    pixels[:, 8:] = 255
+    data = tf.constant(encode(pixels, file_format))
+    box = tf.constant([0, 0, 8, 16])
+    cropped = decode_crop(data, lambda _: box, (8, 17, 3), max_pixels=10_000)
+    assert cropped[0, 8, 0] == 128  # the middle of 17 lies between black and white
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("shrink", [1, 2, 3, 5, 9])
+def test_large_crops_are_shrunk_without_losing_their_place(file_format, shrink):
+    picture = smooth(24 * shrink, 32 * shrink)
+    data = tf.constant(encode(picture, file_format))
+    box = tf.constant([0, 8 * shrink, 24 * shrink, 16 * shrink])
+    cropped = decode_crop(data, lambda _: box, (24, 16, 3), max_pixels=1_000_000).numpy()
+    expected = smooth(24, 32)[:, 8:24].astype(int)
+    np.testing.assert_allclose(cropped[2:-2, 2:-2].astype(int), expected[2:-2, 2:-2], atol=8)
+
+
+def test_a_batch_is_decoded_and_normalised():
+    encoded = tf.constant([FILES["png"], FILES["animated gif"]])
+    pixels = decode_images(encoded, (20, 30, 3), max_pixels=1_000)
+    floats = decode_images(encoded, (20, 30, 3), max_pixels=1_000, image_dtype="bfloat16")
+    assert (pixels.dtype, floats.dtype) == (tf.uint8, tf.bfloat16)
+    np.testing.assert_allclose(tf.cast(floats, tf.float32), pixels.numpy() / 127.5 - 1.0, atol=0.005)

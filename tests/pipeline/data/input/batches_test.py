@@ -1,0 +1,89 @@
+"""Batches: static shapes, exact shares for every replica, padding that does not count."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.input.batches import evaluation_batches, evaluation_steps, training_batches
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.plan import ReadPlan, plan_reading
+from pipeline.data.schema.kinds import Image, Label, Numeric
+from pipeline.data.schema.schema import Schema
+from tests.shared.tiny_dataset import write_dataset
+
+RECORDS = 21
+SCHEMA = Schema(
+    name="pictures",
+    features=(
+        Image(name="image", height=6, width=5, channels=1, encoding="png"),
+        Numeric(name="x"),
+        Label(name="y", task="multiclass", classes=("a", "b", "c")),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    pixels = np.random.default_rng(0).integers(0, 256, (RECORDS, 6, 5, 1), np.uint8)
+    rows = [{"image": tf.io.encode_png(pixels[i]).numpy(), "x": float(i), "y": i % 3} for i in range(RECORDS)]
+    return write_dataset(tmp_path_factory.mktemp("pictures") / "1.0.0", SCHEMA, {"train": rows})
+
+
+@pytest.fixture(scope="module")
+def preprocess(dataset: Dataset) -> Preprocess:
+    return Preprocess(SCHEMA, statistics_lib.load(dataset)["train"])
+
+
+def plan_of(dataset: Dataset, share: Share, **how) -> ReadPlan:
+    return plan_reading(select(dataset, "train"), share=share, **how)
+
+
+def test_training_batches_have_static_shapes(dataset, preprocess):
+    plan = plan_of(dataset, Share(global_batch=8), seed=0)
+    inputs, labels = training_batches(plan, preprocess).element_spec
+    assert inputs["image"] == tf.TensorSpec((8, 6, 5, 1), tf.uint8)
+    assert inputs["numeric"] == tf.TensorSpec((8, 1), tf.float32)
+    assert inputs["categories"] == tf.TensorSpec((8, 1), tf.int32)
+    assert labels == tf.TensorSpec((8,), tf.int32)
+
+
+def test_two_hosts_share_each_global_batch_as_two_replicas_of_one_do(dataset, preprocess):
+    def numbers(count: int, **hosts: int) -> list[list[float]]:
+        share = Share(global_batch=4, replicas=4, **hosts)
+        batches = training_batches(plan_of(dataset, share, seed=3), preprocess)
+        return [inputs["numeric"].numpy().ravel().tolist() for inputs, _ in batches.take(count)]
+
+    one_host = numbers(24)
+    first, second = (numbers(12, shard_count=2, shard_index=host) for host in (0, 1))
+    two_hosts = [b for i in range(0, 12, 2) for b in (*first[i : i + 2], *second[i : i + 2])]
+    assert two_hosts == one_host
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
+    selection = select(dataset, "train")
+    batches = evaluation_batches(selection, preprocess, share=Share(global_batch=8, replicas=replicas))
+    seen, count = [], 0
+    for inputs, labels, mask in batches:
+        assert labels.shape == mask.shape == (8 // replicas,)
+        seen += inputs["numeric"].numpy()[mask.numpy() == 1.0].ravel().tolist()
+        count += 1
+    assert count == evaluation_steps(RECORDS, 8) * replicas
+    assert len(set(seen)) == len(seen) == RECORDS
+
+
+def test_augmented_pixels_depend_on_nothing_but_seed_and_index(dataset, preprocess):
+    augmentation = Augmentation(shift=0.2, rotate_degrees=20.0, zoom=0.1, flip=True)
+
+    def pixels(position: int, global_batch: int, count: int) -> np.ndarray:
+        plan = plan_of(dataset, Share(global_batch=global_batch), seed=5, position=position)
+        batches = training_batches(plan, preprocess, augmentation=augmentation)
+        return np.concatenate([inputs["image"] for inputs, _ in batches.take(count)])
+
+    whole = pixels(0, 10, 6)
+    np.testing.assert_array_equal(pixels(26, 17, 2), whole[26:60])

@@ -1,0 +1,112 @@
+"""Batches that tf.data services prepare are those that this host prepares, whatever their number."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.input.batches import training_batches
+from pipeline.data.input.service import naming_lost_service
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.plan import ReadPlan, plan_reading
+from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.schema import Schema
+from tests.pipeline.training.small_run import SCHEMA, rows, write_small_dataset
+from tests.shared.data_servers import address_of, kill, serving, start
+from tests.shared.tiny_dataset import write_dataset
+
+IMAGES = Schema(
+    name="dots", features=(Image(name="image", height=8, width=8), Label(name="y", classes=("a", "b")))
+)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    directory = tmp_path_factory.mktemp("published")
+    draw = np.random.default_rng(0)
+    pictures = [
+        {"image": tf.io.encode_png(draw.integers(0, 255, (8, 8, 3), np.uint8)).numpy(), "y": i % 2}
+        for i in range(50)
+    ]
+    return {
+        "records": write_small_dataset(directory / "records"),
+        "blocks": write_dataset(directory / "blocks", SCHEMA, {"train": rows(3000, seed=0)}, layout="blocks"),
+        "images": write_dataset(directory / "images", IMAGES, {"train": pictures}),
+    }
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.data.input.training.GROUP_ROWS", 40)
+
+
+@pytest.fixture(scope="module")
+def three_addresses() -> Iterator[list[str]]:
+    with serving(3) as addresses:
+        yield addresses
+
+
+def plan_of(dataset: Dataset, *, shuffle: str = "auto", position: int = 0, **hosts: int) -> ReadPlan:
+    share = Share(global_batch=8, **hosts)
+    return plan_reading(select(dataset, "train"), share=share, seed=1, position=position, shuffle=shuffle)
+
+
+def stream_of(plan: ReadPlan, data_service: Sequence[str] = ()) -> tf.data.Dataset:
+    dataset = plan.selection.dataset
+    preprocess = Preprocess(dataset.schema, statistics_lib.load(dataset)["train"])
+    return training_batches(plan, preprocess, data_service=data_service)
+
+
+@pytest.mark.parametrize("services", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "shuffle"),
+    [
+        ("records", "windows"),
+        ("records", "global"),
+        ("blocks", "windows"),
+        ("images", "global"),
+        ("images", "windows"),
+    ],
+)
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_services_give_what_this_host_gives(
+    datasets, three_addresses, services: int, name: str, shuffle: str, hosts: int
+):
+    addresses = three_addresses[:services]
+    share = {"replicas": 4, "shard_count": hosts, "shard_index": hosts - 1}
+    plan = plan_of(datasets[name], shuffle=shuffle, position=328, **share)
+    here, there = (
+        list(stream_of(plan, data_service).take(40).as_numpy_iterator()) for data_service in ((), addresses)
+    )
+    assert len(here) == len(there) == 40
+    tf.nest.map_structure(np.testing.assert_array_equal, there, here)
+
+
+def test_mapped_blocks_are_not_sent(datasets):
+    with pytest.raises(InputError, match=r"--data_service: .*Set --config.shuffle=windows"):
+        stream_of(plan_of(datasets["blocks"]), ["grpc://localhost:1"])
+
+
+@pytest.mark.parametrize("address", ["somewhere", "grpc://localhost", "grpc://localhost:1"])
+def test_an_address_where_no_service_answers_is_named(datasets, address: str):
+    with pytest.raises(InputError, match=rf"received {address} .*pipeline\.data_service"):
+        stream_of(plan_of(datasets["records"]), [address])
+
+
+def test_a_service_that_was_killed_and_started_anew_ends_the_run(datasets):
+    process = start()
+    addresses = [address_of(process)]
+    stream = iter(stream_of(plan_of(datasets["records"]), addresses))
+    next(stream)
+    kill(process)
+    anew = start(f"--port={addresses[0].rpartition(':')[2]}")
+    with pytest.raises(InputError, match="goes on from the last checkpoint"), naming_lost_service(addresses):
+        for _ in stream:
+            pass
+    kill(anew)

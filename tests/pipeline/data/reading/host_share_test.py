@@ -1,0 +1,30 @@
+"""Shares of a global batch: those of all hosts together are the whole, in order."""
+
+import pytest
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+from pipeline.data.reading.host_share import Share, of_context
+
+
+def test_hosts_take_consecutive_runs_of_each_global_batch():
+    first, second = (Share(global_batch=4, replicas=2, shard_count=2, shard_index=host) for host in (0, 1))
+    assert first.of(tf.range(8)).numpy().tolist() == [0, 1, 4, 5]
+    assert second.of(tf.range(8)).numpy().tolist() == [2, 3, 6, 7]
+
+
+def test_services_take_whole_turns():
+    share = Share(global_batch=2, service_count=3, service_index=1)
+    turns = share.positions(10, batches=2).take(2)
+    assert [turn.numpy().tolist() for turn in turns] == [[14, 15, 16, 17], [26, 27, 28, 29]]
+
+
+def test_a_strategys_context_tells_the_share():
+    context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
+    share = Share(global_batch=8, replicas=4, shard_count=2, shard_index=1)
+    assert of_context(context, global_batch=8) == share
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused():
+    with pytest.raises(InputError, match="received 9; expected a positive multiple of the 2 replicas"):
+        Share(global_batch=9, replicas=2)

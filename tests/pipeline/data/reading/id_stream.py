@@ -1,0 +1,25 @@
+"""Datasets of nothing but ids and labels, on which orders of rows are tested."""
+
+import dataclasses
+
+import numpy as np
+
+from pipeline.data.input.training import training_recipe
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.schema.kinds import Categorical, Label
+from pipeline.data.schema.schema import Schema
+
+SCHEMA = Schema(
+    name="ids",
+    features=(
+        Categorical(name="id", encoding="integer", size=1 << 20),
+        Label(name="y", classes=("no", "yes")),
+    ),
+)
+
+
+def ids_of(plan: ReadPlan, *, batches: int) -> np.ndarray:
+    """Ids, int64 [n], of the first batches of one replica, as training reads them."""
+    recipe = training_recipe(plan, preprocess=None)  # whose last stage, which would call it, is left out
+    parsed = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset()
+    return np.concatenate([features["id"] for features, _ in parsed.take(batches)])

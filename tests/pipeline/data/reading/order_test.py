@@ -1,0 +1,50 @@
+"""The order of rows is a promise to every run that is continued: it changes only with `order.VERSION`."""
+
+import hashlib
+
+import pytest
+
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.reading import order
+from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.mixture import Mixture, Part, TrainingData
+from pipeline.data.reading.plan import plan_reading
+from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of
+from tests.shared.tiny_dataset import write_dataset
+
+ROWS = 20_000  # more than a window
+
+
+@pytest.fixture(scope="module")
+def selections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Selection]:
+    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
+    directory = tmp_path_factory.mktemp("ids")
+    return {
+        layout: select(write_dataset(directory / layout, SCHEMA, {"train": rows}, layout=layout), "train")
+        for layout in ("rows", "blocks")
+    }
+
+
+def digest_of(data: TrainingData, shuffle: str) -> str:
+    """Of 25,000 ids from position 5,000 on: past the end of an epoch."""
+    share = Share(global_batch=1_000)
+    plan = plan_reading(data, share=share, seed=1, position=5_000, shuffle=shuffle)
+    return hashlib.sha256(ids_of(plan, batches=25).astype("<i8").tobytes()).hexdigest()[:8]
+
+
+@pytest.mark.parametrize(
+    ("layout", "shuffle", "digest"),
+    [
+        ("rows", "windows", "b287689e"),
+        ("rows", "global", "2c3991dd"),
+        ("blocks", "windows", "ace50f6e"),
+        ("blocks", "global", "2c3991dd"),
+    ],
+)
+def test_the_order_is_that_of_its_version(selections, layout: str, shuffle: str, digest: str):
+    assert (order.VERSION, digest_of(selections[layout], shuffle)) == (2, digest)
+
+
+def test_the_order_of_a_mixture_is_that_of_its_version(selections):
+    parts = tuple(Part(selection=selections["blocks"], weight=weight) for weight in (3.0, 1.0))
+    assert (order.VERSION, digest_of(Mixture(parts=parts), "global")) == (2, "efed621c")

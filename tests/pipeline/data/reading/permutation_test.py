@@ -1,0 +1,64 @@
+"""A permutation holds every row once, looks like a random one, and gives any element without the others."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.reading.permutation import Permutation
+
+
+def permuted(rows: int, *, epoch: int = 0, seed: int = 1) -> np.ndarray:
+    return Permutation(rows, seed=seed)(tf.range(rows), tf.constant(epoch, tf.int64)).numpy()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 97, 1000, 1024, 65_537, 1_000_003])
+def test_every_row_once_and_other_in_every_epoch(rows: int):
+    first, second = permuted(rows), permuted(rows, epoch=1)
+    assert (np.sort(first) == np.arange(rows)).all()
+    assert (np.sort(second) == np.arange(rows)).all()
+    assert rows < 90 or (first == second).mean() < 0.05
+
+
+@pytest.mark.parametrize("rows", [10_007, 1 << 16, 1_000_003])
+def test_it_looks_random(rows: int):
+    order = permuted(rows)
+    # Of two random rows, a third of all lies between.
+    assert np.abs(np.diff(order)).mean() / rows == pytest.approx(1 / 3, abs=0.01)
+    assert abs(np.corrcoef(order, np.arange(rows))[0, 1]) < 0.03
+    # The first sixteenth comes evenly from 64 parts of the data: chi-squared of 63 degrees, 5 deviations.
+    counts = np.bincount(order[: rows // 16] * 64 // rows, minlength=64)
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 63 + 5 * np.sqrt(2 * 63)
+    # Neighbours stay neighbours once or twice, as chance has it.
+    assert (np.diff(order) == 1).sum() < 8
+
+
+def test_any_element_alone_and_an_epoch_for_each():
+    order = permuted(5000, epoch=3)
+    some = tf.constant([4999, 0, 17])
+    alone = Permutation(5000, seed=1)(some, tf.constant(3, tf.int64))
+    of_epochs = Permutation(5000, seed=1)(some, tf.constant([3, 3, 4], tf.int64)).numpy()
+    np.testing.assert_array_equal(alone, order[[4999, 0, 17]])
+    np.testing.assert_array_equal(of_epochs[:2], order[[4999, 0]])
+    assert of_epochs[2] == permuted(5000, epoch=4)[17]
+
+
+def test_windows_have_permutations_of_their_own_and_a_size_may_be_a_tensor():
+    rows = tf.constant(3570)
+    orders = [
+        Permutation(rows, seed=1)(tf.range(rows), tf.constant(2, tf.int64), w).numpy() for w in range(40)
+    ]
+    assert all((np.sort(order) == np.arange(3570)).all() for order in orders)
+    alike = [(a == b).mean() for a, b in itertools.combinations(orders, 2)]
+    assert max(alike) < 0.01
+    np.testing.assert_array_equal(orders[0], permuted(3570, epoch=2))
+
+
+def test_the_largest_size_does_not_overflow():
+    rows = 1 << 30
+    indices = tf.constant(np.random.default_rng(0).integers(0, rows, 10_000), tf.int32)
+    found = Permutation(rows, seed=1)(indices, tf.constant(0, tf.int64)).numpy()
+    assert ((found >= 0) & (found < rows)).all()
+    assert len(set(found)) == len(set(indices.numpy()))
+    assert np.abs(found.mean() / rows - 0.5) < 0.02

@@ -1,0 +1,187 @@
+"""The schema: its JSON form, what it refuses, and what its fingerprint stands for."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.data.errors import InputError
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.schema import Schema
+
+CENSUS = Schema(
+    name="census",
+    features=(
+        Numeric(name="age", minimum=0, maximum=120),
+        Numeric(name="gain", number="int64", missing="default", default=0),
+        Categorical(
+            name="workclass",
+            vocabulary=("Private", "State-gov"),
+            missing="mark",
+            clean=Clean(strip=" ", null_markers=("?", ""), aliases={"private": "Private"}),
+        ),
+        Categorical(name="zip", encoding="hashed", buckets=1024),
+        Categorical(name="hour", encoding="integer", size=24),
+        Image(name="portrait", height=8, width=8, channels=1, encoding="png"),
+        Text(name="notes"),
+        Tokens(name="tokens", length=16, vocabulary_size=100),
+        Tensor(name="embedding", dimensions=(2, 3)),
+        Label(name="income", column="50k", classes=("<=50K", ">50K")),
+    ),
+    ignore={"fnlwgt": "a sampling weight, not a property of the person"},
+    row_id=("person",),
+)
+
+
+def test_json_round_trip_keeps_everything(tmp_path):
+    schema_lib.save(CENSUS, tmp_path / "schema.json")
+    assert schema_lib.load(tmp_path / "schema.json") == CENSUS
+
+
+names = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+numerics = st.builds(
+    Numeric,
+    name=names,
+    column=st.text(max_size=5),
+    minimum=st.none() | st.floats(-1e9, 0),
+    maximum=st.none() | st.floats(0, 1e9),
+    missing=st.sampled_from(["reject", "mark"]),
+)
+categoricals = st.builds(
+    Categorical,
+    name=names,
+    vocabulary=st.lists(st.text(max_size=5), unique=True, max_size=4).map(tuple),
+    clean=st.builds(Clean, aliases=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3)),
+)
+
+
+@given(st.lists(numerics | categoricals, min_size=1, max_size=5, unique_by=lambda feature: feature.name))
+def test_json_round_trip_of_any_schema(features):
+    schema = Schema(name="any", features=tuple(features))
+    copy = schema_lib.from_json(json.loads(schema_lib.dumps(schema)))
+    assert copy == schema
+    assert copy.fingerprint == schema.fingerprint
+
+
+def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
+    def with_age(**fields) -> str:
+        return Schema(name="census", features=(Numeric(name="age", **fields),)).fingerprint
+
+    assert with_age(description="in years", evidence={"missing": 0.0}) == with_age()
+    assert with_age(minimum=1) != with_age()
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "schema format: received None; expected 'penstock.schema/1'"),
+        ({"features": []}, "expected at least one feature"),
+        ({"features": [{"kind": "number", "name": "x"}]}, "field 'kind': received number; expected one of"),
+        ({"features": [{"kind": "numeric", "name": "x", "min": 0}]}, "feature 'x', keys: received min"),
+        ({"features": [{"kind": "numeric", "name": "x", "minimum": "0"}]}, "field 'minimum': received '0'"),
+        ({"features": [{"kind": "numeric"}]}, "expected a non-empty name"),
+        ({"features": [{"kind": "label", "name": "y", "classes": ["a"]}]}, "two names, the positive class"),
+        (
+            {"features": [{"kind": "label", "name": "y", "task": "multiclass", "classes": ["a"]}]},
+            "two names or more",
+        ),
+        (
+            {"features": [{"kind": "tokens", "name": "t", "length": 1.5}]},
+            "'length': received 1.5; expected int",
+        ),
+        ({"features": [{"kind": "image", "name": "i", "height": 5}]}, "both positive, or both 0"),
+        ({"features": [{"kind": "numeric", "name": "x"}] * 2}, "every feature name once"),
+        ({"nmae": "census", "features": []}, "keys: received nmae"),
+        (
+            {"features": [{"kind": "categorical", "name": "c", "encoding": "hashed"}]},
+            "field 'buckets': received 0",
+        ),
+        (
+            {
+                "features": [
+                    {
+                        "kind": "categorical",
+                        "name": "c",
+                        "encoding": "hashed",
+                        "buckets": 9,
+                        "vocabulary": ["a"],
+                    }
+                ]
+            },
+            "field 'vocabulary': received ('a',); expected none beside hashed",
+        ),
+        (
+            {"features": [{"kind": "categorical", "name": "c", "unknown": "reject"}]},
+            "the values that are allowed",
+        ),
+        (
+            {"features": [{"kind": "numeric", "name": "x", "number": "int64", "missing": "mark"}]},
+            "no value left over to mark with",
+        ),
+        (
+            {"features": [{"kind": "numeric", "name": "x", "clean": {"strp": " "}}]},
+            "field 'clean', keys: received strp",
+        ),
+        ({"features": [{"kind": ["numeric"], "name": "x"}]}, "field 'kind': received ['numeric']"),
+        ({"features": ["x"]}, "expected an object for each feature"),
+        (
+            {"features": [{"kind": "categorical", "name": "c", "vocabulary": [1, 2]}]},
+            "field 'vocabulary': received [1, 2]; expected list of str",
+        ),
+        (
+            {"features": [{"kind": "numeric", "name": "x", "clean": {"aliases": {"a": 1}}}]},
+            "field 'aliases': received {'a': 1}; expected dict of str",
+        ),
+        ({"features": [{"kind": "numeric", "name": "x"}], "ignore": ["y"]}, "ignore: received ['y']"),
+        ({"features": [{"kind": "numeric", "name": "x"}], "row_id": "y"}, "row_id: received 'y'"),
+        ({"name": "Census", "features": [{"kind": "numeric", "name": "x"}]}, "received Census; expected"),
+    ],
+)
+def test_a_wrong_schema_is_refused_with_the_field_named(document, message):
+    base = {"format": schema_lib.FORMAT, "name": "census"} if document else {}
+    with pytest.raises(InputError) as error:
+        schema_lib.from_json({**base, **document})
+    assert message in str(error.value)
+
+
+def test_a_file_that_is_not_json_says_where(tmp_path):
+    (tmp_path / "schema.json").write_text('{"format": ')
+    with pytest.raises(InputError, match=r"schema\.json: received invalid JSON .*line 1 column 12"):
+        schema_lib.load(tmp_path / "schema.json")
+
+
+def test_a_missing_file_says_how_to_write_one(tmp_path):
+    with pytest.raises(InputError, match=r"no such file.*beam_jobs\.infer_schema"):
+        schema_lib.load(tmp_path / "schema.json")
+
+
+def test_a_feature_with_a_default_may_be_added_and_a_changed_one_may_not():
+    old = Schema(name="d", features=(Numeric(name="x"), Label(name="y", classes=("a", "b"))))
+
+    def new(*features):
+        return Schema(name="d", features=features)
+
+    added = Numeric(name="z", missing="default", default=0.0)
+    assert schema_lib.incompatibilities(new(*old.features, added), old) == []
+    assert schema_lib.incompatibilities(new(Numeric(name="z")), old) == [
+        "feature 'z' is absent and has no default"
+    ]
+    assert schema_lib.incompatibilities(new(Numeric(name="x", number="int64")), old) == [
+        "feature 'x' is float32[], not int64[]"
+    ]
+    assert "classes" in schema_lib.incompatibilities(new(Label(name="y", classes=("b", "a"))), old)[0]
+
+
+def test_a_file_nested_too_deep_is_not_json(tmp_path):
+    (tmp_path / "schema.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="invalid JSON"):
+        schema_lib.load(tmp_path / "schema.json")
+
+
+def test_a_schema_without_a_label_says_how_to_get_one():
+    schema = Schema(name="corpus", features=(Numeric(name="age"),))
+    with pytest.raises(InputError, match=r"schema 'corpus', features: received no label; .*--label=COLUMN"):
+        _ = schema.label

@@ -1,0 +1,191 @@
+"""An export is whole, verified, needs only TensorFlow, and serves what was trained."""
+
+import dataclasses
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.export_manifest import open_export
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.schema import Schema
+from pipeline.release import export, replay, scoring
+from pipeline.release.export import Trained
+from tests.shared.tiny_dataset import write_dataset
+
+SCHEMA = Schema(
+    name="people",
+    features=(
+        Numeric(name="age", missing="mark"),
+        Categorical(name="work", missing="mark", clean=Clean(strip=" ", null_markers=("?", ""))),
+        Categorical(name="kind", vocabulary=("a", "b")),
+        Label(name="rich", classes=("no", "yes")),
+    ),
+)
+ROWS = [
+    {
+        "age": math.nan if i % 7 == 0 else float(i),
+        "work": ["", "Private", "State"][i % 3],
+        "kind": "ab"[i % 2],
+        "rich": i % 2,
+    }
+    for i in range(100)
+]
+
+ONLY_TENSORFLOW = """
+import json, sys
+import tensorflow as tf
+raw = tf.saved_model.load(sys.argv[1]).signatures["raw"]
+works, kinds = tf.constant(["Private", "  Private "]), tf.constant(["a", "a"])
+out = raw(age=tf.constant([30.0, 30.0]), work=works, kind=kinds)
+print(json.dumps(out["probabilities"].numpy().tolist()))
+assert "pipeline" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    directory = tmp_path_factory.mktemp("people") / "1.0.0"
+    return write_dataset(directory, SCHEMA, {"train": ROWS[:60], "test": ROWS[60:]})
+
+
+@pytest.fixture(scope="module")
+def trained(dataset: Dataset) -> Trained:
+    keras.utils.set_random_seed(0)
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        preprocess = Preprocess(SCHEMA, statistics_lib.load(dataset)["train"])
+        numeric = keras.Input((preprocess.inputs.numeric,), name="numeric")
+        categories = keras.Input((len(preprocess.inputs.cardinalities),), dtype="int32", name="categories")
+        embedded = keras.layers.Flatten()(keras.layers.Embedding(10, 4)(categories))
+        hidden = keras.layers.Dense(8, "relu")(keras.layers.Concatenate()([numeric, embedded]))
+        logits = keras.layers.Dense(1, dtype="float32")(hidden)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    return Trained(
+        model=keras.Model({"numeric": numeric, "categories": categories}, logits),
+        preprocess=preprocess,
+        schema=SCHEMA,
+        statistics_path=dataset.directory / "statistics.pb",
+        golden_path=pathlib.Path(dataset.shard_paths("train")[0]),
+        dataset_digest=dataset.manifest.digest,
+        step=7,
+    )
+
+
+@pytest.fixture(scope="module")
+def exported(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    output = tmp_path_factory.mktemp("exports") / "1"
+    export.export_model(trained, output)
+    return output
+
+
+def test_an_export_is_whole_and_leaves_no_staging_directory(exported):
+    document = open_export(exported)
+    assert document["step"] == 7
+    assert {"saved_model.pb", "schema.json", "statistics.pb", "golden.npz"} <= set(document["files"])
+    assert [path.name for path in exported.parent.iterdir()] == ["1"]
+
+
+def test_signatures_are_float32_named_and_batched(exported):
+    signatures = tf.saved_model.load(str(exported)).signatures
+    for name in ("serving_default", "raw"):
+        assert signatures[name].structured_outputs["probabilities"].dtype == tf.float32
+        assert signatures[name].structured_outputs["probabilities"].shape.as_list() == [None, 2]
+    inputs = signatures["raw"].structured_input_signature[1]
+    assert inputs["age"] == tf.TensorSpec([None], tf.float32, name="age")
+    assert inputs["work"] == tf.TensorSpec([None], tf.string, name="work")
+
+
+def test_a_process_with_only_tensorflow_serves_raw_strings_as_the_data_spells_them(exported):
+    done = subprocess.run(
+        [sys.executable, "-c", ONLY_TENSORFLOW, str(exported)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=exported,
+    )
+    assert done.returncode == 0, done.stderr
+    clean, as_spelled = json.loads(done.stdout)
+    assert clean == as_spelled
+    assert sum(clean) == pytest.approx(1.0)
+
+
+def test_scoring_the_export_equals_scoring_the_model(exported, trained, dataset):
+    result = scoring.score(exported, dataset, split="test", batch=7)
+    features = {
+        "age": tf.constant([row["age"] for row in ROWS[60:]]),
+        "work": tf.constant([row["work"] for row in ROWS[60:]]),
+        "kind": tf.constant([row["kind"] for row in ROWS[60:]]),
+    }
+    logits = trained.model(trained.preprocess(features)).numpy()[:, 0]
+    expected = np.mean((logits > 0) == [row["rich"] for row in ROWS[60:]])
+    assert result["examples"] == 40
+    assert result["accuracy"] == pytest.approx(expected)
+
+
+def test_replay_notices_a_single_changed_bit(trained, tmp_path):
+    copy = tmp_path / "copy"
+    export.export_model(trained, copy)
+    golden = dict(np.load(copy / "golden.npz"))
+    golden["probabilities"].view(np.uint32)[0, 0] ^= 1
+    np.savez(copy / "golden.npz", **golden)
+    with pytest.raises(InputError, match=r"signature 'serving_default'.*bit for bit"):
+        replay.replay(copy)
+
+
+def test_a_model_that_answers_otherwise_in_a_fresh_process_is_not_published(trained, tmp_path):
+    class Clock(keras.layers.Layer):
+        def call(self, values: tf.Tensor) -> tf.Tensor:
+            return values + tf.cast(tf.math.floormod(tf.timestamp(), 1.0), tf.float32)
+
+    restless = keras.Model(trained.model.inputs, Clock()(trained.model.outputs[0]))
+    with pytest.raises(InputError, match=r"differ by up to .*nothing was written"):
+        export.export_model(dataclasses.replace(trained, model=restless), tmp_path / "out" / "1")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_existing_export_is_never_touched(exported, trained):
+    with pytest.raises(InputError, match="a path that exists"):
+        export.export_model(trained, exported)
+
+
+def test_a_changed_file_is_named(exported, tmp_path):
+    copy = shutil.copytree(exported, tmp_path / "copy")
+    (copy / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(InputError, match=r"saved_model\.pb.*as exported"):
+        open_export(copy)
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[1]", '{"files": 1}'])
+def test_an_export_that_tells_of_no_files_is_refused(content, tmp_path):
+    (tmp_path / "export.json").write_text(content)
+    with pytest.raises(InputError, match=r"no readable export\.json.*written by pipeline\.export"):
+        open_export(tmp_path)
+
+
+def test_a_dataset_of_another_schema_is_refused(exported, tmp_path):
+    other = Schema(name="people", features=SCHEMA.features[1:])
+    dataset = write_dataset(
+        tmp_path / "1.0.0", other, {"test": [{"work": "x", "kind": "a", "rich": 0}]}, shards=1
+    )
+    assert scoring.score(exported, dataset, split="test", batch=1)["examples"] == 1  # age may be missing
+    other = Schema(name="people", features=(SCHEMA.features[0], *SCHEMA.features[2:]))
+    renamed = Schema(name="people", features=(*other.features, Numeric(name="work")))
+    dataset = write_dataset(
+        tmp_path / "2.0.0", renamed, {"test": [{"work": 1.0, "kind": "a", "age": 1.0, "rich": 0}]}, shards=1
+    )
+    with pytest.raises(InputError, match=r"feature 'work' is float32\[\], not string\[\]"):
+        scoring.score(exported, dataset, split="test", batch=1)

@@ -1,0 +1,107 @@
+"""A checkpoint restores everything, or says that it does not."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+from pipeline.training.engine.checkpoint import Checkpoints, seed_states
+
+INPUT = tf.ones([2, 3])
+
+
+def model_and_optimizer(units: int = 4) -> tuple[keras.Model, keras.optimizers.Optimizer]:
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(units)(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    optimizer = keras.optimizers.Adam(0.1)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def checkpoints(directory, model, optimizer=None, **settings) -> Checkpoints:
+    return Checkpoints(
+        directory,
+        model=model,
+        optimizer=optimizer,
+        golden_logits=lambda: model(INPUT, training=False).numpy(),
+        **settings,
+    )
+
+
+def train(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(INPUT, training=True))
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+
+def values(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[np.ndarray]:
+    return [np.asarray(variable) for variable in [*model.variables, *optimizer.variables]]
+
+
+def test_restores_weights_slots_random_state_and_session(tmp_path):
+    model, optimizer = model_and_optimizer()
+    train(model, optimizer)
+    checkpoints(tmp_path, model, optimizer).save(7, session_state='{"a": 1}')
+    other, other_optimizer = model_and_optimizer()
+    assert checkpoints(tmp_path, other, other_optimizer).restore() == (7, '{"a": 1}')
+    for restored, saved in zip(values(other, other_optimizer), values(model, optimizer), strict=True):
+        np.testing.assert_array_equal(restored, saved)
+
+
+def test_dropout_goes_on_with_the_next_mask(tmp_path):
+    model, optimizer = model_and_optimizer()
+    train(model, optimizer)
+    checkpoints(tmp_path, model, optimizer).save(1)
+    other, other_optimizer = model_and_optimizer()
+    checkpoints(tmp_path, other, other_optimizer).restore()
+    assert len(seed_states(model)) == 1
+    np.testing.assert_array_equal(model(INPUT, training=True), other(INPUT, training=True))
+
+
+def test_model_alone_restores_without_an_optimizer(tmp_path):
+    model, optimizer = model_and_optimizer()
+    checkpoints(tmp_path, model, optimizer).save(7)
+    other, _ = model_and_optimizer()
+    assert checkpoints(tmp_path, other).restore() == (7, "")
+    np.testing.assert_array_equal(model(INPUT), other(INPUT))
+
+
+def test_nothing_saved_is_step_0(tmp_path):
+    model, optimizer = model_and_optimizer()
+    assert checkpoints(tmp_path, model, optimizer).restore() == (0, "")
+
+
+def test_only_the_latest_are_kept(tmp_path):
+    model, optimizer = model_and_optimizer()
+    kept = checkpoints(tmp_path, model, optimizer, keep=2)
+    for step in (1, 2, 3):
+        kept.save(step)
+    assert sorted(path.stem for path in tmp_path.glob("*.index")) == ["ckpt-2", "ckpt-3"]
+
+
+def test_another_model_is_refused(tmp_path):
+    checkpoints(tmp_path, *model_and_optimizer()).save(1)
+    with pytest.raises(InputError, match=r"ckpt-1: received content that does not fit this model"):
+        checkpoints(tmp_path, *model_and_optimizer(units=5)).restore()
+
+
+def test_model_that_predicts_something_else_is_refused(tmp_path):
+    model, optimizer = model_and_optimizer()
+    checkpoints(tmp_path, model, optimizer).save(1)
+    other, other_optimizer = model_and_optimizer()
+    lossy = Checkpoints(
+        tmp_path,
+        model=other,
+        optimizer=other_optimizer,
+        golden_logits=lambda: other(INPUT, training=False).numpy() + 9.0,
+    )
+    with pytest.raises(InputError, match=r"predictions differ by 9 from those when it was saved"):
+        lossy.restore()
+
+
+def test_other_workers_leave_nothing_behind(tmp_path):
+    model, optimizer = model_and_optimizer()
+    checkpoints(tmp_path / "checkpoints", model, optimizer, is_chief=False).save(1)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,62 @@
+"""Strategies on a CPU in two pieces, and what is said where one cannot be had."""
+
+import json
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.training.engine import strategy
+
+
+@pytest.mark.parametrize(
+    ("name", "becomes", "replicas"),
+    [("auto", "mirrored", 2), ("mirrored", "mirrored", 2), ("one_device", "one_device", 1)],
+)
+def test_strategies_take_the_devices_there_are(name, becomes, replicas):
+    made = strategy.create(name)
+    assert strategy.name_of(made) == becomes
+    assert made.num_replicas_in_sync == replicas
+    assert strategy.is_chief(made)
+
+
+def test_tpu_without_one_is_refused(monkeypatch):
+    monkeypatch.delenv("TPU_NAME", raising=False)
+    with pytest.raises(InputError, match=r"--strategy=tpu: received a machine without a TPU"):
+        strategy.create("tpu")
+
+
+@pytest.mark.parametrize("value", ["", "not json", json.dumps({"task": {"index": 0}})])
+def test_multi_worker_without_a_cluster_is_refused(monkeypatch, value):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(InputError, match=r"TF_CONFIG: received .*; expected a cluster"):
+        strategy.create("multi_worker")
+
+
+def test_unknown_strategy_is_refused():
+    with pytest.raises(InputError, match=r"--strategy: received 'horovod'; expected auto, one_device"):
+        strategy.create("horovod")
+
+
+def test_no_logical_devices_are_refused():
+    with pytest.raises(InputError, match=r"--logical_devices: received 0; expected 1 or more"):
+        strategy.create(logical_devices=0)
+
+
+@pytest.mark.parametrize(("batch", "nearest"), [(33, 32), (1, 2), (0, 2), (-4, 2)])
+def test_batch_must_divide_among_replicas(batch, nearest):
+    with pytest.raises(
+        InputError, match=rf"received {batch}; .*2 replicas. Set --config.global_batch={nearest}"
+    ):
+        strategy.require_divisible("global_batch", batch, strategy.create("mirrored"))
+
+
+def test_batch_that_divides_passes():
+    strategy.require_divisible("global_batch", 32, strategy.create("mirrored"))
+
+
+def test_xla_is_reported_as_it_really_is():
+    assert strategy.jit_compile(True, strategy.create("one_device")) == (True, "asked for")
+    assert strategy.jit_compile(False, strategy.create("one_device")) == (False, "not asked for")
+    is_on, reason = strategy.jit_compile(True, strategy.create("mirrored"))
+    assert not is_on
+    assert "several replicas" in reason

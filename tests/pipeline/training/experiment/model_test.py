@@ -1,0 +1,73 @@
+"""A config and a dataset's inputs become a model, or an error that names what does not fit."""
+
+import pytest
+from ml_collections import ConfigDict
+
+from pipeline.configs import base
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.preprocess import ModelInputs
+from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.schema import Schema
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import model as model_lib
+
+BINARY = Label(name="y", classes=("no", "yes"))
+TABLE = ModelInputs(image_shape=None, numeric=2, cardinalities=(3,), sequences={})
+PICTURES = ModelInputs(image_shape=(8, 8, 1), numeric=0, cardinalities=(), sequences={})
+
+
+def model_of(inputs: ModelInputs, label: Label = BINARY, **model):
+    config = base.get_config()
+    config.model = ConfigDict(model)
+    schema = Schema(name="any", features=(label,))
+    precision = Precision(policy="float32", reason="")
+    return model_lib.build_model(config, schema=schema, inputs=inputs, precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("label", "outputs"),
+    [
+        (BINARY, 1),
+        (Label(name="y", task="multiclass", classes=("a", "b", "c")), 3),
+        (Label(name="y", task="regression"), 1),
+    ],
+)
+def test_outputs_follow_from_the_label(label, outputs):
+    assert model_of(TABLE, label, name="wide_deep").output_shape == (None, outputs)
+
+
+def test_sizes_follow_from_the_inputs():
+    model = model_of(PICTURES, name="resnet", widths=(4,), blocks_per_stage=1)
+    assert [tensor.shape for tensor in model.inputs] == [(None, 8, 8, 1)]
+
+
+def test_the_same_seed_gives_the_same_weights():
+    first, second = (model_of(TABLE, name="wide_deep").get_weights() for _ in range(2))
+    assert all((a == b).all() for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "model", "message"),
+    [
+        (TABLE, {"name": "vit"}, r"--config.model.name: received 'vit'; expected one of resnet, wide_deep"),
+        (TABLE, {"name": "wide_deep", "depth": 3}, r"received depth; expected some of dropout, embedding"),
+        (TABLE, {"name": "wide_deep", "outputs": 3}, r"received outputs; expected some of"),
+        (TABLE, {"name": "resnet"}, r"received 'resnet', which needs images"),
+        (PICTURES, {"name": "wide_deep"}, r"wide_deep needs numeric, categorical or sequence inputs"),
+        (PICTURES, {"name": "resnet", "stem_stride": 3}, r"stem_stride must be 0, 1, 2 or 4"),
+    ],
+)
+def test_what_does_not_fit_is_refused(inputs, model, message):
+    with pytest.raises(InputError, match=message):
+        model_of(inputs, **model)
+
+
+def test_images_of_varying_size_need_a_size():
+    schema = Schema(name="photos", features=(Image(name="image"), BINARY))
+    config = base.get_config()
+    statistics = SplitStatistics(examples=1, features={})
+    with pytest.raises(InputError, match=r"'image': received no fixed size.*--config.image_size=224,224"):
+        model_lib.build_preprocess(config, schema, statistics)
+    config.image_size = (32, 48)
+    assert model_lib.build_preprocess(config, schema, statistics).inputs.image_shape == (32, 48, 3)

@@ -1,0 +1,67 @@
+"""Optimizers and learning rates from a config."""
+
+import keras
+import numpy as np
+import pytest
+
+from pipeline.configs import base
+from pipeline.data.errors import InputError
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import optimizer
+
+FLOAT32 = Precision(policy="float32", reason="")
+
+
+def build(precision: Precision = FLOAT32, total_steps: int = 100, **settings) -> keras.optimizers.Optimizer:
+    config = base.get_config().optimizer
+    config.update(settings)
+    return optimizer.build(config, total_steps=total_steps, precision=precision)
+
+
+def rates(made: keras.optimizers.Optimizer, *steps: int) -> list[float]:
+    return [round(float(made._learning_rate(step)), 6) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("adamw", keras.optimizers.AdamW), ("adam", keras.optimizers.Adam), ("sgd", keras.optimizers.SGD)],
+)
+def test_names(name, kind):
+    assert type(build(name=name)) is kind
+
+
+def test_cosine_warms_up_and_ends_at_zero():
+    made = build(schedule="cosine", learning_rate=1.0, warmup_steps=10, total_steps=110)
+    assert rates(made, 0, 5, 10, 60, 110) == [0.0, 0.5, 1.0, 0.5, 0.0]
+
+
+def test_constant_stays_after_warming_up():
+    made = build(schedule="constant", learning_rate=1.0, warmup_steps=10)
+    assert rates(made, 0, 5, 10, 99) == [0.0, 0.5, 1.0, 1.0]
+
+
+def test_constant_without_warm_up_can_be_set_by_a_callback():
+    made = build(schedule="constant", learning_rate=0.5, warmup_steps=0)
+    made.learning_rate = 0.25
+    assert float(np.asarray(made.learning_rate)) == 0.25
+
+
+def test_biases_are_not_decayed():
+    layer = keras.layers.Dense(1, bias_initializer="ones", kernel_initializer="ones")
+    layer.build((None, 1))
+    made = build(name="sgd", schedule="constant", warmup_steps=0, learning_rate=1.0, weight_decay=0.5)
+    made.build(layer.trainable_variables)
+    made.apply([np.zeros((1, 1), "float32"), np.zeros(1, "float32")], layer.trainable_variables)
+    assert np.asarray(layer.kernel).item() == 0.5
+    assert np.asarray(layer.bias).item() == 1.0
+
+
+def test_float16_scales_the_loss():
+    made = build(Precision(policy="mixed_float16", reason=""))
+    assert isinstance(made, keras.optimizers.LossScaleOptimizer)
+
+
+@pytest.mark.parametrize(("field", "value"), [("name", "lion"), ("schedule", "linear")])
+def test_unknown_names_are_refused(field, value):
+    with pytest.raises(InputError, match=rf"--config.optimizer.{field}: received '{value}'; expected one of"):
+        build(**{field: value})

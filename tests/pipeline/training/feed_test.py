@@ -1,0 +1,45 @@
+"""The certificate is about what training reads."""
+
+import dataclasses
+
+import pytest
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.feed import slices
+from pipeline.training import feed
+from tests.pipeline.training.small_run import write_small_dataset
+
+
+@pytest.mark.parametrize(("text", "batch"), [("", 16), ("1x2", 8), ("4x1", 4)])
+def test_a_host_reads_its_share(dataset: Dataset, config: ConfigDict, text: str, batch: int):
+    recipe = feed.recipe_of(config, select(dataset, "train"), slices.parse(text))
+    _, labels = next(iter(recipe.dataset()))
+    assert recipe.batch == batch
+    assert labels.shape == [batch]
+
+
+def test_a_slice_that_cannot_share_the_batch_is_refused(dataset: Dataset, config: ConfigDict):
+    with pytest.raises(InputError, match="global batch"):
+        feed.recipe_of(config, select(dataset, "train"), slices.parse("1x3"))
+
+
+def test_a_split_that_is_not_there_is_refused(dataset: Dataset, config: ConfigDict):
+    config.train.split = "nothing"
+    with pytest.raises(InputError, match="nothing"):
+        feed.certify(config, dataset, slice_=slices.HERE, step_ms=None, seconds=0.1)
+
+
+def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, config: ConfigDict):
+    blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
+    found, _ = feed.certify(config, blocks, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
+    assert [stage.name for stage in found.stages][:4] == ["read", "gather", "parse", "preprocess"]
+    assert found.verdict == "FED"
+
+
+def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):
+    found, advice = feed.certify(config, dataset, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
+    assert dataclasses.asdict(found.demand)["global_batch"] == config.global_batch
+    assert (found.verdict, advice) == ("FED", ())

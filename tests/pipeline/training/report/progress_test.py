@@ -1,0 +1,53 @@
+"""What the terminal says of a log point."""
+
+import io
+
+from pipeline.training.report.progress import Progress, describe, summary
+
+POINT = {
+    "step": 1_200,
+    "epoch": 2.3456,
+    "loss": 0.41234,
+    "accuracy": 0.8912,
+    "examples_per_s": 5310.4,
+    "step_ms": 12.06,
+    "input_wait": 0.031,
+}
+LINE = (
+    "step 1,200/5,000  epoch 2.35  loss 0.4123  accuracy 0.8912  "
+    "5,310 examples/s  12.1 ms/step  input wait 3.1%"
+)
+
+
+def test_a_log_point_is_one_line():
+    assert describe(POINT, 5_000) == LINE
+
+
+def test_validation_follows_on_the_line():
+    validation = {"split": "validation", "examples": 50, "loss": 0.5, "auc": 0.9}
+    assert (
+        describe(POINT | {"validation": validation}, 5_000) == f"{LINE}  validation: loss 0.5000 auc 0.9000"
+    )
+
+
+def test_summary_leaves_out_what_is_not_a_number():
+    metrics = {"split": "test", "task": "binary", "loss": 0.25, "confusion_matrix": [[1]]}
+    assert summary(metrics) == "test: loss 0.2500"
+
+
+def test_lines_where_nobody_watches():
+    stream = io.StringIO()
+    progress = Progress(total_steps=5_000, step=0, stream=stream)
+    progress.show(POINT)
+    progress.close()
+    assert stream.getvalue() == f"{LINE}\n"
+
+
+def test_a_bar_where_someone_watches():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    progress = Progress(total_steps=5_000, step=1_000, stream=stream)
+    progress.show(POINT)
+    progress.close()
+    assert "1200/5000" in stream.getvalue()
+    assert "5,310 examples/s" in stream.getvalue()

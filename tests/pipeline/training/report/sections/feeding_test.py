@@ -1,0 +1,62 @@
+"""The report says whether the accelerator was fed, and what to run where it was not."""
+
+import json
+import pathlib
+
+import pytest
+
+from pipeline.training.report.sections.feeding import (
+    certificate_command,
+    feeding_fact,
+    feeding_figure,
+    is_starved,
+    mean_input_wait,
+    working_step_ms,
+)
+from pipeline.training.report.sections.findings import findings_section
+from pipeline.training.report.sections.inputs import ReportInputs, read_inputs
+
+SHORT = {"step": 10, "step_ms": 10.0, "input_wait": 0.0}
+LONG = {"step": 20, "step_ms": 30.0, "input_wait": 0.4}  # three times as long as the other
+
+
+def run_of(tmp_path: pathlib.Path, *history: dict) -> ReportInputs:
+    (tmp_path / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in history))
+    run = {"config_file": "my configs/a.py", "dataset": "data/a"}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    return read_inputs(tmp_path)
+
+
+def test_log_points_count_by_their_time():
+    assert mean_input_wait((SHORT, LONG)) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("wait", "starved"), [(0.0, False), (0.04, False), (0.06, True)])
+def test_starved_beyond_a_twentieth_of_the_time(wait, starved):
+    history = ({"step": 1, "step_ms": 1.0, "input_wait": wait},)
+    assert is_starved(history) == starved
+    assert feeding_fact(history).startswith("starved" if starved else "fed")
+
+
+def test_the_time_of_a_step_is_without_its_wait():
+    assert working_step_ms((LONG,)) == pytest.approx(18.0)
+
+
+def test_a_starved_run_says_what_to_run_next(tmp_path):
+    inputs = run_of(tmp_path, SHORT, LONG)
+    command = "python -m pipeline.feed_rate '--config=my configs/a.py' --dataset=data/a --step_ms=14"
+    assert certificate_command(inputs) == command
+    page = str(findings_section(inputs))
+    assert "Starved: the accelerator waited 30.0 % of the time." in page
+    assert "--step_ms=14" in page
+
+
+def test_the_figure_names_the_worst_log_point(tmp_path):
+    assert "Most at step 20: 40.0 % of the time" in str(feeding_figure(run_of(tmp_path, SHORT, LONG)))
+
+
+def test_before_the_first_log_point_nothing_is_said(tmp_path):
+    inputs = run_of(tmp_path)
+    assert feeding_figure(inputs) is None
+    assert feeding_fact(inputs.history) is None
+    assert not is_starved(inputs.history)

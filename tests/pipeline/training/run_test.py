@@ -1,0 +1,183 @@
+"""A run learns, and a run that is cut off anywhere ends as if it had not been."""
+
+import dataclasses
+import json
+import pathlib
+
+import keras
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.input.batches import evaluation_batches
+from pipeline.data.reading.host_share import Share
+from pipeline.training import restore, run
+from pipeline.training.request import Request
+from pipeline.training.state import workdir as files
+from pipeline.training.tasks.metrics import EvaluationMetrics
+from tests.pipeline.training.small_run import small_config, write_small_dataset
+
+TIMES = {"examples_per_s", "step_ms", "input_wait"}
+
+
+class KilledError(Exception):
+    """What takes the place of kill -9 inside one process."""
+
+
+class KillAfter(keras.callbacks.Callback):
+    step = 0
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if batch + 1 >= KillAfter.step:
+            raise KilledError
+
+
+@pytest.fixture
+def train_and_kill(monkeypatch):
+    """Trains until a step is done, and there ends without any clean-up of the loop's."""
+
+    def train(request: Request, step: int) -> None:
+        monkeypatch.setattr(keras.callbacks, "KillAfter", KillAfter, raising=False)
+        monkeypatch.setattr(KillAfter, "step", step)
+        request.config.callbacks = ({"class_name": "KillAfter"},)
+        with pytest.raises(KilledError):
+            run.train(request)
+        request.config.callbacks = ()
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def undisturbed(dataset, tmp_path_factory) -> Request:
+    """A finished run that nothing happened to."""
+    request = Request(
+        config=small_config(),
+        dataset=dataset,
+        workdir=tmp_path_factory.mktemp("undisturbed"),
+        strategy="one_device",
+        precision="mixed_bfloat16",
+    )
+    run.train(request)
+    return request
+
+
+def history(workdir: pathlib.Path) -> list[dict]:
+    """The lines of history.jsonl without what a clock says."""
+    lines = [json.loads(line) for line in (workdir / "history.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+
+
+def test_learns_and_leaves_whole_files(undisturbed):
+    metrics = files.read_json(undisturbed.workdir / "evaluation.json")
+    assert (metrics["split"], metrics["examples"]) == ("test", 70)
+    assert metrics["auc"] > 0.9
+    record = files.read_json(undisturbed.workdir / "run.json")
+    assert (record["steps"], record["total_steps"], record["finished"]) == (38, 38, True)
+    assert history(undisturbed.workdir)[-1]["validation"]["examples"] == 50
+    assert (undisturbed.workdir / "report.html").exists()
+
+
+# Before the first checkpoint; between two of them, past the end of an epoch (step 13); just before the end.
+@pytest.mark.parametrize("step", [3, 15, 37])
+def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
+    request_for, train_and_kill, tmp_path, undisturbed, step
+):
+    request = request_for(tmp_path, precision="mixed_bfloat16")
+    train_and_kill(request, step)
+    assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert history(tmp_path) == history(undisturbed.workdir)
+
+
+def test_blocks_train_bit_for_bit_as_records_do(request_for, tmp_path, config):
+    config.shuffle = "global"
+    of_records = run.train(request_for(tmp_path / "rows"))
+    blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
+    of_blocks = dataclasses.replace(request_for(tmp_path / "run"), dataset=blocks)
+    assert run.train(of_blocks) == of_records
+    assert history(tmp_path / "run") == history(tmp_path / "rows")
+
+
+def test_a_killed_run_on_a_mixture_ends_like_the_undisturbed_one(
+    request_for, train_and_kill, tmp_path, config
+):
+    other = write_small_dataset(tmp_path / "other")
+    config.mixture = ((str(other.directory), "validation", 0.5),)
+    metrics = run.train(request_for(tmp_path / "undisturbed"))
+    train_and_kill(request_for(tmp_path / "killed"), 15)
+    assert run.train(request_for(tmp_path / "killed")) == metrics
+    assert history(tmp_path / "killed") == history(tmp_path / "undisturbed")
+
+
+def test_replicas_may_change_on_the_way_and_change_nothing(request_for, train_and_kill, tmp_path, config):
+    config.model.dropout = 0.0  # whose random numbers are each replica's own
+    one = run.train(request_for(tmp_path / "one"))
+    train_and_kill(request_for(tmp_path / "two", strategy="mirrored"), 15)
+    assert files.read_json(tmp_path / "two" / "run.json")["replicas"] == 2
+    two = run.train(request_for(tmp_path / "two"))
+    assert two["loss"] == pytest.approx(one["loss"], rel=1e-3)
+
+
+def test_float16_learns_under_a_strategy(request_for, tmp_path):
+    metrics = run.train(request_for(tmp_path, strategy="mirrored", precision="mixed_float16"))
+    assert metrics["auc"] > 0.9
+
+
+def test_finished_run_is_only_reported(undisturbed, capsys):
+    (undisturbed.workdir / "report.html").unlink()
+    before = history(undisturbed.workdir)
+    assert run.train(undisturbed) == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert "finished, at step 38" in capsys.readouterr().out
+    assert (undisturbed.workdir / "report.html").exists()
+    assert history(undisturbed.workdir) == before
+
+
+def test_finished_run_can_be_made_longer(request_for, tmp_path, config):
+    for steps in (4, 6):
+        config.train.steps = steps
+        run.train(request_for(tmp_path))
+    assert [line["step"] for line in history(tmp_path)] == [4, 6]
+
+
+def test_early_stop_ends_the_run_for_good(request_for, tmp_path, config):
+    config.optimizer.learning_rate = 0.0
+    config.callbacks = (
+        {"class_name": "EarlyStopping", "config": {"monitor": "val_loss", "patience": 1}},
+        {"class_name": "CSVLogger", "config": {"filename": "{workdir}/epochs.csv"}},
+    )
+    run.train(request_for(tmp_path))
+    record = files.read_json(tmp_path / "run.json")
+    assert (record["steps"], record["finished"]) == (25, True)  # the end of the second epoch
+    assert len((tmp_path / "epochs.csv").read_text().splitlines()) == 1 + 2
+
+
+def test_loss_that_is_not_finite_stops_the_run_before_it_is_saved(request_for, tmp_path, config):
+    config.optimizer.name = "sgd"
+    config.optimizer.learning_rate = 1e30
+    with pytest.raises(InputError, match=r"loss before step \d+: received (nan|inf); .*learning_rate"):
+        run.train(request_for(tmp_path))
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")) is None
+
+
+def test_workdir_of_another_model_is_refused(undisturbed, request_for, config):
+    config.model.hidden = (4,)
+    with pytest.raises(InputError, match=r"--config.model: received .*expected .*empty --workdir"):
+        run.train(request_for(undisturbed.workdir, precision="mixed_bfloat16"))
+
+
+def test_restored_model_predicts_what_was_trained(undisturbed, dataset):
+    restored = restore.restore_model(undisturbed.workdir)
+    (batch,) = evaluation_batches(select(dataset, "test"), restored.preprocess, share=Share(global_batch=70))
+    inputs, labels, mask = batch
+    logits = tf.function(restored.model)({name: inputs[name] for name in ("numeric", "categories")})
+    assert logits.dtype == tf.float32
+    metrics = EvaluationMetrics(dataset.schema.label)
+    metrics.update(labels.numpy(), tf.nn.sigmoid(tf.concat([-logits, logits], axis=1)).numpy(), mask.numpy())
+    trained = files.read_json(undisturbed.workdir / "evaluation.json")
+    assert metrics.result()["auc"] == pytest.approx(trained["auc"], abs=1e-3)
+    assert restored.step == 38
+
+
+def test_restoring_without_a_run_says_so(tmp_path):
+    with pytest.raises(InputError, match=r"without run.json; .*pipeline.train"):
+        restore.restore_model(tmp_path)

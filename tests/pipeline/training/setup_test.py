@@ -1,0 +1,45 @@
+"""A request is resolved, or refused, before anything is built."""
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.training import setup
+
+
+def test_resolves_what_is_asked(request_for, tmp_path):
+    decided = setup.decide(request_for(tmp_path, strategy="mirrored"))
+    assert decided.cadence.total_steps == 38  # 3 epochs of 200 examples, 16 a step
+    assert (decided.validation_split, decided.final_split) == ("validation", "test")
+    assert decided.announcement[0].endswith("train 200, validation 50, test 70")
+    assert "mirrored, replicas: 2, global batch 16" in decided.announcement[1]
+    assert "float32: asked for" in decided.announcement[2]
+    assert "off: not asked for" in decided.announcement[3]
+
+
+def test_steps_come_before_epochs(request_for, tmp_path, config):
+    config.train.steps = 7
+    assert setup.decide(request_for(tmp_path)).cadence.total_steps == 7
+
+
+def test_no_validation_split_means_no_validation(request_for, tmp_path, config):
+    config.evaluation.split = "holdout"
+    assert setup.decide(request_for(tmp_path)).validation_split == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("global_batch", 15, r"--config.global_batch: received 15; .*multiple of the 2 replicas"),
+        ("evaluation.global_batch", 15, r"--config.evaluation.global_batch: received 15"),
+        ("train.epochs", 0.0, r"--config.train.epochs: received 0.0; expected a positive number"),
+        ("train.epochs", float("nan"), r"--config.train.epochs: received nan; expected a positive number"),
+        ("train.epochs", float("inf"), r"--config.train.epochs: received inf"),
+        ("train.steps_per_loop", 0, r"--config.train.steps_per_loop: received 0"),
+        ("train.log_every_steps", -1, r"--config.train.log_every_steps: received -1"),
+        ("evaluation.final_split", "holdout", r"split 'holdout'; expected one of train, validation, test"),
+    ],
+)
+def test_what_cannot_work_is_refused(request_for, tmp_path, config, path, value, message):
+    config.update_from_flattened_dict({path: value})
+    with pytest.raises(InputError, match=message):
+        setup.decide(request_for(tmp_path, strategy="mirrored"))

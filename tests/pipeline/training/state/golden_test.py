@@ -1,0 +1,43 @@
+"""Golden records are a few of the training split, and decide whether a model is the one that was saved."""
+
+import numpy as np
+import pytest
+
+from pipeline.data.dataset import statistics
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.training.state import golden
+
+SAVED = np.array([[4.0], [-20.0]])
+
+
+def test_records_are_written_once_and_read_as_model_inputs(dataset, tmp_path):
+    path = tmp_path / "golden.tfrecord"
+    golden.write(path, select(dataset, "train"))
+    before = path.stat().st_mtime_ns
+    golden.write(path, select(dataset, "train"))
+    assert path.stat().st_mtime_ns == before
+    assert [path.name for path in tmp_path.iterdir()] == ["golden.tfrecord"]
+    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    assert golden.inputs(path, dataset.schema, preprocess)["numeric"].shape == (golden.RECORDS, 2)
+
+
+def test_rounding_of_another_machine_passes():
+    golden.check(saved=SAVED, now=SAVED * 1.01, checkpoint="ckpt-1")
+
+
+@pytest.mark.parametrize("now", [-SAVED, SAVED + 3.0, SAVED * np.nan])
+def test_other_decisions_do_not(now):
+    with pytest.raises(InputError, match=r"checkpoint ckpt-1: received a model whose predictions differ"):
+        golden.check(saved=SAVED, now=now, checkpoint="ckpt-1")
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:40] + b"?" + content[41:], lambda content: b""])
+def test_damaged_records_are_refused(dataset, tmp_path, damage):
+    path = tmp_path / "golden.tfrecord"
+    golden.write(path, select(dataset, "train"))
+    path.write_bytes(damage(path.read_bytes()))
+    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    with pytest.raises(InputError, match=r"golden\.tfrecord: received records that are damaged"):
+        golden.inputs(path, dataset.schema, preprocess)
