@@ -30,9 +30,7 @@ class Run:
     runner: str
     beam_flags: tuple[str, ...]
     max_rejected_fraction: float  # of the rows read
-    started: datetime.datetime = dataclasses.field(
-        default_factory=lambda: datetime.datetime.now(datetime.UTC)
-    )
+    started: datetime.datetime = dataclasses.field(default_factory=_now)
     _monotonic: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
