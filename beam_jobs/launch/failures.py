@@ -7,7 +7,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 
-from pipeline.data.errors import InputError, disk_is_full
+from pipeline.data.errors import InputError, disk_full, disk_is_full
 
 # A line of a worker's traceback that names an exception, without what Beam adds to it.
 _CAUSE = re.compile(
@@ -24,15 +24,14 @@ def told_in_one_line(output: pathlib.Path | str) -> Iterator[None]:
         raise
     except Exception as error:
         if disk_is_full(error):
-            raise _disk_full(output) from None
+            raise _no_room(output) from None
         raise _failed(f"{type(error).__name__}: {error}") from None
 
 
-def _disk_full(output: pathlib.Path | str) -> InputError:
-    return InputError(
+def _no_room(output: pathlib.Path | str) -> InputError:
+    return disk_full(
         f"--output={output}",
-        received="a disk that is full, or a quota that is used up",
-        expected="room for about three times the input: the rows while they are shuffled, and the records",
+        room_for="about three times the input: the rows while they are shuffled, and the records",
         action="Nothing was published and nothing is left behind. Make room, or choose another disk.",
     )
 

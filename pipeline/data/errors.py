@@ -44,6 +44,16 @@ def disk_is_full(error: Exception) -> bool:
     return bool(_DISK_FULL.search(str(error)))
 
 
+def disk_full(thing: str, *, room_for: str, action: str) -> InputError:
+    """What is said of a disk that took no more of `thing`."""
+    return InputError(
+        thing,
+        received="a disk that is full, or a quota that is used up",
+        expected=f"room for {room_for}",
+        action=action,
+    )
+
+
 def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str]], int]:
     """Wraps a binary's main: an InputError becomes `error: …` on stderr and exit code 2."""
 

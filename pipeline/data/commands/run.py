@@ -27,7 +27,7 @@ from absl import logging
 from pipeline.data import printable
 from pipeline.data.commands import help_page, interrupt, parsing
 from pipeline.data.commands.command import Command
-from pipeline.data.errors import InputError, answer, disk_is_full
+from pipeline.data.errors import InputError, answer, disk_full, disk_is_full
 
 EXIT_NOBODY_READS = 141  # 128 + SIGPIPE, as shells count: `… --help | head` closes the pipe early
 _HELP = ("--help", "-help", "-h", "--helpfull", "--helpshort")
@@ -70,7 +70,7 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
     except Exception as error:
         if disk_is_full(error):
             _drop_unwritten()
-            return answer(_disk_full(error))
+            return answer(_no_room(error))
         if isinstance(error, OSError) and error.filename is not None:
             return answer(_no_such_path(error))
         raise
@@ -84,11 +84,10 @@ def _drop_unwritten() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _disk_full(error: Exception) -> InputError:
-    return InputError(
+def _no_room(error: Exception) -> InputError:
+    return disk_full(
         str(getattr(error, "filename2", None) or getattr(error, "filename", None) or "output"),
-        received="a disk that is full, or a quota that is used up",
-        expected="room for what this command writes",
+        room_for="what this command writes",
         action="Make room, or write to another disk; the same command may run again.",
     )
 
