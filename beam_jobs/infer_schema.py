@@ -5,6 +5,8 @@ r"""Proposes a schema from raw data, with what it saw as evidence, for you to re
   python -m beam_jobs.infer_schema --format=csv --input=adult-train.csv --input=test=adult-test.csv \
       --column_names=age,workclass,… --label=income --name=adult --output=schema.json
 
+  python -m beam_jobs.infer_schema --input=houses.tsv --label=price --task=regression --output=schema.json
+
   python -m beam_jobs.infer_schema --format=images --input=train=mnist/train --output=schema.json
 
   python -m beam_jobs.infer_schema --input=corpus.txt --tokenizer=bytes --output=schema.json
@@ -27,6 +29,7 @@ from absl import flags
 from beam_jobs.conversion import plan
 from beam_jobs.proposal import summary
 from beam_jobs.proposal.from_source import propose_from
+from beam_jobs.proposal.labels import TASKS
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.pieces.files import parse_input
 from pipeline.data import atomic_files
@@ -42,6 +45,13 @@ _INPUT = flags.DEFINE_multi_string(
 _OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists. Edits in it are lost.")
 _LABEL = flags.DEFINE_string("label", None, "COLUMN: what is predicted. Of images it is the folder's name.")
+_TASK = flags.DEFINE_enum(
+    "task",
+    None,
+    TASKS,
+    "What --label asks for. classification: binary or multiclass, by its number of classes. By default up to "
+    "20 different whole numbers, and words, are classes; other numbers are a regression.",
+)
 _IGNORE = flags.DEFINE_list("ignore", [], "A,B,…: columns to leave out.")
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default that of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
@@ -54,7 +64,7 @@ COMMAND = Command(
     flags={
         "Raw data": (_INPUT, *source_flags.RAW_DATA, _MAX_ROWS),
         "Text as rows of tokens": source_flags.TOKENS,
-        "The schema": (_OUTPUT, _OVERWRITE, _NAME, _LABEL, _IGNORE, _JSON),
+        "The schema": (_OUTPUT, _OVERWRITE, _NAME, _LABEL, _TASK, _IGNORE, _JSON),
     },
 )
 
@@ -81,15 +91,22 @@ def main(argv: Sequence[str]) -> None:
         inputs,
         name=_NAME.value,
         label=_LABEL.value,
+        task=_TASK.value,
         ignore=_IGNORE.value,
         max_rows=_MAX_ROWS.value,
     )
     schema_lib.save(proposal.schema, output)
     print(summary.text(proposal.schema))
+    if proposal.looked_at:
+        print(f"\n{proposal.looked_at}")
     print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
     print(f"\nschema {output}")
     if _JSON.value:
-        document = {"schema": schema_lib.to_json(proposal.schema), "review": proposal.review}
+        document = {
+            "schema": schema_lib.to_json(proposal.schema),
+            "review": proposal.review,
+            "looked_at": proposal.looked_at,
+        }
         atomic_files.write_json(_JSON.value, document)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import PIL.Image
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs.proposal.features import in_natural_order, task_of
+from beam_jobs.proposal.labels import in_natural_order, task_of
 from beam_jobs.proposal.table import Proposal
 from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN
 from beam_jobs.sources.pieces.source import Piece, Source
@@ -57,7 +57,11 @@ def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_ro
         review.append(f"'{LABEL_COLUMN}': the positive class is {label.positive_class!r}.")
     if len({header.size for header in seen}) > 1:
         review.append("Sizes differ (height and width 0): training needs --config.image_size or similar.")
-    return Proposal(schema=Schema(name=name, features=(_image(seen), label)), review=tuple(review))
+    return Proposal(
+        schema=Schema(name=name, features=(_image(seen), label)),
+        review=tuple(review),
+        looked_at=f"The headers of {len(looked_at):,} of {len(rows):,} images were looked at.",
+    )
 
 
 def propose_tokens(source: TokenRows, *, name: str) -> Proposal:

@@ -1,9 +1,11 @@
 """A schema for whatever is to be read: a table, folders of images, or rows of tokens."""
 
+import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
 
+from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.fixed_columns import propose_images, propose_tokens
 from beam_jobs.proposal.profiles import read_profiles
 from beam_jobs.proposal.table import Proposal, propose
@@ -18,6 +20,7 @@ def propose_from(
     *,
     name: str | None = None,
     label: str | None = None,
+    task: str | None = None,
     ignore: Sequence[str] = (),
     max_rows: int,
 ) -> Proposal:
@@ -29,8 +32,17 @@ def propose_from(
     if isinstance(source, ImageFolders):
         return propose_images(source, pieces, name=name, max_rows=max_rows)
     profiles, remarks = read_profiles(source, pieces, max_rows=max_rows)
-    proposal = propose(profiles, name=name, label=label, ignore=ignore)
-    return Proposal(schema=proposal.schema, review=(*remarks, *proposal.review))
+    proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
+    return dataclasses.replace(
+        proposal, review=(*remarks, *proposal.review), looked_at=_looked_at(profiles, max_rows)
+    )
+
+
+def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int) -> str:
+    rows = max(profile.rows for profile in profiles)
+    if rows < max_rows:
+        return f"{rows:,} rows were looked at (--max_rows={max_rows} would allow more)."
+    return f"Only {rows:,} rows were looked at (--max_rows): others may hold other values."
 
 
 def _name_from(location: str) -> str:

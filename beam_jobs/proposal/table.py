@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.features import looks_like_text, propose_feature, propose_label
+from beam_jobs.proposal.features import looks_like_text, propose_feature
+from beam_jobs.proposal.labels import candidates, label_remarks, propose_label
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 
 _EMPTY = 0.999  # missing fraction from which a column says nothing
@@ -16,18 +16,24 @@ _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A schema, and what the user should look at before trusting it."""
+    """A schema, what the user should look at before trusting it, and how much was seen."""
 
     schema: Schema
     review: tuple[str, ...]
+    looked_at: str = ""  # how much of the data was seen
 
 
 def propose(
-    profiles: Sequence[ColumnProfile], *, name: str, label: str | None, ignore: Sequence[str] = ()
+    profiles: Sequence[ColumnProfile],
+    *,
+    name: str,
+    label: str | None,
+    task: str | None = None,
+    ignore: Sequence[str] = (),
 ) -> Proposal:
     """A feature for each column that may say something about `label`; the others are ignored.
 
-    Raises InputError if `label` or an ignored column is not there, or `label` cannot be one.
+    Raises InputError if `label` or an ignored column is not there, or `label` does not suit the task.
     """
     _check_names(profiles, [*ignore, *([label] if label else [])])
     features: list[Feature] = []
@@ -39,8 +45,8 @@ def propose(
             ignored[profile.name] = reason
             continue
         if profile.name == label:
-            features.append(propose_label(profile))
-            review += [*_marker_remarks(profile), *_label_remarks(profile, features[-1])]
+            features.append(propose_label(profile, task=task))
+            review += [*_marker_remarks(profile), *label_remarks(profile, features[-1])]
         else:
             features.append(propose_feature(profile))
             review += _marker_remarks(profile)
@@ -51,6 +57,8 @@ def propose(
         review.append(
             f"Is any feature known only after '{label}' is? Move it to 'ignore': it leaks the label."
         )
+    else:
+        review.append(candidates(profiles))
     return Proposal(schema=Schema(name=name, features=tuple(features), ignore=ignored), review=tuple(review))
 
 
@@ -77,15 +85,6 @@ def _marker_remarks(profile: ColumnProfile) -> Iterator[str]:
     odd = [marker for marker in profile.markers if marker]
     if odd:
         yield f"'{profile.name}': {', '.join(map(repr, odd))} is taken as missing."
-
-
-def _label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
-    if profile.missing:
-        yield f"'{profile.name}': {profile.missing:,} rows have no label and will be rejected."
-    if "." in label.clean.strip:
-        yield f"'{profile.name}': a '.' at the end is stripped, which merges classes."
-    if label.positive_class:
-        yield f"'{profile.name}': the positive class is {label.positive_class!r}."
 
 
 def _decoding_remarks(profile: ColumnProfile) -> Iterator[str]:

@@ -3,15 +3,11 @@
 import pytest
 
 from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.features import propose_feature, propose_label
+from beam_jobs.proposal.features import propose_feature
 from beam_jobs.proposal.table import propose
 from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Text
-
-
-def profile(*values: object, name: str = "c") -> ColumnProfile:
-    cells = [str(value) for value in values]
-    return ColumnProfile(name=name, counts={cell: cells.count(cell) for cell in cells})
+from pipeline.data.schema.kinds import Categorical, Numeric, Text
+from tests.beam_jobs.proposal.profiles import profile
 
 
 def many(distinct: int, text: str = "{}") -> ColumnProfile:
@@ -76,21 +72,7 @@ def test_columns_that_say_nothing_are_ignored_with_the_reason(column: ColumnProf
     assert f"'{column.name}' is ignored: {reason}." in proposal.review
 
 
-def test_labels():
-    assert propose_label(profile("yes", "no")) == Label(name="c", classes=("no", "yes"))
-    assert propose_label(profile(10, 9, 2)) == Label(name="c", task="multiclass", classes=("2", "9", "10"))
-    assert propose_label(profile("1.5", "2.5", "3.5")) == Label(name="c", task="regression")
-
-
-def test_a_dot_that_only_some_labels_end_in_is_stripped():
-    label = propose_label(profile("<=50K", ">50K", "<=50K.", ">50K."))
-    assert label.classes == ("<=50K", ">50K")
-    assert "." in label.clean.strip
-
-
-def test_a_label_that_cannot_be_one_is_refused():
-    with pytest.raises(InputError, match="1 different values"):
-        propose_label(profile("a", "a"))
+def test_a_label_that_is_no_column_is_refused():
     with pytest.raises(InputError, match="columns of the data: c"):
         propose([profile("a", "b")], name="s", label="d")
 

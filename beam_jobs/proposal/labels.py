@@ -1,0 +1,136 @@
+"""Proposes the label of a table, classes or numbers; lists the columns that could be one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.features import common_fields, looks_like_text
+from pipeline.data.errors import InputError
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.label_tasks import LABEL_TASKS
+
+CLASSIFICATION = "classification"  # stands for binary or multiclass, whichever the number of classes asks for
+TASKS = (CLASSIFICATION, *LABEL_TASKS)
+
+_NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as classes
+_CLASSES = 1000  # above it a word is hardly a class, unless --task says so
+_CANDIDATES = 5
+_CANDIDATE_CLASSES = 100
+_NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
+
+
+def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
+    """A label of two or more classes or, of many different numbers, of a regression; `task` decides.
+
+    Raises InputError if the column's values do not suit the task.
+    """
+    values = set(profile.values)
+    ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
+    if ends_in_dots:
+        # Adult's test file writes its classes with a dot at the end.
+        values = {value.rstrip(".") for value in values}
+    common = {
+        "name": profile.name,
+        "clean": Clean(
+            strip=Clean.strip + ("." if ends_in_dots else ""),
+            null_markers=common_fields(profile)["clean"].null_markers,
+        ),
+        "evidence": profile.evidence(),
+    }
+    task = _task(profile, values, task)
+    if not LABEL_TASKS[task].classes[-1]:
+        return Label(**common, task=task)
+    return Label(**common, task=task, classes=in_natural_order(values))
+
+
+def task_of(classes: Iterable[str]) -> str:
+    """The task of a label with these classes."""
+    return "binary" if len(set(classes)) == 2 else "multiclass"
+
+
+def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
+    """Numbers by size, words by alphabet. Of two classes the second is the positive one."""
+    classes = list(classes)
+    try:
+        return tuple(sorted(classes, key=lambda value: (float(value), value)))
+    except ValueError:
+        return tuple(sorted(classes))
+
+
+def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
+    """What the user should judge of a proposed label, and how to change it."""
+    if profile.missing:
+        yield f"'{label.name}': {profile.missing:,} rows have no label and will be rejected."
+    if "." in label.clean.strip:
+        yield f"'{label.name}': a '.' at the end is stripped, which merges classes."
+    if label.positive_class:
+        yield f"'{label.name}': the positive class is {label.positive_class!r}."
+    if not profile.numbers or len(profile.numbers) <= 2:
+        return
+    count, low, high = len(profile.numbers), profile.numbers[0], profile.numbers[-1]
+    seen = f"'{label.name}': {count:,} different numbers, {low:g} … {high:g}"
+    if label.classes:
+        yield f"{seen}, are taken as classes. To predict a number instead: --task=regression."
+    else:
+        yield f"{seen}, are predicted as a number. To predict classes instead: --task={CLASSIFICATION}."
+
+
+def candidates(profiles: Sequence[ColumnProfile]) -> str:
+    """A remark that lists the columns which could be the label, the likeliest first."""
+    found = [profile for profile in profiles if _could_be_label(profile)]
+    found.sort(key=lambda profile: (profile.name.lower() not in _NAMES, len(profile.values) != 2))
+    listed = "; ".join(f"'{profile.name}' ({_told(profile)})" for profile in found[:_CANDIDATES])
+    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    what = f"Candidates: {listed}{more}." if found else "No column looks like one."
+    return f"There is no label, so a model has nothing to predict. {what} Run again with --label=COLUMN."
+
+
+def _told(profile: ColumnProfile) -> str:
+    try:
+        label = propose_label(profile)
+    except InputError:
+        return f"{len(profile.values):,} values"
+    if not label.classes:
+        return label.task
+    shown = ", ".join(label.classes[:3]) + (" …" if len(label.classes) > 3 else "")
+    return f"{len(label.classes):,} classes: {shown}"
+
+
+def _could_be_label(profile: ColumnProfile) -> bool:
+    if profile.are_images or profile.holds_lists or len(profile.values) < 2:
+        return False
+    repeats = len(profile.values) <= min(_CANDIDATE_CLASSES, sum(profile.values.values()) // 2)
+    return repeats or bool(profile.numbers) or (len(profile.values) <= 3 and not looks_like_text(profile))
+
+
+def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
+    """The task of LABEL_TASKS; raises InputError where the values do not suit it."""
+    task = asked or _task_by_look(profile, values)
+    if task == CLASSIFICATION:
+        task = task_of(values)
+    rules = LABEL_TASKS[task]
+    if not rules.classes[-1]:
+        if not profile.numbers:
+            raise _unsuitable(profile, f"--task={task}", _words(profile), "numbers to predict")
+    elif len(values) not in rules.classes:
+        given = f"--label={profile.name}"
+        raise _unsuitable(profile, given, f"{len(values):,} different values", rules.expected)
+    elif not asked and len(values) > _CLASSES:
+        expected = f"numbers, or 2 to {_CLASSES:,} classes"
+        raise _unsuitable(profile, f"--label={profile.name}", f"{len(values):,} different values", expected)
+    return task
+
+
+def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
+    many = len(values) > _NUMBERED_CLASSES or not profile.are_whole_numbers
+    return "regression" if profile.numbers and many and len(values) > 2 else CLASSIFICATION
+
+
+def _words(profile: ColumnProfile) -> str:
+    words = [value for value in profile.values if value not in map(str, profile.numbers or ())]
+    return f"{len(profile.values):,} different values such as {', '.join(map(repr, words[:3])) or 'none'}"
+
+
+def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:
+    action = f"Choose another label column than '{profile.name}', or another --task ({', '.join(TASKS)})."
+    return InputError(thing, received=received, expected=expected, action=action)
