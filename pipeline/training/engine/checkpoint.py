@@ -34,6 +34,7 @@ class Checkpoints:
         keep: int = 3,
         is_chief: bool = True,
     ) -> None:
+        self._model = model
         self._golden_logits = golden_logits
         self._golden = tf.Variable(tf.zeros_like(golden_logits()), trainable=False)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -55,7 +56,12 @@ class Checkpoints:
         self._manager = tf.train.CheckpointManager(self._checkpoint, str(self._own), max_to_keep=keep)
 
     def save(self, step: int, *, session_state: str = "") -> None:
-        """Saves the state after `step` steps; only the latest checkpoints are kept."""
+        """Saves the state after `step` steps; only the latest checkpoints are kept.
+
+        Raises:
+          InputError: a weight is not finite.
+        """
+        _require_finite(self._model, step)
         self._step.assign(step)
         self._session_state.assign(session_state)
         self._golden.assign(self._golden_logits())
@@ -88,6 +94,20 @@ class Checkpoints:
             ) from None
         golden.check(saved=self._golden.numpy(), now=np.asarray(self._golden_logits()), checkpoint=latest)
         return int(self._step.numpy()), self._session_state.numpy().decode()
+
+
+def _require_finite(model: keras.Model, step: int) -> None:
+    """The loss does not always tell: with AVX-512, oneDNN's ReLU makes 0 of NaN (Eigen's does not)."""
+    for variable in model.weights:
+        value = tf.convert_to_tensor(variable.value)
+        if value.dtype.is_floating and not tf.reduce_all(tf.math.is_finite(value)):
+            raise InputError(
+                f"weight {variable.path} after step {step}",
+                received="values that are infinite or not a number",
+                expected="finite numbers",
+                action="Nothing was saved: the last checkpoint is from before. Lower "
+                "--config.optimizer.learning_rate or try --precision=float32.",
+            )
 
 
 def seed_states(model: keras.Model) -> list[tf.Variable]:

@@ -50,6 +50,18 @@ def test_restores_weights_slots_random_state_and_session(tmp_path):
         np.testing.assert_array_equal(restored, saved)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_weight_that_is_not_finite_is_not_saved(tmp_path, value):
+    model, optimizer = model_and_optimizer()
+    checkpoints(tmp_path, model, optimizer).save(1)
+    model.weights[0].assign(np.full([3, 4], value))
+    with pytest.raises(
+        InputError, match=r"^weight dense\S*/kernel after step 2: received values that are inf"
+    ):
+        checkpoints(tmp_path, model, optimizer).save(2)
+    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("ckpt-1")
+
+
 def test_dropout_goes_on_with_the_next_mask(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
