@@ -63,10 +63,15 @@ def to_bytes(cells: pa.Array) -> pa.Array:
         return cells.cast(pa.binary())
     if is_number(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind):
         return cells.cast(pa.string()).cast(pa.binary())
-    if is_list(kind) and (is_number(kind.value_type) or is_text(kind.value_type)):
+    if is_list(kind) and _is_joinable(kind.value_type):
         return _joined(cells)
     # Lists of lists, lists of structs and maps are rare enough to convert one by one.
     return pa.array([_dumped(value) for value in cells.to_pylist()], pa.binary())
+
+
+def _is_joinable(item: pa.DataType) -> bool:
+    # Empty lists have items of type null, unless others are beside them.
+    return is_number(item) or is_text(item) or pa.types.is_null(item)
 
 
 def _joined(cells: pa.Array) -> pa.Array:

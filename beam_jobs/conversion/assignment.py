@@ -9,7 +9,7 @@ memory that a run needs does not grow with its data, and no value in the shuffle
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from beam_jobs.cells import text as cell_text
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.sources.pieces.source import RawRows
 
 # What a hash is for: different purposes must not correlate (`person` of BLAKE2 keeps them apart).
 SPLIT = b"penstock split"
@@ -30,10 +31,10 @@ Sent = tuple[int, bytes]  # bucket, what `Spill` sends in place of its rows as A
 _CELL_END = b"\x1f"  # a row whose cells hold this byte may share an id with another; that is harmless
 
 
-def row_ids(columns: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
-    """The cells of columns `names` (all of them if none are named) as bytes, joined: binary [rows]."""
-    # In name order, so that a file with its columns in another order holds the same rows.
-    cells = [cell_text.to_bytes(columns.column(name)) for name in sorted(names or columns.schema.names)]
+def row_ids(raw: RawRows, names: Iterable[str]) -> pa.Array:
+    """The cells of the columns `names` as bytes, joined: binary [rows]."""
+    # In name order, so that a schema that lists its features in another order means the same rows.
+    cells = [cell_text.to_bytes(raw.column(name)) for name in sorted(set(names))]
     return pc.binary_join_element_wise(
         *cells, pa.scalar(_CELL_END, pa.binary()), null_handling="replace", null_replacement=b""
     )

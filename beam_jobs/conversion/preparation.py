@@ -60,11 +60,14 @@ class Prepare(beam.DoFn):
 
 
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
-    """What identifies each row, binary or string [rows]: the cells of `row_id`, else what the source says."""
+    """What identifies each row, binary or string [rows]: the cells of `row_id`, else what the source says.
+
+    Where a source says nothing, the cells that the schema reads do: an ignored column, such as the time
+    of loading, moves no row.
+    """
     if raw.ids is not None and not schema.row_id:
         return raw.ids
-    named = {name: raw.column(name) for name in schema.row_id}
-    return assignment.row_ids(pa.record_batch(named) if named else raw.columns, schema.row_id)
+    return assignment.row_ids(raw, schema.row_id or schema.columns)
 
 
 def _with_order(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:

@@ -56,11 +56,6 @@ def _from_rows(rows: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
     return pa.record_batch(columns, names=names)
 
 
-def _ids_of_rows(rows: Sequence[Mapping[str, object]]) -> pa.Array:
-    """What identifies each row, string [rows], whatever the order of its fields and the rows around it."""
-    return pa.array([json.dumps(row, sort_keys=True, default=_plain) for row in rows], pa.string())
-
-
 class NumberedRow(NamedTuple):
     number: int  # 1-based
     row: Mapping[str, object]
@@ -79,7 +74,6 @@ def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterabl
         columns=_from_rows(rows),
         sources=piece.name,
         numbers=np.array(numbers, np.int64),
-        ids=_ids_of_rows(rows),
         rejected=tuple(rejected),
         sparse=True,
         directory=piece.paths[0].rpartition("/")[0],

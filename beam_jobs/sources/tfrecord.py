@@ -63,7 +63,6 @@ def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
         columns=_columns_of(rows),
         sources=piece.name,
         numbers=np.array(numbers, np.int64),
-        ids=pa.array(list(map(_id, rows)), pa.binary()),
         rejected=tuple(rejected),
         sparse=True,
         directory=piece.paths[0].rpartition("/")[0],
@@ -93,11 +92,6 @@ def _column(features: Sequence[Message | None]) -> pa.ListArray:
     typed = [values and pa.array(values, _TYPES[kind]) for values, kind in zip(lists, kinds, strict=True)]
     as_text = [None if values is None else text.to_bytes(values).to_pylist() for values in typed]
     return pa.array(as_text, pa.list_(pa.binary()))
-
-
-def _id(row: Features) -> bytes:
-    """The same whatever the order of the keys in the record."""
-    return b"".join(name.encode() + b"\x1f" + row[name].SerializeToString() for name in sorted(row))
 
 
 def _error(path: str, received: str) -> InputError:

@@ -61,7 +61,7 @@ class RawRows:
     columns: pa.RecordBatch
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
-    ids: pa.Array | None = None  # [rows], what identifies each; None: its cells do
+    ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
     sparse: bool = False  # rows name their columns: a column may be absent, and is missing in all rows then

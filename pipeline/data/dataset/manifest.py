@@ -17,7 +17,10 @@ from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
-FORMAT = "penstock.manifest/2"  # in version 1, fields of blocks were padded to 4 bytes
+FORMAT = "penstock.manifest/3"
+# Records are written alike in both. In version 2, columns that the schema ignores decided where a row is; in
+# version 1, fields of blocks were padded to 4 bytes.
+READABLE = ("penstock.manifest/2", FORMAT)
 FILE_NAME = "manifest.json"
 STATISTICS_FILE_NAME = "statistics.pb"
 REJECTED_FILE_NAME = "rejected/rejected.jsonl"
@@ -45,6 +48,7 @@ class Shard(File):
 class Manifest:
     """What a dataset version is made of."""
 
+    format: str = FORMAT  # one of `READABLE`
     name: str
     version: str
     layout: str  # "rows": a tf.train.Example holds a row; "blocks": it holds a block of rows
@@ -137,7 +141,7 @@ def load(directory: pathlib.Path) -> Manifest:
     path = directory / FILE_NAME
     try:
         document = json.loads(path.read_bytes())
-        _check_format(path, document.pop("format"))
+        _check_format(path, document["format"])
         digest = document.pop("digest")
         manifest = _from_body(document)
     except FileNotFoundError:
@@ -167,7 +171,7 @@ def dumps(manifest: Manifest) -> str:
 
 
 def _body(manifest: Manifest) -> dict:
-    return {"format": FORMAT, **dataclasses.asdict(manifest)}
+    return dataclasses.asdict(manifest)
 
 
 def _from_body(body: dict) -> Manifest:
@@ -178,11 +182,11 @@ def _from_body(body: dict) -> Manifest:
 
 
 def _check_format(path: pathlib.Path, received: str) -> None:
-    if received != FORMAT:
+    if received not in READABLE:
         raise InputError(
             f"manifest {path}",
             received=f"format '{received}'",
-            expected=f"'{FORMAT}'",
+            expected=" or ".join(f"'{readable}'" for readable in READABLE),
             action="Convert the raw data again, or read it with the version of Penstock that wrote it.",
         )
 

@@ -11,11 +11,12 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.cells.rows import arrow_schema
+from beam_jobs.conversion.assignment import ShardKey
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shuffle_files import Spill
 from beam_jobs.launch.progress import Progress
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+from beam_jobs.sources.pieces.source import Input, Piece, RawRows, Source
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
 
@@ -46,19 +47,45 @@ class Grouped:
         )
 
 
-def test_a_group_goes_to_one_split(tmp_path: pathlib.Path):
-    prepare = Prepare(
-        Grouped(), SCHEMA, PLAN, spill=Spill(directory=""), progress=Progress(path=str(tmp_path / "none"))
-    )
-    [piece] = Grouped().pieces([Input(location="numbers")])
-    groups, received = collections.defaultdict(set), []
+def prepared(
+    source: Source, schema: Schema, tmp_path: pathlib.Path
+) -> Iterator[tuple[ShardKey, pa.RecordBatch]]:
+    """What arrives at each shard."""
+    progress = Progress(path=str(tmp_path / "none"))
+    prepare = Prepare(source, schema, PLAN, spill=Spill(directory=""), progress=progress)
+    [piece] = source.pieces([Input(location="numbers")])
     for output in prepare.process(piece):
-        if isinstance(output, TaggedOutput):
-            continue
-        (split, _), (_, sent) = output
-        numbers = pa.ipc.read_record_batch(pa.py_buffer(sent), arrow_schema(SCHEMA)).column("number")
-        groups[split] |= {number // IN_GROUP for number in numbers.to_pylist()}
-        received += numbers.to_pylist()
+        if not isinstance(output, TaggedOutput):
+            key, (_, sent) = output
+            yield key, pa.ipc.read_record_batch(pa.py_buffer(sent), arrow_schema(schema))
+
+
+def test_a_group_goes_to_one_split(tmp_path: pathlib.Path):
+    groups, received = collections.defaultdict(set), []
+    for (split, _), rows in prepared(Grouped(), SCHEMA, tmp_path):
+        numbers = rows.column("number").to_pylist()
+        groups[split] |= {number // IN_GROUP for number in numbers}
+        received += numbers
     assert sorted(received) == [row for row in range(ROWS) if row % IN_GROUP]
     assert len(groups["train"]) + len(groups["test"]) == ROWS // IN_GROUP
     assert groups["train"] and groups["test"]
+
+
+def places(loaded_at: Iterable[int], tmp_path: pathlib.Path) -> list[tuple]:
+    """Split, shard and order hash of each number, in a table with a column that the schema ignores."""
+
+    class Table(Grouped):
+        def read(self, piece: Piece) -> Iterator[RawRows]:
+            columns = {"number": pa.array(range(ROWS)), "loaded_at": pa.array(loaded_at)}
+            yield RawRows(columns=pa.record_batch(columns), sources=piece.name)
+
+    schema = dataclasses.replace(SCHEMA, ignore={"loaded_at": "says nothing"})
+    return sorted(
+        (number, *key, order)
+        for key, rows in prepared(Table(), schema, tmp_path)
+        for order, number in zip(*rows.to_pydict().values(), strict=True)
+    )
+
+
+def test_an_ignored_column_moves_no_row(tmp_path: pathlib.Path):
+    assert places(range(ROWS), tmp_path) == places([7] * ROWS, tmp_path)

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from beam_jobs.cells.typed import parse
+from beam_jobs.conversion.assignment import row_ids
 from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.pieces.source import Input, RawRows
 from pipeline.data.schema.feature import Feature
@@ -74,7 +75,8 @@ def test_a_row_gives_the_same_whatever_rows_are_around_it(path: pathlib.Path, fe
             column = parse(feature, raw.column(feature.name))
             bad = {row: bool(reason) for row, reason in column.problems.items()}
             found = column.values.to_pylist()
-            rows += [(raw.ids[row].as_py(), row in bad or found[row]) for row in range(len(found))]
+            ids = row_ids(raw, [each.name for each in FEATURES]).to_pylist()
+            rows += [(ids[row], row in bad or found[row]) for row in range(len(found))]
         return rows
 
     assert parsed(batch_rows=1) == parsed(batch_rows=3) == parsed(batch_rows=1000)

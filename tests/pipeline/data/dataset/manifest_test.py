@@ -1,5 +1,6 @@
 """A dataset opens only as it was published."""
 
+import dataclasses
 import json
 
 import pytest
@@ -80,6 +81,13 @@ def test_a_manifest_of_another_format_is_refused_by_that(dataset):
     path.write_text(path.read_text().replace(manifest_lib.FORMAT, "penstock.manifest/1"))
     with pytest.raises(InputError, match=r"format 'penstock\.manifest/1'.*Convert the raw data again"):
         manifest_lib.open_dataset(dataset.directory)
+
+
+def test_a_manifest_of_the_format_before_is_read(dataset):
+    before = dataclasses.replace(dataset.manifest, format="penstock.manifest/2")
+    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(before))
+    assert manifest_lib.open_dataset(dataset.directory).manifest == before
+    assert before.digest != dataset.manifest.digest
 
 
 def test_a_manifest_nested_too_deep_is_unreadable(dataset):
