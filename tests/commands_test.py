@@ -195,20 +195,11 @@ def test_ctrl_c(module: str, pipes: pathlib.Path, without_tensorflow: dict[str, 
         text=True,
     )
     with reading(process, pipes):
-        out, err = interrupted(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), err
     assert re.fullmatch(r"interrupted: .*\n", err)
     assert not (ROOT / "new").exists()
-
-
-def interrupted(process: subprocess.Popen) -> tuple[str, str]:
-    """What it says when it is interrupted; twice if need be: Python misses a SIGINT just before it blocks."""
-    process.send_signal(signal.SIGINT)
-    try:
-        return process.communicate(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        return process.communicate(timeout=60)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command with one line and exit code 130, whatever the command was doing.
+"""SIGINT (Ctrl-C), SIGTERM and SIGHUP end a command in one line, whatever the command was doing.
 
 It imports little, because a Ctrl-C before `installed` still ends in Python's traceback.
 """
@@ -7,74 +7,116 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+from pipeline.data.commands import child_processes
+
 _LINE = b"interrupted: nothing half-done was published; the same command may run again\n"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SECONDS_TO_UNWIND = 8.0  # then the process ends in any case: what it leaves, the next run clears
+_SECONDS_TO_TELL = 0.5  # a pipe that nobody reads takes no line
+_SECONDS_BETWEEN_LOOKS = 0.05
+
+
+def exit_code(number: int) -> int:
+    """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP, as shells count."""
+    return 128 + number
 
 
 class Interrupts:
-    """Handles SIGINT: before there is anything to clean up it ends the process, later it raises.
+    """Handles the signals: before there is anything to clean up it ends the process, later it raises.
 
-    A second SIGINT is ignored: tools such as `timeout` send two, and cleaning up must end.
+    Python calls a handler between two instructions of the main thread only. That may block in a read, or
+    compute in TensorFlow, when the signal comes. So a thread watches: it sends the signal again until it is
+    handled, and ends the process where cleaning up does not. Only the first signal counts: tools such as
+    `timeout` send two, and cleaning up must end.
     """
 
     def __init__(self) -> None:
-        self.came = False
-        self._comes_again = False
+        self.came = 0  # the number of the signal
+        self._was_raised = False
         self._anything_to_clean_up = False
+        self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
         self._stderr = os.dup(2)
 
+    def install(self) -> None:
+        """Call it in the main thread. What `nohup` ignores stays ignored."""
+        for number in _SIGNALS:
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self)
+        woken, wakes = os.pipe()
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=[woken], daemon=True).start()
+
     def __call__(self, number: int, frame: object) -> None:
-        if self.came and not self._comes_again:
+        if self._was_raised:
             return
-        self.came, self._comes_again = True, False
+        self.came, self._was_raised = self.came or number, True
         if not self._anything_to_clean_up:
             self.end()
         raise KeyboardInterrupt
 
     def guard(self, work: Callable[[], int]) -> int:
-        """The exit code that `work` returns; a SIGINT meanwhile unwinds it and ends the process."""
+        """The exit code that `work` returns; a signal meanwhile unwinds it and ends the process."""
         self._anything_to_clean_up = True
         sys.unraisablehook = self._raise_again
         threading.excepthook = self._tell_of_thread
         try:
-            return work()
+            try:
+                return work()
+            finally:
+                self._anything_to_clean_up = False
         except BaseException:
             # Libraries turn a KeyboardInterrupt into errors of their own, and jobs tell those in one line.
-            if not self.came:
-                raise
-            self.end()
+            if self.came:
+                self.end()
             raise
-        finally:
-            self._anything_to_clean_up = False
 
     def end(self) -> None:
         """Ends the process at once: threads of Beam and TensorFlow would keep it alive for seconds."""
+        self._was_raised = True
+        self._ending.acquire()  # for ever: one thread ends the process, and says so once
+        child_processes.kill()
+        telling = threading.Thread(target=self._tell, daemon=True)
+        telling.start()
+        telling.join(_SECONDS_TO_TELL)
+        os._exit(exit_code(self.came))
+
+    def _watch(self, woken: int) -> None:
+        """Waits for the first signal, and sees that the process ends."""
+        self.came = os.read(woken, 1)[0]
+        if not self._anything_to_clean_up:
+            self.end()
+        deadline = time.monotonic() + _SECONDS_TO_UNWIND
+        while time.monotonic() < deadline:
+            child_processes.kill()  # Beam waits for its workers, and may start one more
+            if not self._was_raised:
+                signal.pthread_kill(threading.main_thread().ident, self.came)
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        self.end()
+
+    def _tell(self) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:  # noqa: SIM105 - contextlib takes long to import
                 stream.flush()
-            except (OSError, ValueError):  # nobody reads it any more
+            except (OSError, ValueError, RuntimeError):  # nobody reads it any more, or it is being written
                 pass
         os.write(self._stderr, _LINE)
-        os._exit(EXIT_INTERRUPTED)
 
     def _tell_of_thread(self, failed: threading.ExceptHookArgs) -> None:
-        """Silent after a SIGINT: a terminal sends it to the worker processes too, and threads miss those."""
+        """Silent after a signal: the worker processes are gone, and threads miss them."""
         if not self.came:
             threading.__excepthook__(failed)
 
     def _raise_again(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        """Delivers a KeyboardInterrupt again that came where Python can raise nothing, as in `__del__`."""
-        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        """Has a KeyboardInterrupt raised again that came where Python can raise nothing, as in `__del__`."""
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            self._was_raised = False
+        elif not self.came:
             sys.__unraisablehook__(unraisable)
-            return
-        self._comes_again = True
-        # Later: here, too, nothing can be raised.
-        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-        again.daemon = True  # a command that ends before is not to wait for it
-        again.start()
 
 
 def installed() -> Interrupts:
@@ -83,7 +125,7 @@ def installed() -> Interrupts:
     handler = signal.getsignal(signal.SIGINT)
     if not isinstance(handler, Interrupts):
         handler = Interrupts()
-        signal.signal(signal.SIGINT, handler)
+        handler.install()
     return handler
 
 

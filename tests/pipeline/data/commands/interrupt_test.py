@@ -1,7 +1,9 @@
-"""Ctrl-C reaches its handler wherever the process is."""
+"""A signal reaches its handler wherever the process is."""
 
 import subprocess
 import sys
+
+import pytest
 
 from tests.house.build_file import ROOT
 
@@ -9,17 +11,27 @@ START = """
 import os, signal, sys
 from pipeline.data.commands import interrupt
 
-def press():
-    os.kill(os.getpid(), signal.SIGINT)
+def press(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
 
 handler = interrupt.installed()
 """
 LOST = "print('nobody heard it')"
+# Ends at no signal, as a long step of TensorFlow: waits for ever for a mutex that this thread holds itself.
+COMPUTES = """
+import ctypes
+def compute():
+    mutex = ctypes.create_string_buffer(64)
+    for _ in range(2):
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
+"""
 
 
-def ended(code: str) -> tuple[int, str, int]:
+def ended(code: str, *, first: str = "") -> tuple[int, str, int]:
     """Exit code, stdout, and number of lines on stderr of Python that runs `code`."""
-    done = subprocess.run([sys.executable, "-c", START + code], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", first + START + code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stdout, len(done.stderr.splitlines())
 
 
@@ -111,6 +123,66 @@ def work():
 handler.guard(work)
 """
     assert ended(code) == (130, "", 1)
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_the_exit_code_names_the_signal(name: str, code: int):
+    assert ended(f"handler.guard(lambda: press(signal.{name}))") == (code, "", 1)
+
+
+def test_what_nohup_ignores_stays_ignored():
+    ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    assert ended("press(signal.SIGHUP); print('goes on')", first=ignoring) == (0, "goes on\n", 0)
+
+
+def test_a_read_that_blocks_ends():
+    # The signal goes to the other thread, so that this one's read is not cut short.
+    code = """
+import threading
+reads, _ = os.pipe()
+threading.Thread(target=signal.raise_signal, args=[signal.SIGTERM]).start()
+handler.guard(lambda: os.read(reads, 1))
+"""
+    assert ended(code) == (143, "", 1)
+
+
+def test_a_computation_ends_before_there_is_anything_to_clean_up():
+    code = (
+        COMPUTES
+        + """
+import threading
+threading.Thread(target=press).start()
+compute()
+"""
+    )
+    assert ended(code) == (130, "", 1)
+
+
+def test_a_computation_ends_after_the_time_to_unwind():
+    code = (
+        COMPUTES
+        + """
+import threading
+interrupt._SECONDS_TO_UNWIND = 0.1
+threading.Thread(target=press).start()
+handler.guard(compute)
+"""
+    )
+    assert ended(code) == (130, "", 1)
+
+
+def test_what_it_started_ends_too():
+    # The grandchild holds the pipe open on which the test waits for the end of its output.
+    code = """
+import subprocess
+def work():
+    deaf = ["sh", "-c", "trap '' INT TERM HUP; echo started; sleep 1000; :"]
+    child = subprocess.Popen(deaf, stdout=subprocess.PIPE)
+    child.stdout.readline()
+    press(signal.SIGTERM)
+handler.guard(work)
+"""
+    assert ended(code) == (143, "", 1)
 
 
 def test_other_errors_and_exit_codes_pass():
