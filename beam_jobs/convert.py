@@ -53,6 +53,7 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
+from pipeline.data.schema import names
 from pipeline.data.schema import schema as schema_lib
 
 _INPUT = flags.DEFINE_multi_string(
@@ -111,6 +112,7 @@ def main(argv: Sequence[str]) -> None:
     plan.check_split_names(inputs)
     source = source_flags.source_of(inputs)
     schema = schema_lib.load(_SCHEMA.value)
+    names.check_names(schema)
     check_layout(_LAYOUT.value, schema)
     rules = verdict_lib.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)

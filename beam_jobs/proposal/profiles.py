@@ -13,6 +13,7 @@ from beam_jobs.cells.image_check import has_image_header
 from beam_jobs.cells.problems import Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.sources import header
 from beam_jobs.sources.pieces.source import Piece, RawRows, Source
 
 
@@ -29,6 +30,7 @@ def read_profiles(
             for name in raw.columns.schema.names:
                 columns.setdefault(name, _Gathered()).add(raw.columns.column(name), raw.undecoded)
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
+    remarks += header.remarks(columns)
     return [gathered.profile(name, rows) for name, gathered in columns.items()], remarks
 
 

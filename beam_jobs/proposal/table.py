@@ -9,6 +9,7 @@ from beam_jobs.proposal.labels import candidates, label_remarks, propose_label
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.names import identifiers
 from pipeline.data.schema.schema import Schema
 
 _EMPTY = 0.999  # missing fraction from which a column says nothing
@@ -52,6 +53,7 @@ def propose(
             review += _marker_remarks(profile)
         review += _decoding_remarks(profile)
     _check_not_empty(features, ignored)
+    features = _with_names(features)
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
     if label:
         review.append(
@@ -60,6 +62,17 @@ def propose(
     else:
         review.append(candidates(profiles))
     return Proposal(schema=Schema(name=name, features=tuple(features), ignore=ignored), review=tuple(review))
+
+
+def _with_names(features: Sequence[Feature]) -> list[Feature]:
+    """The features, which are called as their columns, under identifiers."""
+    names = identifiers(feature.name for feature in features)
+    return [
+        dataclasses.replace(feature, name=names[feature.name], column=feature.name)
+        if names[feature.name] != feature.name
+        else feature
+        for feature in features
+    ]
 
 
 def _useless(profile: ColumnProfile) -> str:

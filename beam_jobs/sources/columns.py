@@ -8,25 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.cells import text
+from beam_jobs.sources.header import column_names
 from beam_jobs.sources.pieces.rejections import Rejection
 from beam_jobs.sources.pieces.source import Piece, RawRows
-from pipeline.data.errors import InputError
 
 
 def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    """`batch` [rows], the fields of structs as columns; raises InputError if two columns have one name."""
+    """`batch` [rows], the fields of structs as columns; names that are not alone get their position."""
     columns = list(zip(batch.schema.names, batch.columns, strict=True))
     while any(pa.types.is_struct(column.type) for _, column in columns):
         columns = [flat for name, column in columns for flat in _fields(name, column)]
-    names = [name for name, _ in columns]
-    if len(set(names)) < len(names):
-        raise InputError(
-            f"input {path}",
-            received=f"several columns of one name among {', '.join(names)}",
-            expected="different names",
-            action="Rename columns where the file is written.",
-        )
-    return pa.record_batch([column for _, column in columns], names=names)
+    names = column_names([name for name, _ in columns], path)
+    return pa.record_batch([column for _, column in columns], names=list(names))
 
 
 def leaves(row: Mapping[str, object]) -> dict[str, object]:

@@ -12,6 +12,7 @@ import pyarrow.csv
 from beam_jobs.sources.bytes import lines
 from beam_jobs.sources.bytes.csv_stream import CsvStream, NotUtf8Error, bytes_of_latin_1
 from beam_jobs.sources.bytes.row_starts import RowStarts
+from beam_jobs.sources.header import column_names
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
@@ -104,15 +105,8 @@ class CsvFiles:
         with files.open_stream(path) as stream:
             start = stream.read(_HEADER_BYTES).decode("utf-8-sig", "backslashreplace")
         rows = csv.reader(io.StringIO(start, newline=""), delimiter=self.delimiter)
-        names = tuple(name.strip() for name in next((row for row in rows if row), []))
-        if len(set(names)) < len(names) or "" in names:
-            raise InputError(
-                f"input {path}, header",
-                received=", ".join(names),
-                expected="different, non-empty column names",
-                action="If the file has no header, name its columns with --column_names=a,b,c.",
-            )
-        return names
+        header = [name.strip() for name in next((row for row in rows if row), [])]
+        return column_names(header, path)
 
 
 class _WrongRows:

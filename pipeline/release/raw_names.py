@@ -3,9 +3,9 @@
 import itertools
 import keyword
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 
+from pipeline.data.schema.names import ascii_words
 from pipeline.data.schema.schema import Schema
 
 # What TensorFlow takes as the name of a node in a graph.
@@ -49,8 +49,7 @@ def _parameter(name: str) -> str:
 
 def _substitutes(name: str, number: int) -> Iterator[str]:
     """Ever more names for the feature of this number."""
-    ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    stem = re.sub(r"[^A-Za-z0-9]+", "_", ascii_only).strip("_") or "input"
+    stem = ascii_words(name) or "input"
     yield stem
     for later in itertools.count(number):
         yield f"{stem}_{later}"

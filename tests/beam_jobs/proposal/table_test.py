@@ -87,3 +87,13 @@ def test_evidence_says_what_was_seen():
         "minimum": 1.5,
         "maximum": 2.5,
     }
+
+
+def test_features_get_identifiers_and_keep_their_column():
+    proposed = propose(
+        [profile(0.5, 1.5, name="plan type"), profile("no", "yes", name="class")], name="t", label="class"
+    )
+    assert [(f.name, f.column) for f in proposed.schema.features] == [
+        ("plan_type", "plan type"),
+        ("class_", "class"),
+    ]

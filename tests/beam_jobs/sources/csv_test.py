@@ -100,8 +100,7 @@ def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,a\n1,2\n", "different, non-empty column names"),
-        (b"a,\n1,2\n", "different, non-empty column names"),
+        (b"a#2,a,a\n1,2,3\n", "names that can be told apart"),
         (b'a,b\n1,"never closed\n' + b"x,y\n" * 1000, "quotes that are closed"),
     ],
 )
@@ -110,6 +109,12 @@ def test_a_file_that_is_no_csv_is_refused_by_name(path: pathlib.Path, content: b
     with pytest.raises(InputError, match=message) as raised:
         read(path, block_bytes=256)
     assert str(path) in str(raised.value)
+
+
+def test_columns_of_one_name_and_of_none_are_read_by_position(path: pathlib.Path):
+    path.write_bytes(b"a,a,\n1,2,3\n")
+    [piece] = CsvFiles().pieces([Input(location=str(path))])
+    assert next(CsvFiles().read(piece)).columns.to_pylist() == [{"a#1": b"1", "a#2": b"2", "#3": b"3"}]
 
 
 def test_an_input_that_matches_nothing_is_refused(path: pathlib.Path):

@@ -34,11 +34,11 @@ def test_row_groups_come_once_with_their_row_numbers(tmp_path: pathlib.Path, pie
     assert raw[0].columns.schema.names == ["n", "address.zip", "address.geo"]
 
 
-def test_two_columns_of_one_path_are_refused(tmp_path: pathlib.Path):
+def test_two_columns_of_one_path_are_told_by_position(tmp_path: pathlib.Path):
     path = tmp_path / "data.parquet"
     pa.parquet.write_table(pa.table({"a": [{"b": 1}], "a.b": [2]}), path)
-    with pytest.raises(InputError, match="several columns of one name"):
-        read(ParquetFiles(), path)
+    [raw] = read(ParquetFiles(), path)
+    assert raw.columns.to_pylist() == [{"a.b#1": 1, "a.b#2": 2}]
 
 
 def test_avro_records_are_rows(tmp_path: pathlib.Path):
