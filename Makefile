@@ -127,6 +127,14 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
 
+.PHONY: strangers
+strangers: install  ## Odd data sets from schema to prediction: each works, or ends early with one line.
+	.venv/bin/python -m tests.strangers --jobs=$(JOBS)
+
+.PHONY: fuzz
+fuzz: install  ## Damaged and hostile files through the commands: one line each, 1 GB and 60 s at most.
+	.venv/bin/python -m tests.fuzz --jobs=$(JOBS)
+
 BENCHMARK_DATA ?= build/benchmark
 
 .PHONY: benchmark-input
