@@ -69,6 +69,11 @@ _SPLITS = flags.DEFINE_string(
 _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0
 )
+_REJECTED_RAW = flags.DEFINE_bool(
+    "rejected_raw",
+    True,
+    "Keep the start of the raw value of a row left out. --norejected_raw keeps its reason and origin only.",
+)
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input that goes to one shard, in MiB.", 1)
 _LAYOUT = flags.DEFINE_enum(
     "layout",
@@ -99,7 +104,7 @@ COMMAND = Command(
         "Raw data": (_INPUT, *source_flags.RAW_DATA),
         "Text as rows of tokens": source_flags.TOKENS,
         "The dataset": (_SCHEMA, _OUTPUT, _SPLITS, _LAYOUT, _SHARD_MIB),
-        "What is refused": (_MAX_REJECTED, _BASELINE, _SEVERITY, _LIMIT),
+        "What is refused": (_MAX_REJECTED, _REJECTED_RAW, _BASELINE, _SEVERITY, _LIMIT),
         "Running": (_RUNNER, _JSON),
     },
     unknown=runners.unknown_flags,
@@ -115,17 +120,26 @@ def main(argv: Sequence[str]) -> None:
     names.check_names(schema)
     check_layout(_LAYOUT.value, schema)
     rules = verdict_lib.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
+    fractions = plan.parse_fractions(_SPLITS.value) if _SPLITS.present else None
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     planned = plan.make_plan(
         inputs,
         source,
         schema,
-        fractions=plan.parse_fractions(_SPLITS.value),
+        fractions=fractions,
         shard_bytes=_SHARD_MIB.value << 20,
         layout=_LAYOUT.value,
     )
     command = shlex.join(["python", "-m", "beam_jobs.convert", *sys.argv[1:]])
-    conversion = Conversion(source=source, schema=schema, plan=planned, rules=rules, run=run, command=command)
+    conversion = Conversion(
+        source=source,
+        schema=schema,
+        plan=planned,
+        rules=rules,
+        run=run,
+        command=command,
+        keeps_rejected_raw=_REJECTED_RAW.value,
+    )
     result = convert(conversion, output=flag_values.directory(_OUTPUT.value))
     print(summary.text(result))
     if _JSON.value:

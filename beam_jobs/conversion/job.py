@@ -31,13 +31,21 @@ class Conversion:
     rules: verdict_lib.Rules
     run: Run
     command: str  # as it was typed
+    keeps_rejected_raw: bool = True  # of a row left out, also the start of the raw value
 
     doing: ClassVar[str] = "converting"
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Pieces → typed rows → shuffle → shards, and the statistics of each split."""
         spill = make_spill(directory, runner=self.run.runner)
-        prepare = Prepare(self.source, self.schema, self.plan, spill=spill, progress=progress)
+        prepare = Prepare(
+            self.source,
+            self.schema,
+            self.plan,
+            spill=spill,
+            progress=progress,
+            keeps_rejected_raw=self.keeps_rejected_raw,
+        )
         write = WriteShard(self.schema, self.plan, directory=directory, spill=spill, progress=progress)
         prepared = (
             pipeline

@@ -51,6 +51,7 @@ def write_tfds_metadata(
         version=version,
         filename_template=template,
         check_data=False,
+        supervised_keys=_supervised_keys(schema, layout),
     )
 
 
@@ -74,6 +75,14 @@ def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
         count = tfds.features.Scalar(dtype=np.int64)
         return {blocks.ROWS: tfds.features.Text(doc="rows of fixed width"), blocks.COUNT: count}
     return {f.name: _OF_KIND.of(f).tfds_feature(f, tfds.features) for f in schema.features}
+
+
+def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
+    """What `as_supervised=True` gives: the input and the label, where there is one of each."""
+    labels = schema.of_kind(Label)
+    if layout == "blocks" or len(schema.inputs) != 1 or not labels:
+        return None
+    return schema.inputs[0].name, labels[0].name
 
 
 def _plain_tfds(feature: Feature, features: types.ModuleType) -> object:

@@ -68,14 +68,18 @@ def make_plan(
     source: Source,
     schema: Schema,
     *,
-    fractions: Mapping[str, Fraction],
+    fractions: Mapping[str, Fraction] | None = None,
     shard_bytes: int,
     layout: str = "rows",
 ) -> Plan:
-    """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each."""
+    """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each.
+
+    Without `fractions`, rows are split by `DEFAULT_SPLITS`. Raises InputError if some are given and every
+    input is pinned to a split.
+    """
     pieces = source.pieces(inputs)
     _check_disjoint(pieces)
-    used = fractions if any(not piece.split for piece in pieces) else {}
+    used = _used_fractions(fractions, pieces)
     sizes: dict[str, Fraction] = dict.fromkeys(used, Fraction(0))
     for piece in pieces:
         parts = {piece.split: Fraction(1)} if piece.split else used
@@ -90,6 +94,23 @@ def make_plan(
         layout=layout,
         schema_fingerprint=schema.fingerprint,
     )
+
+
+def _used_fractions(
+    fractions: Mapping[str, Fraction] | None, pieces: Sequence[Piece]
+) -> Mapping[str, Fraction]:
+    pinned = sorted({piece.split for piece in pieces})
+    if "" in pinned:
+        return fractions or parse_fractions(DEFAULT_SPLITS)
+    if fractions:
+        raise InputError(
+            "--splits",
+            received=f"fractions of {', '.join(fractions)} beside inputs that all name their split: "
+            + ", ".join(pinned),
+            expected="one or the other",
+            action="Leave out --splits, or the split of an --input whose rows it should divide.",
+        )
+    return {}
 
 
 def parse_fractions(text: str) -> dict[str, Fraction]:

@@ -25,13 +25,21 @@ class Prepare(beam.DoFn):
     """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int) and REJECTED (Rejection)."""
 
     def __init__(
-        self, source: Source, schema: Schema, plan: Plan, *, spill: Spill, progress: Progress
+        self,
+        source: Source,
+        schema: Schema,
+        plan: Plan,
+        *,
+        spill: Spill,
+        progress: Progress,
+        keeps_rejected_raw: bool = True,
     ) -> None:
         self._source = source
         self._schema = schema
         self._plan = dataclasses.replace(plan, pieces=())  # a worker is sent its own piece
         self._spill = spill
         self._progress = progress
+        self._keeps_rejected_raw = keeps_rejected_raw
 
     def process(
         self, piece: Piece
@@ -44,7 +52,8 @@ class Prepare(beam.DoFn):
             self._check_columns(raw, piece.paths[0])
             typed = type_rows(raw, self._schema)
             for rejection in (*raw.rejected, *typed.rejected):
-                yield TaggedOutput(REJECTED, rejection)
+                kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
+                yield TaggedOutput(REJECTED, kept)
             ids = typed.of_kept(_row_ids(raw, self._schema))
             groups = ids if raw.groups is None else typed.of_kept(raw.groups)
             rows = _with_order(typed.rows, ids)

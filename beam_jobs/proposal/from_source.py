@@ -10,8 +10,11 @@ from beam_jobs.proposal.fixed_columns import propose_images, propose_tokens
 from beam_jobs.proposal.profiles import read_profiles
 from beam_jobs.proposal.table import Proposal, propose
 from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.pieces.files import COMPRESSION
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import TokenRows
+
+_SPLIT_AT_END = re.compile(r"(^|_)(train|training|validation|valid|val|dev|test|testing|eval)$")
 
 
 def propose_from(
@@ -46,5 +49,13 @@ def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int) -> str:
 
 
 def _name_from(location: str) -> str:
-    stem = pathlib.PurePath(location).stem.lower()
-    return re.sub(r"[^a-z0-9_]+", "_", stem).strip("_0123456789") or "dataset"
+    """That of the file or folder, else of the folder around it; a dataset is not called after a split."""
+    path = pathlib.PurePath(location)
+    stem = path.with_suffix("").stem if path.suffix in COMPRESSION else path.stem
+    return _identifier(stem) or _identifier(path.parent.name) or "dataset"
+
+
+def _identifier(name: str) -> str:
+    """`name` in lower case, without the split at its end; empty if nothing is left."""
+    words = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")
+    return _SPLIT_AT_END.sub("", words).strip("_0123456789")

@@ -1,7 +1,8 @@
 """The rows of a dataset that are read: a split, a part of one, or several, spelt as in TensorFlow Datasets.
 
-`train`, `train[:10%]`, `train[1000:]`, `train[-5%:]`, `train[:50%]+validation`. Percentages are rounded to
-whole rows as TFDS rounds them. Rows are stored in the order of a hash, so a part is a random sample.
+`train`, `train[:10%]`, `train[1000:]`, `train[-5%:]`, `train[2shard]`, `train[:50%]+validation`, `all`.
+Percentages are rounded to whole rows as TFDS rounds them. Rows are stored in the order of a hash, so a part
+is a random sample.
 """
 
 import dataclasses
@@ -15,6 +16,8 @@ from pipeline.data.dataset import record_table
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.record_table import Ranges, Shards
 from pipeline.data.errors import InputError
+
+_ALL = "all"  # every split, unless one has this name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,9 @@ def select(dataset: Dataset, expression: str) -> Selection:
     parts = _parts(dataset, expression)
     splits = list(dict.fromkeys(part.split for part in parts))
     begins = dict(zip(splits, np.cumsum([0, *(dataset.rows(split) for split in splits)]), strict=False))
+    if any(part.first > part.end for part in parts):  # TFDS reads more than is between them, or nothing
+        received = "a part that ends before it begins"
+        raise _wrong(dataset, expression, received, "bounds in order", "Swap the bounds.")
     ranges = [(int(begins[part.split]) + part.first, int(begins[part.split]) + part.end) for part in parts]
     kept = tuple(sorted((first, last) for first, last in ranges if first < last))
     if not kept:
@@ -67,7 +73,7 @@ def _parts(dataset: Dataset, expression: str) -> list[_Part]:
     sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
     if expression in sizes:  # importing TFDS takes a third of a second, and most expressions need none
         return [_Part(expression, 0, sizes[expression])]
-    if not set("[+") & set(expression):
+    if not set("[+") & set(expression) and expression != _ALL:
         dataset.shards(expression)  # raises, naming the splits there are
     return _parsed(dataset, expression, sizes)
 
@@ -76,12 +82,14 @@ def _parsed(dataset: Dataset, expression: str, sizes: dict[str, int]) -> list[_P
     import tensorflow_datasets as tfds
 
     infos = {
-        split: tfds.core.SplitInfo(name=split, shard_lengths=[rows], num_bytes=0)
-        for split, rows in sizes.items()
+        split: tfds.core.SplitInfo(
+            name=split, shard_lengths=[shard.rows for shard in dataset.shards(split)], num_bytes=0
+        )
+        for split in sizes
     }
     try:
         parts = tfds.core.ReadInstruction.from_spec(expression).to_absolute(infos)
-    except (ValueError, AssertionError, KeyError) as error:
+    except (ValueError, AssertionError, KeyError, NotImplementedError) as error:
         raise _wrong(
             dataset,
             expression,

@@ -15,10 +15,9 @@ from pipeline.data.schema.schema import Schema
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
 
 
-def planned(*inputs: Input, splits: str = plan.DEFAULT_SPLITS, shard_bytes: int = 100) -> plan.Plan:
-    return plan.make_plan(
-        inputs, CsvFiles(), SCHEMA, fractions=plan.parse_fractions(splits), shard_bytes=shard_bytes
-    )
+def planned(*inputs: Input, splits: str = "", shard_bytes: int = 100) -> plan.Plan:
+    fractions = plan.parse_fractions(splits) if splits else None
+    return plan.make_plan(inputs, CsvFiles(), SCHEMA, fractions=fractions, shard_bytes=shard_bytes)
 
 
 @pytest.fixture
@@ -46,13 +45,15 @@ def test_shards_follow_from_bytes(files: pathlib.Path):
     assert planned(*given).shards == {"train": 8, "validation": 1, "test": 1, "extra": 3}
 
 
-def test_fractions_are_not_used_where_all_inputs_are_pinned(files: pathlib.Path):
+def test_fractions_are_neither_used_nor_taken_where_all_inputs_are_pinned(files: pathlib.Path):
     given = (
         Input(location=str(files / "b.csv"), split="test"),
         Input(location=str(files / "a.csv"), split="train"),
     )
     assert list(planned(*given).shards) == ["train", "test"]
     assert planned(*given).fractions == {}
+    with pytest.raises(InputError, match="--splits: received fractions of a, b beside inputs that all name"):
+        planned(*given, splits="a=0.5,b=0.5")
 
 
 def test_the_fingerprint_does_not_depend_on_paths_or_their_order(files: pathlib.Path, tmp_path: pathlib.Path):

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.cells.rows import arrow_schema
@@ -15,6 +16,7 @@ from beam_jobs.conversion.assignment import ShardKey
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.launch.outcome import REJECTED
 from beam_jobs.launch.progress import Progress
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows, Source
 from pipeline.data.schema.kinds import Numeric
@@ -85,6 +87,19 @@ def places(loaded_at: Iterable[int], tmp_path: pathlib.Path) -> list[tuple]:
         for key, rows in prepared(Table(), schema, tmp_path)
         for order, number in zip(*rows.to_pydict().values(), strict=True)
     )
+
+
+@pytest.mark.parametrize(("keeps", "raw"), [(True, {"bad"}), (False, {""})])
+def test_the_raw_value_of_a_rejected_row_need_not_be_kept(tmp_path: pathlib.Path, keeps: bool, raw: set):
+    progress = Progress(path=str(tmp_path / "none"))
+    prepare = Prepare(
+        Grouped(), SCHEMA, PLAN, spill=Spill(directory=""), progress=progress, keeps_rejected_raw=keeps
+    )
+    [piece] = Grouped().pieces([Input(location="numbers")])
+    tagged = (output for output in prepare.process(piece) if isinstance(output, TaggedOutput))
+    rejected = [output.value for output in tagged if output.tag == REJECTED]
+    assert {(row.reason, row.row % IN_GROUP) for row in rejected} == {("not a whole number", 1)}
+    assert {row.raw for row in rejected} == raw
 
 
 def test_an_ignored_column_moves_no_row(tmp_path: pathlib.Path):

@@ -55,6 +55,8 @@ def test_bounds_are_those_of_tfds(dataset: Dataset, expression: str):
         ("empty", "received no records"),
         ("train[50:50]", "received no records"),
         ("train[:60]+train[50:]", "received parts that overlap"),
+        ("train[50:40]", "received a part that ends before it begins"),
+        ("all[:10%]", "expected an expression such as 'train"),
     ],
 )
 def test_what_selects_nothing_sensible_is_refused(dataset: Dataset, expression: str, message: str):

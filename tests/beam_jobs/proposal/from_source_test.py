@@ -1,0 +1,32 @@
+"""What a dataset is called where nothing names it."""
+
+import pathlib
+
+import pytest
+
+from beam_jobs.proposal.from_source import propose_from
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.pieces.source import Input
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("census.csv", "census"),
+        ("Census 2020.csv", "census"),
+        ("census/train.csv", "census"),
+        ("census/test-00.csv", "census"),
+        ("census-train.csv.gz", "census"),
+        ("train_delays.csv", "train_delays"),
+        ("train/train.csv", "dataset"),
+    ],
+)
+def test_a_dataset_is_called_after_its_file_and_not_after_a_split(tmp_path: pathlib.Path, file, name):
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x\n1\n2\n")
+    source = CsvFiles()
+    if path.suffix == ".gz":
+        path = path.rename(path.with_suffix(""))
+    proposal = propose_from(source, [Input(location=str(path))], max_rows=10)
+    assert proposal.schema.name == name
