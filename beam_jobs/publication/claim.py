@@ -1,13 +1,17 @@
 """Which directories a run may claim: new or empty ones, and those in which a killed run left its files.
 
-A run owns `<output>/_tmp/` from its first act to its last but one. So a directory with `_tmp` and no manifest
-is what a killed run left, and the next run clears it; everything else belongs to somebody, and is refused.
+A run owns `<output>/_tmp/`, with its mark in it, from its first act to its last but one. So a directory with
+the mark and no manifest is what a killed run left, and the next run clears it; everything else belongs to
+somebody, and is refused: somebody's own `_tmp` too.
 """
 
 from collections.abc import Sequence
 
 from beam_jobs.publication import file_names
 from pipeline.data.errors import InputError
+
+# The path of the mark in an output directory.
+MARK = f"{file_names.TEMPORARY}/{file_names.MARK}"
 
 
 def already_published(output: object) -> InputError:
@@ -19,9 +23,8 @@ def already_published(output: object) -> InputError:
     )
 
 
-def check_ours(output: object, names: Sequence[str]) -> None:
+def check_ours(output: object, names: Sequence[str], *, is_marked: bool) -> None:
     """Raises InputError if any of `names` in `output` may be somebody else's."""
-    is_marked = file_names.TEMPORARY in names
     foreign = [name for name in names if not (is_marked and file_names.is_ours(name))]
     if foreign:
         raise InputError(
@@ -34,4 +37,4 @@ def check_ours(output: object, names: Sequence[str]) -> None:
 
 def leftovers_in_order(names: Sequence[str]) -> list[str]:
     """`names` in the order in which to remove them: what marks the others as ours goes last."""
-    return sorted(names, key=lambda name: name.startswith(file_names.TEMPORARY))
+    return sorted(names, key=lambda name: (name.startswith(file_names.TEMPORARY), name == MARK))

@@ -6,6 +6,7 @@ from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.schema import schema as schema_lib
 
 TEMPORARY = "_tmp"  # the folder of everything that is not published yet
+MARK = "written-by-penstock"  # the file in it that says whose folder it is
 ANOMALIES = "anomalies.json"
 SCHEMA_PROTO = "schema.pbtxt"
 PREDICTIONS = "predictions.json"

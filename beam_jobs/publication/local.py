@@ -12,7 +12,8 @@ import shutil
 import uuid
 from collections.abc import Iterator
 
-from beam_jobs.publication.claim import already_published, check_ours, leftovers_in_order
+from beam_jobs.publication import file_names
+from beam_jobs.publication.claim import MARK, already_published, check_ours, leftovers_in_order
 from beam_jobs.publication.file_names import TEMPORARY
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
@@ -53,14 +54,13 @@ def claimed(output: str) -> Iterator[LocalDestination]:
         with _locked(directory):
             _check_unpublished(directory)
             _clear(directory)
-            temporary = directory / TEMPORARY / uuid.uuid4().hex
-            temporary.mkdir(parents=True)
             try:
+                temporary = _make_temporary(directory)
                 yield LocalDestination(directory=directory, local=temporary)
             except BaseException:
                 _clear(directory)
                 raise
-            shutil.rmtree(directory / TEMPORARY)
+            _remove_temporary(directory)
     except BaseException:
         for path in made:
             with contextlib.suppress(OSError):
@@ -107,17 +107,48 @@ def _check_unpublished(output: pathlib.Path) -> None:
     if not (output / manifest_lib.FILE_NAME).exists():
         return
     # Killed between its last two acts, a run leaves this beside a whole dataset.
-    shutil.rmtree(output / TEMPORARY, ignore_errors=True)
+    if _is_marked(output):
+        _remove_temporary(output)
     raise already_published(output)
 
 
 def _clear(output: pathlib.Path) -> None:
     """Removes what a run left; raises InputError if any of it may be somebody else's."""
+    with contextlib.suppress(OSError):
+        (output / TEMPORARY).rmdir()  # empty: a run was killed before it could mark it
     found = sorted(path.name for path in output.iterdir())
-    check_ours(output, found)
+    check_ours(output, found, is_marked=_is_marked(output))
     for name in leftovers_in_order(found):
         path = output / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if name == TEMPORARY:
+            _remove_temporary(output)
+        else:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _make_temporary(output: pathlib.Path) -> pathlib.Path:
+    """A new directory for one run, in the one that is marked as ours."""
+    (output / TEMPORARY).mkdir()
+    (output / MARK).touch()
+    made = output / TEMPORARY / uuid.uuid4().hex
+    made.mkdir()
+    return made
+
+
+def _is_marked(output: pathlib.Path) -> bool:
+    return (output / MARK).is_file() and not (output / TEMPORARY).is_symlink()
+
+
+def _remove_temporary(output: pathlib.Path) -> None:
+    """The mark goes last: whatever is left when this is killed is known as ours."""
+    for path in (output / TEMPORARY).iterdir():
+        if path.is_dir():
+            # Under another name no thread that still runs can write into it meanwhile.
+            shutil.rmtree(path.rename(path.with_name(f"{path.name}.gone")))
+        elif path.name != file_names.MARK:
+            path.unlink()
+    (output / MARK).unlink(missing_ok=True)
+    (output / TEMPORARY).rmdir()
 
 
 def _sync(path: pathlib.Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs.publication.claim import already_published, check_ours, leftovers_in_order
+from beam_jobs.publication.claim import MARK, already_published, check_ours, leftovers_in_order
 from beam_jobs.publication.file_names import TEMPORARY
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
@@ -49,8 +49,9 @@ def claimed(output: str) -> Iterator[RemoteDestination]:
     _check_unpublished(output)
     _clear(output)
     shared = FileSystems.join(output, TEMPORARY, uuid.uuid4().hex)
-    _mark(shared)
+    _make_directory(shared)
     try:
+        _upload(b"", FileSystems.join(output, *MARK.split("/")))
         with tempfile.TemporaryDirectory() as temporary:
             local = pathlib.Path(temporary)
             directory = local / posixpath.basename(output)
@@ -59,10 +60,11 @@ def claimed(output: str) -> Iterator[RemoteDestination]:
     except BaseException:
         _clear(output)
         raise
-    _delete([path for path in _files(output) if path.startswith(f"{TEMPORARY}/")], output)
+    temporary = [path for path in _files(output) if path.startswith(f"{TEMPORARY}/")]
+    _delete(leftovers_in_order(temporary), output)
 
 
-def _mark(directory: str) -> None:
+def _make_directory(directory: str) -> None:
     """Makes `directory` exist, also where directories are only parts of names."""
     if FileSystems.get_filesystem(directory).has_dirs():
         FileSystems.mkdirs(directory)
@@ -100,7 +102,7 @@ def _check_unpublished(output: str) -> None:
 def _clear(output: str) -> None:
     """Removes what a run left; raises InputError if any of it may be somebody else's."""
     found = _files(output)
-    check_ours(output, sorted({path.partition("/")[0] for path in found}))
+    check_ours(output, sorted({path.partition("/")[0] for path in found}), is_marked=MARK in found)
     _delete(leftovers_in_order(found), output)
 
 

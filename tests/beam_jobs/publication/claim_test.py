@@ -4,6 +4,7 @@ from beam_jobs.publication import claim
 
 
 def test_the_mark_outlives_what_it_marks():
-    found = ["_tmp/1/progress", "rejected", "_tmp", "Answer.labels.txt", "schema.json"]
-    marked = [name.startswith("_tmp") for name in claim.leftovers_in_order(found)]
-    assert marked == [False, False, False, True, True]
+    found = [claim.MARK, "_tmp/1/progress", "rejected", "_tmp", "Answer.labels.txt", "schema.json"]
+    *before, last = claim.leftovers_in_order(found)
+    assert last == claim.MARK
+    assert [name.startswith("_tmp") for name in before] == [False, False, False, True, True]

@@ -2,10 +2,12 @@
 
 import os
 import pathlib
+import shutil
 
 import pytest
 
 from beam_jobs.publication import local
+from beam_jobs.publication.claim import MARK
 from pipeline.data.errors import InputError
 
 
@@ -13,6 +15,7 @@ def killed_run(output: pathlib.Path) -> None:
     """Leaves what a run leaves that was killed while it published."""
     (output / "_tmp" / "an older run").mkdir(parents=True)
     (output / "rejected").mkdir()
+    (output / "_tmp" / "written-by-penstock").touch()
     for name in ("s-train.tfrecord-00000-of-00001", "schema.json", "label.labels.txt", "_tmp/progress"):
         (output / name).write_text("half")
 
@@ -77,7 +80,7 @@ def test_what_a_killed_run_left_is_cleared(tmp_path: pathlib.Path):
     killed_run(tmp_path)
     with local.claimed(str(tmp_path)) as destination:
         assert [path.name for path in tmp_path.iterdir()] == ["_tmp"]
-        assert list((tmp_path / "_tmp").iterdir()) == [destination.local]
+        assert sorted((tmp_path / "_tmp").iterdir()) == sorted([destination.local, tmp_path / MARK])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -95,6 +98,49 @@ def test_files_named_like_ours_without_our_mark_are_never_removed(tmp_path: path
     with pytest.raises(InputError, match="mnist-train"), local.claimed(str(tmp_path)):
         pytest.fail("a foreign directory was claimed")
     assert (tmp_path / "mnist-train.tfrecord-00000-of-00001").exists()
+
+
+def test_a_tmp_of_somebody_else_is_never_emptied(tmp_path: pathlib.Path):
+    (tmp_path / "_tmp").mkdir()
+    (tmp_path / "_tmp" / "thesis.tex").write_text("years of work")
+    for _ in range(2):
+        with pytest.raises(InputError, match="a directory that holds _tmp"), local.claimed(str(tmp_path)):
+            pytest.fail("a foreign directory was claimed")
+        (tmp_path / "manifest.json.bak").touch()
+    assert (tmp_path / "_tmp" / "thesis.tex").exists()
+
+
+def test_a_tmp_of_somebody_else_beside_a_published_dataset_stays(tmp_path: pathlib.Path):
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "_tmp").mkdir()
+    with pytest.raises(InputError, match="a published dataset"), local.claimed(str(tmp_path)):
+        pytest.fail("a published dataset was claimed")
+    assert (tmp_path / "_tmp").exists()
+
+
+def test_a_run_that_was_killed_before_it_left_its_mark_is_cleared(tmp_path: pathlib.Path):
+    (tmp_path / "_tmp").mkdir()
+    with local.claimed(str(tmp_path)):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_that_still_writes_does_not_bring_the_folder_back(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    rmtree = shutil.rmtree
+
+    def writes_meanwhile(path: pathlib.Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            (late[0] / "shard").write_text("too late")
+        rmtree(path)
+
+    late: list[pathlib.Path] = []
+    monkeypatch.setattr(shutil, "rmtree", writes_meanwhile)
+    with pytest.raises(ZeroDivisionError), local.claimed(str(tmp_path)) as destination:
+        late.append(destination.local)
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):

@@ -10,6 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.localfilesystem import LocalFileSystem
 
 from beam_jobs.publication import destination
+from beam_jobs.publication.claim import MARK
 from pipeline.data.errors import InputError
 
 _DISK = pathlib.Path(tempfile.mkdtemp(prefix="penstock-bucket-"))
@@ -91,7 +92,7 @@ def test_a_run_that_fails_leaves_no_trace(tmp_path: pathlib.Path):
 
 def test_leftovers_of_a_killed_run_are_cleared_away(tmp_path: pathlib.Path):
     output = f"bucket://{tmp_path.name}"
-    for name in ("_tmp/1", "_tmp/1/shard", "schema.json", "rejected/rejected.jsonl"):
+    for name in (MARK, "_tmp/1", "_tmp/1/shard", "schema.json", "rejected/rejected.jsonl"):
         put(f"{output}/{name}")
     with destination.claimed(output):
         assert not {"schema.json", "_tmp/1/shard"} & {*names(output)}
@@ -99,7 +100,12 @@ def test_leftovers_of_a_killed_run_are_cleared_away(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize(
     ("there", "message"),
-    [("thesis.tex", "thesis.tex"), ("schema.json", "schema.json"), ("manifest.json", "a published dataset")],
+    [
+        ("_tmp/thesis.tex", "_tmp"),
+        ("thesis.tex", "thesis.tex"),
+        ("schema.json", "schema.json"),
+        ("manifest.json", "a published dataset"),
+    ],
 )
 def test_what_somebody_put_there_is_refused_and_kept(tmp_path: pathlib.Path, there: str, message: str):
     output = f"bucket://{tmp_path.name}"
