@@ -135,6 +135,13 @@ strangers: install  ## Odd data sets from schema to prediction: each works, or e
 fuzz: install  ## Damaged and hostile files through the commands: one line each, 1 GB and 60 s at most.
 	.venv/bin/python -m tests.fuzz --jobs=$(JOBS)
 
+# Signals of each kind at each moment that `make signals` sends to each command.
+SIGNALS ?= 20
+
+.PHONY: signals
+signals: install  ## SIGINT, SIGTERM, SIGHUP to commands at random moments: one line, nothing left, same re-run; hours.
+	.venv/bin/python -m tests.signals --count=$(SIGNALS)
+
 BENCHMARK_DATA ?= build/benchmark
 
 .PHONY: benchmark-input

@@ -15,6 +15,9 @@ ends with an error, and the same command goes on from the last checkpoint.
 Every service needs the dataset under the path that --dataset names. It reads only its part of what is fetched
 record by record (images), but all of what is read in windows (small records), of which it prepares its part.
 Blocks need --config.shuffle=windows. Evaluation runs on the training host.
+
+There is no authentication: TensorFlow listens on every interface of this host, and whoever reaches the ports
+reads the data, and whatever else this user can read. Use it in a closed network.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -30,7 +33,9 @@ from absl import flags
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 
-_HOST = flags.DEFINE_string("host", "localhost", "NAME: how the training host reaches this one.")
+_HOST = flags.DEFINE_string(
+    "host", "localhost", "NAME: how the training host reaches this one. It limits nobody: see above."
+)
 _LAST_PORT = (1 << 16) - 1  # TensorFlow takes a larger number modulo 65,536
 _PORT = flags.DEFINE_integer("port", 5000, "Port to listen on. 0 takes a free one.", 0, _LAST_PORT)
 _WORKER_PORT = flags.DEFINE_integer(

@@ -1,7 +1,6 @@
 """The job of `convert`: its graph, and what has to hold before a dataset is published."""
 
 import dataclasses
-import pickle
 from typing import ClassVar
 
 import apache_beam as beam
@@ -9,8 +8,9 @@ import apache_beam as beam
 from beam_jobs.conversion import dataset_files, result, summary
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
-from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard
+from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
 from beam_jobs.conversion.shuffle_files import make_spill
+from beam_jobs.launch import outcome_json
 from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run, run_job
@@ -34,6 +34,7 @@ class Conversion:
     keeps_rejected_raw: bool = True  # of a row left out, also the start of the raw value
 
     doing: ClassVar[str] = "converting"
+    file_type: ClassVar[type[WrittenShard]] = WrittenShard
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Pieces → typed rows → shuffle → shards, and the statistics of each split."""
@@ -63,7 +64,7 @@ class Conversion:
             written[MEASURED]
             | "Statistics" >> beam.CombinePerKey(MergedStatisticsFn(self.schema))
             # As bytes: the runner would look at every object in it to learn its size.
-            | "Sealed" >> beam.MapTuple(lambda split, measured: (split, pickle.dumps(measured)))
+            | "Sealed" >> beam.MapTuple(lambda split, measured: (split, outcome_json.sealed(measured)))
         )
         return Outputs(
             read=prepared[READ],

@@ -12,7 +12,7 @@ from beam_jobs.inference import publication
 from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
 from beam_jobs.inference.tables import WritePredictions
-from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs
+from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run
 from beam_jobs.publication.destination import Destination
@@ -37,6 +37,7 @@ class Prediction:
     run: Run
 
     doing: ClassVar[str] = "predicting"
+    file_type: ClassVar[type[WrittenFile]] = WrittenFile
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Pieces → batches of examples → the model's answers → a file of predictions for each piece."""

@@ -7,6 +7,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 
+from pipeline.data.commands import interrupt
 from pipeline.data.errors import InputError, disk_full, disk_is_full
 
 # A line of a worker's traceback that names an exception, without what Beam adds to it.
@@ -23,6 +24,8 @@ def told_in_one_line(output: pathlib.Path | str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
+        if interrupt.has_come():  # Beam misses the workers that were ended
+            raise
         if disk_is_full(error):
             raise _no_room(output) from None
         raise _failed(f"{type(error).__name__}: {error}") from None

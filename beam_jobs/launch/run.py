@@ -9,8 +9,8 @@ from typing import Protocol, TypeVar
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs.launch import failures, outcome, progress, runners
-from beam_jobs.launch.outcome import Outcome, Outputs
+from beam_jobs.launch import failures, gathering, progress, runners
+from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.publication import destination as destination_lib
 from beam_jobs.publication.destination import Destination
@@ -51,6 +51,7 @@ class Job(Protocol[Published]):
 
     run: Run
     doing: str  # what the progress bar says
+    file_type: type[WrittenFile]  # of the files that the workers write
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """The graph of the job, whose workers write their files into `directory`."""
@@ -73,10 +74,10 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         pipeline = beam.Pipeline(runner=runner, options=options)
         result = FileSystems.join(destination.shared, "outcome")
         outputs = job.build(pipeline, directory=destination.shared, progress=watched)
-        outcome.gather(pipeline, outputs, result)
+        gathering.gather(pipeline, outputs, result)
         with runners.bad_input_from_workers(), progress.shown(watched, job.doing):
-            pipeline.run().wait_until_finish()
-        found = outcome.load(result)
+            runners.run_to_end(pipeline)
+        found = gathering.load(result, file_type=job.file_type)
         job.check_reconciled(found)
         limit = run.max_rejected_fraction
         rejections.check_limit(found.rejected, rows_read=found.rows_read, limit=limit)

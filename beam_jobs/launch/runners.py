@@ -10,12 +10,14 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 
+import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from beam_jobs.launch import worker_wheel
+from pipeline.data.commands import interrupt
 from pipeline.data.errors import InputError
 
 # How an InputError reads inside the text of a worker's traceback, which is all that crosses the runner.
@@ -98,6 +100,25 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
             f"exec {worker} 2>> {shlex.quote(str(worker_log))}"
         )
     )
+
+
+def run_to_end(pipeline: beam.Pipeline) -> None:
+    """Runs it; a job on a service would outlive its launcher, so that an interrupt cancels it."""
+    result = pipeline.run()
+    try:
+        result.wait_until_finish()
+    except BaseException:
+        if interrupt.has_come():
+            _cancel(result)
+        raise
+
+
+def _cancel(result: PipelineResult) -> None:
+    try:
+        result.cancel()
+    except Exception as error:
+        job = getattr(result, "job_id", lambda: "of this run")()
+        print(f"error: the job {job} runs on: it could not be cancelled ({error})", file=sys.stderr)
 
 
 @contextlib.contextmanager

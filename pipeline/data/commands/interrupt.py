@@ -129,6 +129,12 @@ def installed() -> Interrupts:
     return handler
 
 
+def has_come() -> bool:
+    """Whether this process was sent a signal that ends it: errors that follow are none of their own."""
+    handler = signal.getsignal(signal.SIGINT)
+    return isinstance(handler, Interrupts) and bool(handler.came)
+
+
 def _open_closed_streams() -> None:
     """Gives a command that was started with `>&-` or `2>&-` streams that nobody reads."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

@@ -7,12 +7,16 @@ from typing import ClassVar
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
+from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.publication.destination import Destination
 from beam_jobs.sources.pieces.rejections import Rejection
+from pipeline.data.commands import interrupt
 from pipeline.data.errors import InputError
 
 
@@ -41,6 +45,7 @@ class Numbers:
     numbers: tuple[int, ...]
     run: Run
     doing: ClassVar[str] = "counting"
+    file_type: ClassVar[type[WrittenFile]] = WrittenFile
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         made = (
@@ -96,3 +101,31 @@ def test_the_last_of_several_flags_says_how_many_workers():
     flags = ("--direct_num_workers=2", "--region=x", "--direct_num_workers=3")
     assert Run(runner="FnApiRunner", beam_flags=flags, max_rejected_fraction=0.0).workers == 3
     assert Run(runner="FlinkRunner", beam_flags=(), max_rejected_fraction=0.0).workers == 1
+
+
+class Submitted(PipelineResult):
+    """A job on a service that goes on without its launcher."""
+
+    def __init__(self) -> None:
+        super().__init__(PipelineState.RUNNING)
+
+    def wait_until_finish(self, duration: int | None = None) -> str:
+        raise KeyboardInterrupt
+
+    def cancel(self) -> str:
+        self._state = PipelineState.CANCELLED
+        return self._state
+
+
+class Service(PipelineRunner):
+    def run_pipeline(self, pipeline: beam.Pipeline, options: PipelineOptions) -> Submitted:
+        self.submitted = Submitted()
+        return self.submitted
+
+
+def test_an_interrupt_cancels_a_job_that_would_go_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(interrupt, "has_come", lambda: True)
+    service = Service()
+    with pytest.raises(KeyboardInterrupt):
+        runners.run_to_end(beam.Pipeline(runner=service))
+    assert service.submitted.state == PipelineState.CANCELLED

@@ -1,0 +1,72 @@
+"""An outcome crosses the storage that workers share as text: bit for bit, and nothing in it is run."""
+
+import pickle
+
+import pytest
+
+from beam_jobs.launch import outcome_json
+from beam_jobs.launch.outcome import Outcome, WrittenFile
+from beam_jobs.sources.pieces.rejections import Rejected, Rejection
+from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
+from pipeline.data.errors import InputError
+
+NUMERIC = NumericSummary(
+    minimum=-float("inf"), maximum=1e300, mean=0.1 + 0.2, std=5e-324, zeros=2**60, quantiles=(0.1, 1 / 3)
+)
+FEATURES = {
+    "age": FeatureStatistics(name="age", dtype="float32", present=3, missing=0, numeric=NUMERIC),
+    "città": FeatureStatistics(
+        name="città",
+        dtype="string",
+        present=2,
+        missing=1,
+        mean_length=1.1,
+        values=ValueCounts(distinct=2, values=(("Zürich\ud800", 1), ("\x00", 1))),
+    ),
+    "empty": FeatureStatistics(name="empty", dtype="string", present=0, missing=3),
+}
+
+
+def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
+    return Outcome(
+        rows_read=4,
+        rejected=Rejected(reasons={"bad": 1}, listed=(Rejection(source="f", row=1, reason="bad"),)),
+        files=(WrittenFile(path=path, file_name=file_name, rows=3, bytes=9, sha256="0"),),
+        statistics={"train": SplitStatistics(examples=3, features=FEATURES)},
+    )
+
+
+def loaded(data: bytes) -> Outcome:
+    return outcome_json.loads(data, file_type=WrittenFile, directory="/data/_tmp/run")
+
+
+def test_it_comes_back_bit_for_bit():
+    assert loaded(outcome_json.dumps(outcome())) == outcome()
+
+
+def test_statistics_that_workers_send_come_back():
+    [split] = outcome().statistics.values()
+    assert outcome_json.statistics(outcome_json.sealed(split)) == split
+
+
+def test_nothing_in_it_is_run():
+    class Exploit:
+        def __reduce__(self) -> tuple:
+            return pytest.fail, ("a file in shared storage ran code",)
+
+    with pytest.raises(ValueError, match=r"decode|JSON|Expecting"):
+        loaded(pickle.dumps(Exploit()))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/etc/passwd", "a"),
+        ("/data/_tmp/run/../../a", "a"),
+        ("/data/_tmp/runs", "a"),
+        ("/data/_tmp/run/a", "../a"),
+    ],
+)
+def test_it_publishes_no_files_of_others(path: str, name: str):
+    with pytest.raises(InputError, match="files that the workers of this run wrote"):
+        loaded(outcome_json.dumps(outcome(path=path, file_name=name)))

@@ -1,0 +1,74 @@
+"""Nothing in product code runs what it reads, as SECURITY.md says: no pickles, no shells, no `eval`."""
+
+import ast
+import pathlib
+
+import pytest
+
+from tests.house.build_file import ROOT
+
+_MODULES = {
+    "cloudpickle",
+    "dill",
+    "joblib",
+    "marshal",
+    "pickle",
+    "runpy",
+    "shelve",
+    "tarfile",
+    "urllib.request",
+    "yaml",
+}
+_CALLS = {"eval", "exec", "compile", "urlopen", "extractall", "unsafe_load", "enable_unsafe_deserialization"}
+_KEYWORDS = {"shell", "allow_pickle"}
+_ALLOWED = {("pipeline/data/commands/config_flag.py", "runpy")}  # --config names a program, and says so
+_FILES = [path for folder in ("beam_jobs", "pipeline", "models") for path in (ROOT / folder).rglob("*.py")]
+
+
+def runs_data(source: str) -> set[str]:
+    """What of `source` could run data: modules, functions and keywords by name."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & _MODULES
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module)} & _MODULES
+        elif isinstance(node, ast.Call):
+            found |= {_name(node.func)} & _CALLS
+            found |= {
+                str(keyword.arg) for keyword in node.keywords if not _is_false(keyword.value)
+            } & _KEYWORDS
+    return found
+
+
+def _name(function: ast.expr) -> str:
+    # `re.compile` compiles no code, and neither does `model.compile`.
+    is_own = isinstance(function, ast.Attribute) and function.attr != "compile"
+    return function.attr if is_own else getattr(function, "id", "")
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is False
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from runpy import run_path",
+        "eval(x)",
+        "run(x, shell=True)",
+        "np.load(x, allow_pickle=y)",
+    ],
+)
+def test_what_runs_data_is_found(source: str):
+    assert runs_data(source)
+
+
+def test_product_code_runs_no_data():
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in _FILES
+        for name in runs_data(pathlib.Path(path).read_text())
+    }
+    assert found == _ALLOWED
