@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_jobs.cells import datetimes
 from beam_jobs.cells import text as cell_text
 from beam_jobs.cells.cleaning import clean
 from beam_jobs.cells.images import ARROW_TYPE, image
 from beam_jobs.cells.lists import fixed_list, single
 from beam_jobs.cells.numbers import number
 from beam_jobs.cells.problems import Problems, decode
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -130,6 +132,14 @@ def _tensor(feature: Tensor, raw: RawColumn, problems: Problems) -> pa.Array:
     return fixed_list(feature, raw.cells, problems)
 
 
+def _datetime(feature: Datetime, raw: RawColumn, problems: Problems) -> pa.Int64Array:
+    cells = single(raw.cells, problems)
+    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
+        return datetimes.from_timestamps(feature, _with_values(feature, cells, problems), problems)
+    cells = clean(decode(cells, problems), feature.clean)
+    return datetimes.from_text(feature, _with_values(feature, cells, problems), problems)
+
+
 def _strings(feature: Feature, raw: RawColumn, problems: Problems) -> pa.StringArray:
     """Cleaned text; null where the value is missing."""
     cells = single(raw.cells, problems)
@@ -174,5 +184,6 @@ _OF_KIND = KindTable(
         Text: Cells(parse=_strings),
         Tokens: Cells(parse=_tokens),
         Tensor: Cells(parse=_tensor),
+        Datetime: Cells(parse=_datetime),
     },
 )

@@ -11,6 +11,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.manifest import Shard
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -143,6 +144,10 @@ def _tokens_domain(feature: Tokens, entry: schema_pb2.Feature) -> None:
     _add_indices(feature.vocabulary_size, entry, is_categorical=False)
 
 
+def _time_domain(feature: Datetime, entry: schema_pb2.Feature) -> None:
+    entry.time_domain.integer_format = schema_pb2.TimeDomain.UNIX_MICROSECONDS
+
+
 def _add_indices(size: int, entry: schema_pb2.Feature, *, is_categorical: bool) -> None:
     entry.int_domain.min, entry.int_domain.max = 0, size - 1
     if is_categorical:
@@ -173,5 +178,6 @@ _OF_KIND = KindTable(
         Text: Metadata(add_domain=_text_domain),
         Tokens: Metadata(add_domain=_tokens_domain),
         Tensor: Metadata(),
+        Datetime: Metadata(add_domain=_time_domain),
     },
 )

@@ -8,7 +8,7 @@ from typing import Literal
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
 # among numbers.
 _NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
-_IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
@@ -45,7 +45,7 @@ class ColumnProfile:
         others = self.counts.keys() - plain
         odd = {value for value in others if not _is_number(value)}
         # If a single word keeps a column from being numbers, the word stands for "no number".
-        numbers_but_for_it = len(odd) < len(others) and (odd <= _IN_NUMBERS or len(odd) == 1)
+        numbers_but_for_it = len(odd) < len(others) and (odd <= IN_NUMBERS or len(odd) == 1)
         return tuple(sorted(plain | odd if numbers_but_for_it else plain))
 
     @functools.cached_property

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.datetimes import propose_datetime
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -97,6 +99,7 @@ _OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
     tells="how a kind is recognised in raw data",
     entry="a function of ColumnProfile to the feature, or to None if the column is of another kind",
     entries={
+        Datetime: propose_datetime,
         Categorical: _few_whole_numbers,
         Numeric: _numeric,
         Image: _image,

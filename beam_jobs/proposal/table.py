@@ -1,18 +1,18 @@
 """Proposes the schema of a table from the profiles of its columns, and what to look at before trusting it."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.features import looks_like_text, propose_feature
+from beam_jobs.proposal.features import propose_feature
 from beam_jobs.proposal.labels import candidates, label_remarks, propose_label
+from beam_jobs.proposal.remarks import feature_remarks
+from beam_jobs.proposal.useless import why_useless
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.names import identifiers
 from pipeline.data.schema.schema import Schema
-
-_EMPTY = 0.999  # missing fraction from which a column says nothing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,17 +41,16 @@ def propose(
     ignored = dict.fromkeys(ignore, "left out by --ignore")
     review: list[str] = []
     for profile in (profile for profile in profiles if profile.name not in ignored):
-        reason = _useless(profile) if profile.name != label else ""
+        reason = why_useless(profile) if profile.name != label else ""
         if reason:
             ignored[profile.name] = reason
             continue
         if profile.name == label:
             features.append(propose_label(profile, task=task))
-            review += [*_marker_remarks(profile), *label_remarks(profile, features[-1])]
+            review += label_remarks(profile, features[-1])
         else:
             features.append(propose_feature(profile))
-            review += _marker_remarks(profile)
-        review += _decoding_remarks(profile)
+        review += feature_remarks(profile, features[-1])
     _check_not_empty(features, ignored)
     features = _with_names(features)
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
@@ -73,39 +72,6 @@ def _with_names(features: Sequence[Feature]) -> list[Feature]:
         else feature
         for feature in features
     ]
-
-
-def _useless(profile: ColumnProfile) -> str:
-    """Why a column says nothing about a label; empty if it may."""
-    if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
-        sizes = sorted(profile.lengths.keys() - {0})
-        return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
-    if profile.are_images or profile.holds_lists:
-        return ""
-    present = sum(profile.values.values())
-    if profile.missing_fraction >= _EMPTY:
-        return f"empty in {profile.missing:,} of {profile.rows:,} rows"
-    if len(profile.values) == 1 and not profile.missing:
-        return f"always '{next(iter(profile.values))}'"
-    differs = len(profile.values) == present > 1
-    is_id = profile.are_whole_numbers and profile.name.lower().endswith("id")
-    if differs and (is_id or (profile.numbers is None and not looks_like_text(profile))):
-        return "every value differs, as in an id"
-    return ""
-
-
-def _marker_remarks(profile: ColumnProfile) -> Iterator[str]:
-    odd = [marker for marker in profile.markers if marker]
-    if odd:
-        yield f"'{profile.name}': {', '.join(map(repr, odd))} is taken as missing."
-
-
-def _decoding_remarks(profile: ColumnProfile) -> Iterator[str]:
-    if profile.undecodable:
-        yield (
-            f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
-            "Convert the file to UTF-8."
-        )
 
 
 def _check_not_empty(features: Sequence[Feature], ignored: Mapping[str, str]) -> None:

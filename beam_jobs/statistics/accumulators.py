@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from beam_jobs.statistics import exact_sum
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, ValueCounts
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -217,6 +218,7 @@ _OF_KIND: KindTable[Callable[[Feature], Gathered]] = KindTable(
         Text: _lengths,
         Tokens: _numbers,
         Tensor: _numbers,
+        Datetime: _numbers,
     },
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
 from pipeline.data.dataset.statistics import FeatureStatistics, Statistics
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -122,5 +123,6 @@ _OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
         Text: (),
         Tokens: (),
         Tensor: (),
+        Datetime: (),
     },
 )

@@ -9,6 +9,8 @@ from google.protobuf.message import Message
 
 from beam_jobs.cells.image_check import BadImageError, check_image
 from beam_jobs.sources.bytes.example_proto import NoExampleError, features_of
+from pipeline.data.schema import civil
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -100,7 +102,8 @@ def outside(feature: Feature, allowed: Numbers, numbers: np.ndarray) -> tuple[np
     with np.errstate(invalid="ignore"):
         inside = np.isfinite(numbers) & (numbers >= low) & (numbers <= high)
     if feature.fill is not None:
-        inside |= np.isnan(numbers) if feature.missing == "mark" else numbers == feature.fill
+        is_nan = feature.missing == "mark" and feature.wire == "float"
+        inside |= np.isnan(numbers) if is_nan else numbers == feature.fill
     return ~inside.all(axis=1), f"is outside of {low:g} … {high:g}"
 
 
@@ -160,5 +163,6 @@ _OF_KIND: KindTable[Callable[[Feature], Numbers | Strings]] = KindTable(
         Text: lambda feature: _UTF8,
         Tokens: lambda feature: Numbers(low=0, high=feature.vocabulary_size - 1),
         Tensor: lambda feature: Numbers(),
+        Datetime: lambda feature: Numbers(low=civil.FIRST, high=civil.LAST),
     },
 )

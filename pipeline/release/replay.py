@@ -19,7 +19,7 @@ from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
 from pipeline.data.errors import InputError, answers_bad_input
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
-from pipeline.release.raw_names import raw_names
+from pipeline.release.raw_inputs import raw_inputs
 
 GOLDEN_EXAMPLES = "golden.tfrecord"
 GOLDEN_PREDICTIONS = "golden.npz"
@@ -33,8 +33,7 @@ def replay(directory: pathlib.Path) -> None:
     features = tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False))
     expected = dict(np.load(directory / GOLDEN_PREDICTIONS))
     _compare(SERVING_DEFAULT, model.signatures[SERVING_DEFAULT](examples=examples), expected)
-    inputs = {given: features[name] for name, given in raw_names(schema).items()}
-    _compare(RAW, model.signatures[RAW](**inputs), expected)
+    _compare(RAW, model.signatures[RAW](**raw_inputs(features, schema)), expected)
 
 
 def golden_examples(directory: pathlib.Path) -> tf.Tensor:

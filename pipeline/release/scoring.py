@@ -18,7 +18,7 @@ from pipeline.data.reading import block_rows, parsing, windows
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
-from pipeline.release.raw_names import raw_names
+from pipeline.release.raw_inputs import raw_inputs
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from pipeline.training.tasks.registry import task_of
 
@@ -100,8 +100,8 @@ def _of_block_rows(model: tf.Module, schema: Schema, stored: Schema) -> _Answer:
 
     def answer(rows: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
         raw = block_rows.raw_of_compact(block_rows.features_of_words(rows, stored), stored)
-        inputs = {given: raw[name] for name, given in raw_names(schema).items()}
-        return _arrays(raw[schema.label.name], model.signatures[RAW](**inputs), schema.label)
+        outputs = model.signatures[RAW](**raw_inputs(raw, schema))
+        return _arrays(raw[schema.label.name], outputs, schema.label)
 
     return answer
 

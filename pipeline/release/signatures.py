@@ -20,8 +20,9 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
     """Graph functions by signature name.
 
     `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
-    `raw` takes each input feature by its name of `raw_names`, [batch, *shape]. Both give the task's
-    predictions, float32 [batch, …], by the name of its output.
+    `raw` takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw
+    data spell it (strings, points in time). Both give the task's predictions, float32 [batch, …], by the name
+    of its output.
     """
     task = task_of(schema.label)
 
@@ -45,7 +46,9 @@ def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
     names = raw_names(schema)
     return {
         names[feature.name]: tf.TensorSpec(
-            [None, *feature.shape], parsing.DTYPES[feature.dtype], name=names[feature.name]
+            [None, *feature.shape],
+            tf.string if feature.is_text_in_requests else parsing.DTYPES[feature.dtype],
+            name=names[feature.name],
         )
         for feature in schema.inputs
     }

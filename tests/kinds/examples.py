@@ -1,14 +1,22 @@
 """Every kind of feature, declared in its several ways, with cells that conform and cells that do not."""
 
 import dataclasses
+import datetime
 from typing import Literal
 
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from tests.beam_jobs.conftest import encoded, fruit_pixels
+from tests.shared.moments import microseconds
 
 Cell = str | bytes
 APPLE, PEAR = (encoded(fruit_pixels(seed)) for seed in range(2))
+
+
+def moment(*parts: int) -> int:
+    """A date and time in UTC as records hold it."""
+    return microseconds(datetime.datetime(*parts, tzinfo=datetime.UTC))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,6 +176,33 @@ EXAMPLES = (
         wrong=None,
         proto="",
         tfds="Tensor",
+        counts="numbers",
+    ),
+    Example(
+        feature=Datetime(name="moment", missing="mark", zone="Europe/Zurich"),
+        good=(
+            (" 2024-02-29 12:00 ", moment(2024, 2, 29, 11)),
+            ("", None),
+            ("1969-12-31T23:59:59.5Z", moment(1969, 12, 31, 23, 59, 59, 500_000)),
+            ("9999-12-31", moment(9999, 12, 30, 23)),
+        ),
+        bad=(
+            ("yesterday", "not a date as %Y-%m-%d"),
+            ("2023-02-29", "no such date or time"),
+            ("2024-01-01 24:00", "no such date or time"),
+        ),
+        wrong=1 << 62,
+        proto="time_domain { integer_format: UNIX_MICROSECONDS }",
+        tfds="Scalar",
+        counts="numbers",
+    ),
+    Example(
+        feature=Datetime(name="day", format="%d/%m/%Y", missing="default", default=0),
+        good=(("31/12/1969", -86_400_000_000), ("", None), ("1/3/2000 1:05 PM", moment(2000, 3, 1, 13, 5))),
+        bad=(("12/31/1969", "no such date or time"), ("1969-12-31", "not a date as %d/%m/%Y")),
+        wrong=-(1 << 62),
+        proto="time_domain { integer_format: UNIX_MICROSECONDS }",
+        tfds="Scalar",
         counts="numbers",
     ),
 )

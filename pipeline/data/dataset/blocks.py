@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pipeline.data.errors import InputError
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -142,5 +143,6 @@ _OF_KIND: KindTable[Callable[[Feature], Field]] = KindTable(
         Text: _text,
         Tokens: _tokens,
         Tensor: _number,
+        Datetime: _number,
     },
 )

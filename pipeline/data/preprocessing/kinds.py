@@ -5,11 +5,15 @@ import math
 from collections.abc import Callable, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.errors import InputError
+from pipeline.data.preprocessing import datetimes
 from pipeline.data.preprocessing.categories import category_ids
+from pipeline.data.preprocessing.datetime_text import moments_of, texts_of
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -57,10 +61,16 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InModel:
-    """How a model is fed with one kind; `is_text` says that requests may spell a string in several ways."""
+    """How a model is fed with one kind.
+
+    `is_text` says that requests may spell a string in several ways. `read`: cleaned text of a request, string
+    [batch] → what a record holds of it, [batch]; without it, that is the text. `spelled` is its inverse.
+    """
 
     inputs: Callable[[Sequence[Feature], SplitStatistics], Inputs]
     is_text: bool = True
+    read: Callable[[Feature, tf.Tensor], tf.Tensor] | None = None
+    spelled: Callable[[Feature, np.ndarray], list[str]] | None = None
 
 
 def inputs_by_kind(features: Sequence[Feature], statistics: SplitStatistics) -> list[Inputs]:
@@ -133,6 +143,24 @@ def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
             for feature in features
         )
     )
+
+
+def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inputs:
+    """The columns of each time, then one mark a feature for what is missing."""
+    times = [
+        NumericInput(
+            feature=feature.name,
+            transform=datetimes.time_columns(feature, statistics.features[feature.name]),
+            width=datetimes.WIDTH,
+        )
+        for feature in features
+    ]
+    marks = [
+        NumericInput(feature=feature.name, transform=datetimes.missing_time)
+        for feature in features
+        if feature.missing == "mark"
+    ]
+    return Inputs(numeric=(*times, *marks))
 
 
 def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
@@ -223,5 +251,6 @@ OF_KIND = KindTable(
         Tokens: InModel(inputs=_tokens),
         Image: InModel(inputs=_image, is_text=False),
         Label: InModel(inputs=_label),
+        Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of),
     },
 )

@@ -14,15 +14,29 @@ from pipeline.data.schema.schema import Schema
 
 
 def clean_strings(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
-    """`features`, each [batch, …], with the strings [batch] cleaned."""
+    """`features`, each [batch, …], with the strings [batch] cleaned; read, where a record holds a number."""
     cleaned = dict(features)
     for feature in schema.inputs:
-        if feature.dtype == "string" and OF_KIND.of(feature).is_text:
-            cleaned[feature.name] = _clean(features[feature.name], feature)
+        if features[feature.name].dtype == tf.string and OF_KIND.of(feature).is_text:
+            cleaned[feature.name] = _value(feature, features[feature.name])
     return cleaned
 
 
-def _clean(values: tf.Tensor, feature: Feature) -> tf.Tensor:
+def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
+    """What a record would hold of the raw text `values`, string [batch]."""
+    cleaned, missing = _clean(values, feature)
+    read = OF_KIND.of(feature).read
+    if read is None:
+        # A request cannot be rejected row by row: without a fill value the empty string stands in.
+        return tf.where(missing, str(feature.fill or ""), cleaned)
+    numbers = read(feature, tf.where(missing, "", cleaned))
+    if feature.fill is None:
+        return numbers
+    return tf.where(missing, tf.constant(feature.fill, numbers.dtype), numbers)
+
+
+def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cleaned text [batch], and which of it means "no value", bool [batch]."""
     clean = feature.clean
     if clean.strip:
         characters = re.sub(r"([\\\]^-])", r"\\\1", clean.strip)
@@ -32,5 +46,4 @@ def _clean(values: tf.Tensor, feature: Feature) -> tf.Tensor:
         cleaned = tf.where(values == spelling, value, cleaned)
     for marker in clean.null_markers:
         missing |= values == marker
-    # A request cannot be rejected row by row: without a fill value the empty string stands in.
-    return tf.where(missing, str(feature.fill or ""), cleaned)
+    return cleaned, missing

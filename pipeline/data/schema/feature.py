@@ -16,7 +16,7 @@ Dtype = Literal["float32", "int64", "string"]
 
 _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "string": "bytes"}
 
-# What stands in a record for a missing value under `missing: mark`. An int64 has no such value.
+# What stands in a record for a missing value under `missing: mark`. Of all int64 none is left over.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
 
@@ -34,7 +34,7 @@ class Feature:
     """What every feature declares.
 
     `missing` says what a missing value does: it rejects the row (`reject`), is replaced by the `default`, or
-    is marked in the record (`mark`: NaN for float32, the empty string for strings), so that preprocessing can
+    is marked in the record (`mark`: by the `marker`), so that preprocessing can
     tell the model. Validation refuses a dataset if more than `max_missing_fraction` of a split lacks a value.
     """
 
@@ -75,7 +75,17 @@ class Feature:
         """The value written where the raw value is missing; None where such a row is rejected."""
         if self.missing == "reject":
             return None
-        return _MARKER[self.dtype] if self.missing == "mark" else self.default
+        return self.marker if self.missing == "mark" else self.default
+
+    @property
+    def marker(self) -> float | int | str | None:
+        """What marks a missing value: NaN for float32, the empty string for strings; None: nothing can."""
+        return _MARKER.get(self.dtype)
+
+    @property
+    def is_text_in_requests(self) -> bool:
+        """Whether the `raw` signature takes the text of the raw data, which it cleans and reads."""
+        return self.dtype == "string"
 
     def __post_init__(self) -> None:
         self._require(bool(self.name), "name", self.name, "a non-empty name")
@@ -86,7 +96,7 @@ class Feature:
             self._require(self.default is not None, "default", None, "a value, because missing is 'default'")
         if self.missing == "mark":
             expected = "'reject' or 'default': an int64 has no value left over to mark with"
-            self._require(self.dtype in _MARKER, "missing", "mark", expected)
+            self._require(self.marker is not None, "missing", "mark", expected)
         limit = self.max_missing_fraction
         in_range = limit is None or 0 <= limit <= 1
         self._require(in_range, "max_missing_fraction", limit, "a fraction, 0 … 1")

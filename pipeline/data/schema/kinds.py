@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Dtype, Feature
 from pipeline.data.schema.label_tasks import LABEL_TASKS
 
@@ -186,5 +187,5 @@ class Tensor(Feature):
 
 # By the name that a schema file gives them.
 KINDS: Mapping[str, type[Feature]] = {
-    kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor)
+    kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor, Datetime)
 }

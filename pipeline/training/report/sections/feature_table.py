@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -107,5 +108,6 @@ _OF_KIND = KindTable(
         Text: Shown(detail=_dtype),
         Tokens: Shown(detail=_dtype),
         Tensor: Shown(detail=_dtype),
+        Datetime: Shown(detail=lambda feature: f"microseconds since 1970 · {feature.zone}"),
     },
 )

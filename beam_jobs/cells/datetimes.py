@@ -1,0 +1,83 @@
+"""Points in time from text, or from the dates and timestamps of typed formats.
+
+`pipeline/data/preprocessing/datetimes.py` reads the same texts when a model serves.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells.problems import Problems
+from pipeline.data.schema import civil, zone_changes
+from pipeline.data.schema.datetime_format import MARKS, NUMBERS, pattern
+from pipeline.data.schema.datetime_kind import Datetime
+
+_MICROSECONDS = pa.timestamp("us")
+
+
+def from_text(feature: Datetime, cells: pa.StringArray, problems: Problems) -> pa.Int64Array:
+    """Microseconds since 1970 [rows] of `cells` [rows]; null where there is none."""
+    parts = pc.extract_regex(cells, pattern(feature.format))
+    problems.add(pc.and_(cells.is_valid(), parts.is_null()), f"not a date as {feature.format}")
+    numbers = {name: _whole(parts.field(name), name) for name in NUMBERS}
+    given = {name: pc.not_equal(parts.field(name), "").fill_null(False).to_numpy(False) for name in MARKS}
+    is_afternoon = pc.equal(pc.utf8_lower(parts.field("half")), "p").fill_null(False).to_numpy(False)
+    is_behind = pc.equal(parts.field("sign"), "-").fill_null(False).to_numpy(False)
+    local, exists = civil_time(numbers, is_half_day=given["half"], is_afternoon=is_afternoon)
+    has_offset = given["utc"] | given["sign"]
+    written = (numbers["zone_hours"] * 3600 + numbers["zone_minutes"] * 60) * np.where(is_behind, -1, 1)
+    offset = np.where(has_offset, written, _offset_of_wall(feature.zone, local))
+    return _existing(local - offset * civil.SECOND, exists, parts.is_valid(), problems)
+
+
+def from_timestamps(feature: Datetime, cells: pa.Array, problems: Problems) -> pa.Int64Array:
+    """Microseconds since 1970 [rows] of dates or timestamps [rows]; one without a zone is local time."""
+    is_moment = pa.types.is_timestamp(cells.type) and cells.type.tz is not None
+    to = pa.timestamp("us", cells.type.tz) if is_moment else _MICROSECONDS
+    moments = cells.cast(to, safe=False).cast(pa.int64()).fill_null(0).to_numpy()
+    if not is_moment:
+        moments = moments - _offset_of_wall(feature.zone, moments) * civil.SECOND
+    exists = (moments >= civil.FIRST) & (moments <= civil.LAST)
+    return _existing(moments, exists, cells.is_valid(), problems)
+
+
+def civil_time(
+    parts: Mapping[str, np.ndarray], *, is_half_day: np.ndarray, is_afternoon: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Microseconds since 1970 as the clock shows them, int64 [rows], and whether there is such a time."""
+    year, month, day, hour = (parts[name] for name in ("year", "month", "day", "hour"))
+    exists = (year >= 1) & (month >= 1) & (month <= 12)
+    months = np.clip(month, 1, 12)
+    exists &= (day >= 1) & (day <= civil.days_of_month(year, months))
+    exists &= np.where(is_half_day, (hour >= 1) & (hour <= 12), hour <= 23)
+    exists &= (parts["minute"] <= 59) & (parts["second"] <= 59)
+    exists &= (parts["zone_hours"] <= 23) & (parts["zone_minutes"] <= 59)
+    hour = np.where(is_half_day, hour % 12 + 12 * is_afternoon, hour)
+    seconds = ((civil.days(year, months, day) * 24 + hour) * 60 + parts["minute"]) * 60 + parts["second"]
+    return seconds * civil.SECOND + parts["fraction"], exists
+
+
+def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
+    """int64 [rows]; 0 where the part is not there."""
+    if name == "fraction":
+        # Digits behind the sixth are finer than a microsecond.
+        texts = pc.utf8_slice_codeunits(pc.utf8_rpad(texts, 6, "0"), 0, 6)
+    texts = pc.if_else(pc.equal(texts, ""), "0", texts).fill_null("0")
+    return texts.cast(pa.int64()).to_numpy()
+
+
+def _offset_of_wall(zone: str, local: np.ndarray) -> np.ndarray:
+    """Seconds that the zone is ahead of UTC where its clocks show `local` microseconds, int64 [rows]."""
+    table, seconds = zone_changes.changes(zone), local // civil.SECOND
+    past = np.maximum(0, (seconds - zone_changes.FOLDED_FROM) // zone_changes.PERIOD)
+    position = np.searchsorted(np.array(table.wall, np.int64), seconds - past * zone_changes.PERIOD, "right")
+    return np.array(table.offsets, np.int64)[position]
+
+
+def _existing(
+    moments: np.ndarray, exists: np.ndarray, present: pa.BooleanArray, problems: Problems
+) -> pa.Int64Array:
+    problems.add(pc.and_(present, pa.array(~exists)), "no such date or time")
+    return pc.if_else(pc.and_(present, pa.array(exists)), pa.array(moments), pa.scalar(None, pa.int64()))

@@ -1,0 +1,110 @@
+"""Recognises columns of dates and times, and the format that they are written in."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.cells.datetimes import from_text
+from beam_jobs.cells.problems import Problems
+from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile
+from pipeline.data.schema.datetime_format import FORMATS
+from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.schema.feature import Clean
+
+_TRIED = 20  # values that tell which formats come into question
+_ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
+_WRONG = 0.01  # of the rows with a value; more, and the column is something else
+_COMPACT, _YEARS = "%Y%m%d", ("19", "20")  # a number of eight digits is a date in these centuries alone
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """How well a format reads a column: the moments of its values, and those values that it does not read."""
+
+    format: str
+    moments: np.ndarray
+    wrong: tuple[str, ...]
+    rows_wrong: int
+
+
+def propose_datetime(profile: ColumnProfile) -> Datetime | None:
+    """The feature of a column of dates; None if it is something else."""
+    fits = _fits(profile)
+    if not fits:
+        return None
+    best = fits[0]
+    markers = ("", *sorted({*filter(None, profile.markers), *_markers(best.wrong)}))
+    missing = sum(profile.counts.get(marker, 0) for marker in markers)
+    first, last = (np.datetime64(int(end), "us").astype("datetime64[s]") for end in _ends(best.moments))
+    return Datetime(
+        name=profile.name,
+        format=best.format,
+        clean=Clean(null_markers=markers),
+        missing="mark" if missing else "reject",
+        evidence=profile.evidence() | {"earliest": str(first), "latest": str(last)},
+    )
+
+
+def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]:
+    """What the user should judge of a proposed date."""
+    fits = _fits(profile)
+    best, others = fits[0], [fit.format for fit in fits[1:] if fit.rows_wrong == fits[0].rows_wrong]
+    seen = f"{feature.evidence['earliest']} … {feature.evidence['latest']}"
+    yield f"'{profile.name}': dates as {best.format}, {seen}; local times are in {feature.zone}."
+    if others:
+        yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so, change 'format'."
+    bad = [value for value in best.wrong if value not in feature.clean.null_markers]
+    if bad:
+        shown = ", ".join(map(repr, bad[:3]))
+        rows = sum(profile.values[value] for value in bad)
+        yield f"'{profile.name}': {rows:,} rows are no such dates ({shown}) and will be rejected."
+
+
+def _fits(profile: ColumnProfile) -> list[_Fit]:
+    """Formats that read the column, the best first; among equals the one that FORMATS lists first."""
+    values = profile.values
+    if not values or profile.are_images or profile.holds_lists:
+        return []
+    fits = [_fit(format, values) for format in _possible(values)]
+    rows = sum(values.values())
+    return sorted((fit for fit in fits if fit.rows_wrong <= _WRONG * rows), key=lambda fit: fit.rows_wrong)
+
+
+def _possible(values: Mapping[str, int]) -> Iterator[str]:
+    """Formats that read one of the first values, and not only by chance."""
+    first = dict(itertools.islice(values.items(), _TRIED))
+    for format in FORMATS:
+        compact = format == _COMPACT
+        if compact and (len(values) < 2 or not all(value.startswith(_YEARS) for value in first)):
+            continue
+        if len(_fit(format, first).moments):
+            yield format
+
+
+def _fit(format: str, values: Mapping[str, int]) -> _Fit:
+    problems, texts = Problems(), list(values)
+    moments = from_text(Datetime(name="date", format=format), pa.array(texts, pa.string()), problems)
+    wrong = tuple(texts[row] for row in sorted(problems))
+    counted = set(wrong) - _markers(wrong)
+    return _Fit(
+        format=format,
+        moments=moments.drop_null().to_numpy(),
+        wrong=wrong,
+        rows_wrong=sum(values[value] for value in counted),
+    )
+
+
+def _markers(wrong: tuple[str, ...]) -> set[str]:
+    """Those of the values that are no dates which mean "no date"."""
+    zeros = {value for value in wrong if _ZEROS.fullmatch(value)}
+    words = set(wrong) - zeros
+    is_word = words <= IN_NUMBERS or (len(words) == 1 and not any(map(str.isdigit, "".join(words))))
+    return zeros | words if is_word else zeros
+
+
+def _ends(moments: np.ndarray) -> tuple[int, int]:
+    return moments.min(), moments.max()

@@ -1,0 +1,28 @@
+"""Columns that say nothing about a label: empty ones, constants, ids."""
+
+from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.datetimes import propose_datetime
+from beam_jobs.proposal.features import looks_like_text
+
+_EMPTY = 0.999  # missing fraction from which a column says nothing
+
+
+def why_useless(profile: ColumnProfile) -> str:
+    """Why a column says nothing about a label; empty if it may."""
+    if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
+        sizes = sorted(profile.lengths.keys() - {0})
+        return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
+    if profile.are_images or profile.holds_lists:
+        return ""
+    present = sum(profile.values.values())
+    if profile.missing_fraction >= _EMPTY:
+        return f"empty in {profile.missing:,} of {profile.rows:,} rows"
+    if len(profile.values) == 1 and not profile.missing:
+        return f"always '{next(iter(profile.values))}'"
+    differs = len(profile.values) == present > 1
+    is_id = profile.are_whole_numbers and profile.name.lower().endswith("id")
+    if differs and (
+        is_id or (profile.numbers is None and not looks_like_text(profile) and not propose_datetime(profile))
+    ):
+        return "every value differs, as in an id"
+    return ""

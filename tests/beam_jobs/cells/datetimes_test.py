@@ -1,0 +1,99 @@
+"""Points in time from text and timestamps, held against Python's datetime; what is no date is named."""
+
+import datetime
+import zoneinfo
+
+import pyarrow as pa
+import pytest
+
+from beam_jobs.cells.typed import parse
+from pipeline.data.schema.datetime_kind import Datetime
+from tests.shared.moments import microseconds
+
+ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")
+
+
+def parsed(feature: Datetime, *cells: str) -> tuple[list[int | None], dict[int, str]]:
+    column = parse(feature, pa.array(cells))
+    return column.values.to_pylist(), dict(column.problems)
+
+
+@pytest.mark.parametrize(
+    ("format", "cell", "expected"),
+    [
+        ("%Y-%m-%d", "2024-02-29", (2024, 2, 29)),
+        ("%Y-%m-%d", "1900-03-01T00:00Z", (1900, 3, 1)),
+        ("%Y-%m-%d", "0001-01-01 00:00:00", (1, 1, 1)),
+        ("%Y-%m-%d", "9999-12-31 23:59:59.999999", (9999, 12, 31, 23, 59, 59, 999_999)),
+        ("%Y-%m-%d", "2024-01-01T01:30:00+05:30", (2023, 12, 31, 20)),
+        ("%Y-%m-%d", "2024-01-01 01:30 -0800", (2024, 1, 1, 9, 30)),
+        ("%Y-%m-%d", "2024-01-01 01:30+02", (2023, 12, 31, 23, 30)),
+        ("%Y-%m-%d", "2024-01-01 01:30:00.123456789", (2024, 1, 1, 1, 30, 0, 123_456)),
+        ("%Y/%m/%d", "2024/1/2 3:04", (2024, 1, 2, 3, 4)),
+        ("%m/%d/%Y", "12/31/1969 12:00 AM", (1969, 12, 31)),
+        ("%m/%d/%Y", "1/2/2024 12:30:15 pm", (2024, 1, 2, 12, 30, 15)),
+        ("%d/%m/%Y", "31/12/1969", (1969, 12, 31)),
+        ("%d.%m.%Y", "1.2.2024 14:00", (2024, 2, 1, 14)),
+        ("%d-%m-%Y", "01-02-2024", (2024, 2, 1)),
+        ("%m-%d-%Y", "01-02-2024", (2024, 1, 2)),
+        ("%Y%m%d", "20240229", (2024, 2, 29)),
+    ],
+)
+def test_formats(format: str, cell: str, expected: tuple[int, ...]):
+    moment = datetime.datetime(*expected, tzinfo=datetime.UTC)
+    assert parsed(Datetime(name="t", format=format), cell) == ([microseconds(moment)], {})
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        ("2023-02-29", "no such date or time"),
+        ("1900-02-29", "no such date or time"),
+        ("2024-13-01", "no such date or time"),
+        ("2024-00-01", "no such date or time"),
+        ("2024-04-31", "no such date or time"),
+        ("0000-01-01", "no such date or time"),
+        ("2024-01-01 24:00", "no such date or time"),
+        ("2024-01-01 13:00 PM", "no such date or time"),
+        ("2024-01-01 12:60", "no such date or time"),
+        ("2024-01-01 12:00:60", "no such date or time"),
+        ("2024-01-01 12:00+24:00", "no such date or time"),
+        ("2024-01-01x", "not a date as %Y-%m-%d"),
+        ("01/02/2024", "not a date as %Y-%m-%d"),
+        ("10000-01-01", "not a date as %Y-%m-%d"),
+        ("٢٠٢٤-01-01", "not a date as %Y-%m-%d"),
+        ("1704067200", "not a date as %Y-%m-%d"),
+        ("", "missing"),
+    ],
+)
+def test_what_is_no_date_is_told(cell: str, reason: str):
+    values, problems = parsed(Datetime(name="t"), "2024-01-01", cell)
+    assert (values[1], problems) == (None, {1: reason})
+
+
+@pytest.mark.parametrize("month", [1, 3, 7, 10])
+@pytest.mark.parametrize("year", [1850, 1941, 2024, 2100, 9999])
+def test_local_times_of_a_zone_are_those_of_python(year: int, month: int):
+    """Every half hour of a month: that includes the hours that a change of the clocks skips and repeats."""
+    start = datetime.datetime(year, month, 1)
+    local = [start + datetime.timedelta(minutes=30 * step) for step in range(28 * 48, 31 * 48)]
+    values, problems = parsed(Datetime(name="t", zone="Europe/Zurich"), *map(str, local))
+    assert not problems
+    assert values == [microseconds(moment.replace(tzinfo=ZURICH)) for moment in local]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_timestamps_and_dates_of_typed_formats(unit: str):
+    moments = [datetime.datetime(1969, 7, 20, 20, 17), None, datetime.datetime(2024, 7, 1, 12)]
+    feature = Datetime(name="t", zone="Europe/Zurich", missing="mark")
+    local = parse(feature, pa.array(moments, pa.timestamp(unit)))
+    assert local.values.to_pylist() == [m and microseconds(m.replace(tzinfo=ZURICH)) for m in moments]
+    utc = parse(feature, pa.array(moments, pa.timestamp(unit, "UTC")))
+    assert utc.values.to_pylist() == [m and microseconds(m.replace(tzinfo=datetime.UTC)) for m in moments]
+    day = parse(Datetime(name="t"), pa.array([datetime.date(2024, 2, 29)]))
+    assert day.values.to_pylist() == [microseconds(datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC))]
+
+
+def test_a_timestamp_behind_the_year_9999_is_told():
+    column = parse(Datetime(name="t"), pa.array([1 << 40], pa.timestamp("s")))
+    assert column.problems == {0: "no such date or time"}

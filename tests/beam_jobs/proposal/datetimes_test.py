@@ -1,0 +1,68 @@
+"""Which columns are taken as dates, how they are written, and what is said of them."""
+
+import pytest
+
+from beam_jobs.proposal.features import propose_feature
+from beam_jobs.proposal.remarks import feature_remarks
+from beam_jobs.proposal.table import propose
+from pipeline.data.schema.datetime_kind import Datetime
+from tests.beam_jobs.proposal.profiles import profile
+
+
+@pytest.mark.parametrize(
+    ("values", "format"),
+    [
+        (("2024-02-29", "1969-12-31"), "%Y-%m-%d"),
+        (("2024-02-29T12:00:00Z", "2024-03-01 12:00:00.5+02:00"), "%Y-%m-%d"),
+        (("31/12/2024", "01/02/2024"), "%d/%m/%Y"),
+        (("12/31/2024 3:05 PM", "1/2/2024 12:00 AM"), "%m/%d/%Y"),
+        (("1.2.2024", "28.12.2024"), "%d.%m.%Y"),
+        (("20240131", "20231231"), "%Y%m%d"),
+    ],
+)
+def test_dates_are_recognised_with_their_format(values: tuple[str, ...], format: str):
+    assert propose_feature(profile(*values)) == Datetime(name="c", format=format)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("2024-02-29", "hello", "bye"),
+        ("20245555", "20240101"),
+        ("31415926", "27182818"),
+        ("2024", "2023"),
+        ("1-2", "3-4"),
+    ],
+)
+def test_what_is_no_date_is_of_another_kind(values: tuple[str, ...]):
+    assert propose_feature(profile(*values)).kind != "datetime"
+
+
+def test_no_date_is_marked_as_missing():
+    feature = propose_feature(profile("2024-02-29", "0000-00-00", "NA", "2024-03-01"))
+    assert feature == Datetime(name="c", missing="mark", clean=feature.clean)
+    assert feature.clean.null_markers == ("", "0000-00-00", "NA")
+
+
+def test_evidence_and_remarks_say_what_was_seen():
+    column = profile("01/02/2024", "03/04/2024 10:00", name="when")
+    feature = propose_feature(column)
+    assert (feature.evidence["earliest"], feature.evidence["latest"]) == (
+        "2024-01-02T00:00:00",
+        "2024-03-04T10:00:00",
+    )
+    assert list(feature_remarks(column, feature)) == [
+        "'when': dates as %m/%d/%Y, 2024-01-02T00:00:00 … 2024-03-04T10:00:00; local times are in UTC.",
+        "'when': the dates could also be %d/%m/%Y. If so, change 'format'.",
+    ]
+
+
+def test_a_few_dates_that_do_not_exist_are_told():
+    column = profile(*(["2024-01-01"] * 199), "2023-02-29", name="when")
+    remarks = list(feature_remarks(column, propose_feature(column)))
+    assert remarks[1] == "'when': 1 rows are no such dates ('2023-02-29') and will be rejected."
+
+
+def test_dates_that_all_differ_are_no_id():
+    column = profile(*(f"2024-01-01 12:{minute:02}" for minute in range(60)), name="when")
+    assert propose([column], name="s", label=None).schema.features == (Datetime(name="when"),)
