@@ -115,9 +115,9 @@ def main(argv: Sequence[str]) -> None:
     flag_values.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
-    source = source_flags.source_of(inputs)
     schema = schema_lib.load(_SCHEMA.value)
     names.check_names(schema)
+    source = source_flags.source_of(inputs, remembered=schema.raw_files)
     check_layout(_LAYOUT.value, schema)
     rules = verdict_lib.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     fractions = plan.parse_fractions(_SPLITS.value) if _SPLITS.present else None

@@ -12,7 +12,8 @@ r"""Proposes a schema from raw data, with what it saw as evidence, for you to re
   python -m beam_jobs.infer_schema --input=corpus.txt --tokenizer=bytes --output=schema.json
 
 Each feature's `evidence` in the file says how often the value is missing, how many different values there
-are, and which. Columns that say nothing (empty, constant, an id) are listed under `ignore` with the reason.
+are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id) are
+listed under `ignore` with the reason.
 What needs your judgement is printed last; then `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
@@ -21,6 +22,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     interrupt.installed()
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 
@@ -86,8 +88,9 @@ def main(argv: Sequence[str]) -> None:
     flag_values.check_local_files({"output": _OUTPUT.value, "json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
+    source = source_flags.source_of(inputs, guess=True)
     proposal = propose_from(
-        source_flags.source_of(inputs),
+        source,
         inputs,
         name=_NAME.value,
         label=_LABEL.value,
@@ -95,15 +98,19 @@ def main(argv: Sequence[str]) -> None:
         ignore=_IGNORE.value,
         max_rows=_MAX_ROWS.value,
     )
-    schema_lib.save(proposal.schema, output)
-    print(summary.text(proposal.schema))
+    settings = source_flags.settings_of(source)
+    schema = dataclasses.replace(proposal.schema, raw_files=settings)
+    schema_lib.save(schema, output)
+    if described := source_flags.described(settings):
+        print(described, end="\n\n")
+    print(summary.text(schema))
     if proposal.looked_at:
         print(f"\n{proposal.looked_at}")
     print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
     print(f"\nschema {output}")
     if _JSON.value:
         document = {
-            "schema": schema_lib.to_json(proposal.schema),
+            "schema": schema_lib.to_json(schema),
             "review": proposal.review,
             "looked_at": proposal.looked_at,
         }

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from beam_jobs.inference import tables
-from beam_jobs.inference.job import prediction
+from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
@@ -65,12 +65,13 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     flag_values.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
-    source = source_flags.source_of(inputs)
+    exported = open_export(flag_values.local_directory("model", _MODEL.value))
+    source = source_flags.source_of(inputs, remembered=exported.schema.raw_files)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     job = prediction(
         source,
         source.pieces(inputs),
-        model=flag_values.local_directory("model", _MODEL.value),
+        exported=exported,
         keys=_KEYS.value,
         batch=_BATCH.value,
         file_format=_OUTPUT_FORMAT.value,

@@ -8,6 +8,8 @@ import pyarrow.compute as pc
 
 from beam_jobs.cells import text
 
+NOT_UTF_8 = "not UTF-8"
+
 
 class Problems(dict[int, str]):
     """The first problem found with each row."""
@@ -22,7 +24,7 @@ class Problems(dict[int, str]):
 
 def decode(cells: pa.Array, problems: Problems) -> pa.StringArray:
     """Text [rows] of `cells` [rows]; what is not UTF-8 becomes null and a problem."""
-    return convert(text.to_bytes(cells), pa.string(), "not UTF-8", problems)
+    return convert(text.to_bytes(cells), pa.string(), NOT_UTF_8, problems)
 
 
 def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) -> pa.Array:

@@ -73,23 +73,39 @@ class Prediction:
         return publication.publish(destination, outcome=outcome, model_digest=self.model_digest)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A model that `python -m pipeline.export` wrote."""
+
+    directory: pathlib.Path
+    digest: str
+    schema: Schema
+
+
+def open_export(directory: pathlib.Path) -> Exported:
+    """The model in `directory`; raises InputError unless it is as exported."""
+    digest = export_manifest.open_export(directory)["digest"]
+    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    return Exported(directory=directory, digest=digest, schema=schema)
+
+
 def prediction(
     source: Source,
     pieces: Sequence[Piece],
     *,
-    model: pathlib.Path,
+    exported: Exported,
     keys: Sequence[str] = (),
     batch: int,
     file_format: str,
     run: Run,
 ) -> Prediction:
-    """The job with the model in directory `model`; raises InputError unless it is as exported."""
+    """The job with the model that was exported."""
     return Prediction(
         source=source,
         pieces=pieces,
-        model=model,
-        model_digest=export_manifest.open_export(model)["digest"],
-        schema=schema_lib.load(model / schema_lib.FILE_NAME),
+        model=exported.directory,
+        model_digest=exported.digest,
+        schema=exported.schema,
         keys=tuple(keys),
         batch=batch,
         file_format=file_format,

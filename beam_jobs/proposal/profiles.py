@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from beam_jobs.cells import lists, text
 from beam_jobs.cells.image_check import has_image_header
-from beam_jobs.cells.problems import Problems
+from beam_jobs.cells.problems import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.sources import header
+from beam_jobs.sources.pieces.likely_cause import check_readable
 from beam_jobs.sources.pieces.source import Piece, RawRows, Source
 
 
@@ -22,13 +23,18 @@ def read_profiles(
 ) -> tuple[list[ColumnProfile], list[str]]:
     """Profiles of the columns over `max_rows` rows, the first of each piece; and what went wrong."""
     columns: dict[str, _Gathered] = {}
-    rows = wrong = 0
+    reasons: collections.Counter[str] = collections.Counter()
+    rows = 0
     for piece in pieces:
         for raw in _first_rows(source.read(piece), -(-max_rows // len(pieces))):
-            wrong += len(raw.rejected)
+            reasons.update(rejection.reason for rejection in raw.rejected)
             rows += raw.columns.num_rows
             for name in raw.columns.schema.names:
                 columns.setdefault(name, _Gathered()).add(raw.columns.column(name), raw.undecoded)
+    wrong = reasons.total()
+    undecodable = max((gathered.undecodable for gathered in columns.values()), default=0)
+    reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
+    check_readable(reasons, rows=rows + wrong, path=pieces[0].paths[0])
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += header.remarks(columns)
     return [gathered.profile(name, rows) for name, gathered in columns.items()], remarks

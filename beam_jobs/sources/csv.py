@@ -4,12 +4,13 @@ import csv
 import dataclasses
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from beam_jobs.sources.bytes import lines
+from beam_jobs.sources.bytes import encodings, lines
 from beam_jobs.sources.bytes.csv_stream import CsvStream, NotUtf8Error, bytes_of_latin_1
 from beam_jobs.sources.bytes.row_starts import RowStarts
 from beam_jobs.sources.header import column_names
@@ -18,7 +19,7 @@ from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 from pipeline.data.errors import InputError
 
-_HEADER_BYTES = 1 << 20  # 1 MiB
+_START_BYTES, _MOST_STARTS = 1 << 20, 16  # a first row is looked for in 16 MiB
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,17 +31,21 @@ class CsvFiles:
     the rest of the file is read.
     """
 
-    column_names: tuple[str, ...] = ()  # empty: the first row names the columns
+    column_names: tuple[str, ...] = ()  # where no row names the columns
     delimiter: str = ","
+    encoding: str = encodings.UTF_8
+    header: Literal["yes", "no"] = "yes"  # whether the first row names the columns, if nothing else does
     block_bytes: int = 8 << 20  # 8 MiB a batch
     piece_bytes: int = files.PIECE_BYTES
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return [
-            part
-            for piece in files.one_piece_a_file(inputs)
-            for part in lines.cut_at(piece, self.piece_bytes, RowStarts(delimiter=self.delimiter))
-        ]
+        return [part for piece in files.one_piece_a_file(inputs) for part in self._parts(piece)]
+
+    def _parts(self, piece: Piece) -> list[Piece]:
+        # In UTF-16 and the like, a byte of a newline may be a part of another character.
+        if not encodings.keeps_ascii_bytes(self.encoding):
+            return [piece]
+        return lines.cut_at(piece, self.piece_bytes, RowStarts(delimiter=self.delimiter))
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         given = 0
@@ -56,8 +61,8 @@ class CsvFiles:
 
     def _read(self, piece: Piece, *, any_bytes: bool) -> Iterator[RawRows]:
         [path] = piece.paths
-        names = self.column_names or self._header(path)
-        has_header = not self.column_names and not piece.start
+        names = self.column_names or self._names(piece)
+        has_header = not self.column_names and self.header == "yes" and not piece.start
         wrong = _WrongRows(source=piece.name, header_rows=int(has_header), encoding=_encoding(any_bytes))
         good_before = 0
         for batch in self._batches(piece, () if has_header else names, wrong):
@@ -76,7 +81,9 @@ class CsvFiles:
     def _batches(self, piece: Piece, names: Sequence[str], wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
         try:
             yield from pa.csv.open_csv(
-                pa.PythonFile(CsvStream(piece, any_bytes=wrong.encoding != "utf-8"), mode="r"),
+                pa.PythonFile(
+                    CsvStream(piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding), mode="r"
+                ),
                 # Threads would lose the row numbers.
                 read_options=pa.csv.ReadOptions(
                     column_names=names or None,
@@ -98,15 +105,40 @@ class CsvFiles:
                 f"input {piece.paths[0]}",
                 received=f"something that does not parse as CSV ({' '.join(str(error).split())})",
                 expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
-                action="Correct the file, or give the right --delimiter.",
+                action="Correct the file, or give the right --delimiter or --encoding.",
             ) from None
 
-    def _header(self, path: str) -> tuple[str, ...]:
-        with files.open_stream(path) as stream:
-            start = stream.read(_HEADER_BYTES).decode("utf-8-sig", "backslashreplace")
-        rows = csv.reader(io.StringIO(start, newline=""), delimiter=self.delimiter)
-        header = [name.strip() for name in next((row for row in rows if row), [])]
-        return column_names(header, path)
+    def _names(self, piece: Piece) -> tuple[str, ...]:
+        """What the first row of the file says, or how many cells it has."""
+        [path] = piece.paths
+        start = CsvStream(
+            dataclasses.replace(piece, start=0, end=None), any_bytes=True, encoding=self.encoding
+        )
+        text = _first_line(start).decode("utf-8", "backslashreplace")
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
+        try:
+            first = [name.strip() for name in next((row for row in rows if row), [])]
+        except csv.Error as error:
+            raise InputError(
+                f"input {path}, first row",
+                received=f"cells that are too long ({error})",
+                expected=f"names of columns with {self.delimiter!r} between them, quotes that are closed",
+                action="Correct the file, or give the right --delimiter.",
+            ) from None
+        if self.header == "yes":
+            return column_names(first, path)
+        return tuple(f"column_{number}" for number in range(1, len(first) + 1))
+
+
+def _first_line(stream: CsvStream) -> bytes:
+    """The start of a file: its first row, and more."""
+    blocks = []
+    while (block := stream.read(_START_BYTES)) and len(blocks) < _MOST_STARTS:
+        blocks.append(block)
+        if len(block.lstrip().splitlines()) > 1:
+            break
+    stream.close()
+    return b"".join(blocks)
 
 
 class _WrongRows:

@@ -1,13 +1,16 @@
 """The flags that say how raw data is read, which `convert`, `infer_schema` and `predict` share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
+from beam_jobs.sources import dialect, formats
 from beam_jobs.sources.formats import FORMATS, Option, format_of, open_source
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import PACKINGS, TokenRows
 from beam_jobs.sources.tokens.tokenizers import open_tokenizer
+from pipeline.data.schema.feature_json import schema_error
 
 _FORMAT = flags.DEFINE_enum(
     "format",
@@ -42,13 +45,47 @@ _PACKING = flags.DEFINE_enum(
 )
 _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokenizer reads.")
 
+
+def settings_of(source: Source) -> dict[str, Any]:
+    """What a schema remembers of how its raw files are read."""
+    return formats.settings_of(source.source if isinstance(source, TokenRows) else source)
+
+
+def described(settings: Mapping[str, Any]) -> str:
+    """A line that says how files with these settings are read; empty where the format has nothing to say."""
+    return dialect.described(settings) if "delimiter" in settings else ""
+
+
+def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a schema's memory is about this format; raises InputError where it cannot be read so."""
+    found = {}
+    for option in FORMATS[raw_format].options:
+        value = remembered.get(option.flag, option.default)
+        wrong_kind = isinstance(value, list) != isinstance(option.default, tuple) and bool(value)
+        if wrong_kind or (value and option.choices and value not in option.choices):
+            raise schema_error(f"raw_files, field '{option.flag}'", repr(value), option.help)
+        if value:
+            found[option.flag] = value
+    return found
+
+
 RAW_DATA = (_FORMAT, *_OPTIONS)
 TOKENS = (_TOKENIZER, _SEQUENCE_LENGTH, _PACKING, _TEXT_COLUMN)
 
 
-def source_of(inputs: Sequence[Input]) -> Source:
-    """The source that the flags and the names of `inputs` say; raises InputError."""
-    source = open_source(_FORMAT.value or format_of(inputs), {flag.name: flag.value for flag in _OPTIONS})
+def source_of(
+    inputs: Sequence[Input], *, remembered: Mapping[str, Any] | None = None, guess: bool = False
+) -> Source:
+    """The source that the flags say, else what a schema has `remembered`, else the files of `inputs`.
+
+    With `guess`, also what the files do not show beyond doubt is taken from them. Raises InputError.
+    """
+    raw_format = _FORMAT.value or format_of(inputs)
+    given = {flag.name: flag.value for flag in _OPTIONS if flag.value}
+    values = _known(raw_format, remembered or {}) | given
+    if find := FORMATS[raw_format].find:
+        values |= find(inputs, values, guess=guess)
+    source = open_source(raw_format, values)
     if _TOKENIZER.value is None:
         return source
     return TokenRows(

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beam_jobs.sources import bigquery, tfds
+from beam_jobs.sources import bigquery, dialect, tfds
 from beam_jobs.sources.avro import AvroFiles
 from beam_jobs.sources.bigquery import BigQueryTables
+from beam_jobs.sources.bytes import encodings
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.jsonl import JsonLines
@@ -26,7 +27,7 @@ class Option:
 
     flag: str
     field: str
-    default: Any  # a string or, for a flag with a list, a tuple
+    default: Any  # a string or, for a flag with a list, a tuple; empty: found, or that of the source
     help: str
     choices: tuple[str, ...] = ()  # empty: any value
     parse: Callable[[Any], Any] = lambda value: value  # may raise InputError
@@ -40,12 +41,14 @@ class Format:
     options: tuple[Option, ...] = ()
     endings: tuple[str, ...] = ()  # of file names, before that of a compression
     prefix: str = ""  # of locations that are not files
+    find: Callable[..., Mapping[str, str]] | None = None  # as dialect.find: values of flags, from the files
 
 
 FORMATS: Mapping[str, Format] = {
     "csv": Format(
         source=CsvFiles,
         endings=(".csv", ".tsv"),
+        find=dialect.find,
         options=(
             Option(
                 flag="column_names",
@@ -57,9 +60,27 @@ FORMATS: Mapping[str, Format] = {
             Option(
                 flag="delimiter",
                 field="delimiter",
-                default=",",
-                help="CHARACTER: what separates CSV cells; \\t for a tab.",
-                parse=flag_values.separator,
+                default="",
+                help="CHARACTER: what separates CSV cells; \\t for a tab. By default what the schema "
+                "remembers of infer_schema, else what the first file shows.",
+                parse=lambda text: flag_values.separator(text or ","),
+            ),
+            Option(
+                flag="encoding",
+                field="encoding",
+                default="",
+                help="NAME: that of CSV files, as Python calls it: utf-8, utf-16, latin-1, cp1252, … By "
+                "default as for --delimiter.",
+                parse=lambda name: encodings.check(name or encodings.UTF_8),
+            ),
+            Option(
+                flag="header",
+                field="header",
+                default=None,
+                help="Whether the first row of CSV files names the columns (without: column_1, column_2, "
+                "…). By default what infer_schema found, else yes.",
+                choices=("yes", "no"),
+                parse=lambda text: text or "yes",
             ),
         ),
     ),
@@ -92,6 +113,15 @@ def open_source(raw_format: str, values: Mapping[str, Any] | None = None) -> Sou
     found = FORMATS[raw_format]
     fields = {option.field: option.parse(given.get(option.flag, option.default)) for option in found.options}
     return found.source(**fields)
+
+
+def settings_of(source: Source) -> dict[str, Any]:
+    """The values of the flags with which `open_source` gives this source, those that say something."""
+    known = next((known for known in FORMATS.values() if isinstance(source, known.source)), None)
+    fields = {option.flag: getattr(source, option.field) for option in (known.options if known else ())}
+    return {
+        flag: list(value) if isinstance(value, tuple) else value for flag, value in fields.items() if value
+    }
 
 
 def format_of(inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS) -> str:

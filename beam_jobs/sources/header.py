@@ -35,5 +35,5 @@ def remarks(names: Iterable[str]) -> Iterator[str]:
         if number == str(position):
             alike.setdefault(stem, []).append(name)
     for stem, made in alike.items():
-        which = f"Columns are all called '{stem}'" if stem else "Columns have no name"
+        which = f"Several columns are called '{stem}'" if stem else "Columns have no name"
         yield f"{which}: they are read by position, as {', '.join(map(repr, made))}."

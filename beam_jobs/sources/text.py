@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_jobs.sources.bytes import lines
 from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 
 _TEXT_COLUMN = "text"
@@ -54,7 +55,7 @@ class TextFiles:
 
 
 def _document(piece: Piece, path: str) -> RawRows:
-    with files.open_stream(path) as stream:
+    with ByteStream(path) as stream:
         text = stream.read()
     return RawRows(
         columns=pa.record_batch({_TEXT_COLUMN: pa.array([text], pa.binary())}),

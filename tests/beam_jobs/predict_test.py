@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from beam_jobs.inference.job import prediction
+from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources.formats import open_source
 from beam_jobs.sources.pieces.source import Input
@@ -56,7 +56,7 @@ def run(
     job = prediction(
         source,
         source.pieces([Input(location=str(csv))]),
-        model=model,
+        exported=open_export(model),
         keys=keys,
         batch=7,
         file_format=file_format,

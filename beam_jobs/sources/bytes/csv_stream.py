@@ -4,7 +4,8 @@ import codecs
 
 import pyarrow as pa
 
-from beam_jobs.sources.pieces import files
+from beam_jobs.sources.bytes import encodings
+from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Piece
 
 
@@ -13,26 +14,23 @@ class NotUtf8Error(ValueError):
 
 
 class CsvStream:
-    """A file for Arrow, without the byte order mark. Raises NotUtf8Error, unless `any_bytes` are allowed.
+    """A file for Arrow, as UTF-8 without the byte order mark. Raises NotUtf8Error, unless `any_bytes` may be.
 
     Arrow gives a row with the wrong number of cells as text only. So a file that is not UTF-8 is read as
     Latin-1, in which every byte is a character, and `bytes_of_latin_1` gives the bytes back.
     """
 
-    def __init__(self, piece: Piece, *, any_bytes: bool) -> None:
+    def __init__(self, piece: Piece, *, any_bytes: bool, encoding: str = encodings.UTF_8) -> None:
         [path] = piece.paths
         self.closed = False
-        self._stream = files.open_stream(path) if piece.end is None else files.open_seekable(path)
-        self._left = None if piece.end is None else piece.end - piece.start
-        if piece.start:
-            self._stream.seek(piece.start)
+        self._stream: ByteStream | encodings.Utf8Stream = ByteStream(path, start=piece.start, end=piece.end)
+        if encoding != encodings.UTF_8:
+            self._stream = encodings.Utf8Stream(self._stream, encoding)
         self._is_first = piece.start == 0
         self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
 
     def read(self, size: int) -> bytes:
-        block = self._stream.read(size if self._left is None else min(size, self._left))
-        if self._left is not None:
-            self._left -= len(block)
+        block = self._stream.read(size)
         self._check(block)
         if self._is_first:
             self._is_first = False

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from beam_jobs.sources.pieces import files
+from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Input, Piece
+from pipeline.data.errors import InputError
 
 _READ_BYTES = 1 << 20  # 1 MiB
+_LINE_BYTES = 128 << 20  # 128 MiB
 
 _Cut = Callable[[pa.NativeFile, int], int]  # file, offset → the first offset from there to cut at
 
@@ -40,28 +43,36 @@ def cut_at(piece: Piece, piece_bytes: int, cut: _Cut) -> list[Piece]:
 
 def read(piece: Piece) -> Iterator[bytes]:
     """The lines of a piece, without their ends (\\n or \\r\\n)."""
-    rest = b""
+    begun: list[bytes] = []  # of the line that goes on: joined once, because lines may be long
     for block in blocks(piece):
-        *whole, rest = (rest + block).split(b"\n")
-        yield from (line.removesuffix(b"\r") for line in whole)
-    if rest:
-        yield rest.removesuffix(b"\r")
+        first, *others = block.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun).removesuffix(b"\r")
+            *whole, rest = others
+            yield from (line.removesuffix(b"\r") for line in whole)
+            begun = [rest]
+        elif sum(map(len, begun)) > _LINE_BYTES:
+            raise _too_long(piece)
+    if last := b"".join(begun):
+        yield last.removesuffix(b"\r")
 
 
 def blocks(piece: Piece) -> Iterator[bytes]:
     """The bytes of a piece, decompressed, 1 MiB at a time."""
     [path] = piece.paths
-    if piece.end is None:
-        with files.open_stream(path) as stream:
-            while block := stream.read(_READ_BYTES):
-                yield block
-        return
-    with files.open_seekable(path) as stream:
-        stream.seek(piece.start)
-        left = piece.end - piece.start
-        while left and (block := stream.read(min(_READ_BYTES, left))):
-            left -= len(block)
+    with ByteStream(path, start=piece.start, end=piece.end) as stream:
+        while block := stream.read(_READ_BYTES):
             yield block
+
+
+def _too_long(piece: Piece) -> InputError:
+    return InputError(
+        f"input {piece.paths[0]}",
+        received=f"a line of more than {_LINE_BYTES >> 20} MiB",
+        expected="rows of text with a newline behind each",
+        action="Check the file's format (--format), and how it was written.",
+    )
 
 
 def _after_newline(stream: pa.NativeFile, offset: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import apache_beam as beam
 
+from beam_jobs.sources.pieces.likely_cause import likely_cause
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 
@@ -98,7 +99,8 @@ def check_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: i
         received=f"{rejected.rows:,} of {rows_read:,} rows ({reasons})",
         expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
         action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
-        f"out with --max_rejected_fraction. The first of them: {first}",
+        f"out with --max_rejected_fraction. {likely_cause(rejected.reasons, rows=rows_read)}"
+        f"The first of them: {first}",
     )
 
 

@@ -45,8 +45,11 @@ def directory(value: str) -> str:
 def separator(text: str) -> str:
     r"""One character, of which `\t` is the one that shells make hard to type; raises InputError."""
     separator = text.replace("\\t", "\t")
-    if len(separator) != 1:
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n':
         raise InputError(
-            "--delimiter", received=repr(text), expected="one character", action=r"Write \t for a tab."
+            "--delimiter",
+            received=repr(text),
+            expected="one ASCII character, no quote",
+            action=r"Write \t for a tab.",
         )
     return separator

@@ -35,13 +35,15 @@ class Schema:
 
     `ignore` maps each raw column that is left out on purpose to the reason. A raw column that is neither read
     nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering; if it
-    is empty, the whole raw row does.
+    is empty, the whole raw row does. `raw_files` remembers how raw files are read: values of flags of
+    convert, by name. They change no byte of the records.
     """
 
     name: str
     features: tuple[Feature, ...]
     ignore: Mapping[str, str] = dataclasses.field(default_factory=dict)
     row_id: tuple[str, ...] = ()
+    raw_files: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         if not _NAME_PATTERN.fullmatch(self.name):
@@ -132,6 +134,8 @@ def dumps(schema: Schema) -> str:
 def to_json(schema: Schema, *, comments: bool = True) -> dict:
     """The schema as JSON, without the fields that are left at their default."""
     document: dict = {"format": FORMAT, "name": schema.name}
+    if schema.raw_files and comments:
+        document["raw_files"] = dict(schema.raw_files)
     if schema.row_id:
         document["row_id"] = list(schema.row_id)
     document["features"] = [feature_json.to_json(feature, comments=comments) for feature in schema.features]
@@ -145,7 +149,7 @@ def from_json(document: Mapping) -> Schema:
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         received = document.get("format") if isinstance(document, Mapping) else type(document).__name__
         raise schema_error("format", received, f"'{FORMAT}'")
-    refuse_unknown_keys("schema", document, {"format", "name", "features", "ignore", "row_id"})
+    refuse_unknown_keys("schema", document, {"format", "name", "features", "ignore", "row_id", "raw_files"})
     features = document.get("features")
     if not isinstance(features, list):
         raise schema_error("features", type(features).__name__, "a list of features")
@@ -154,12 +158,22 @@ def from_json(document: Mapping) -> Schema:
         raise schema_error("ignore", repr(ignore), "an object: column name to reason")
     if not (isinstance(row_id, list) and all(isinstance(column, str) for column in row_id)):
         raise schema_error("row_id", repr(row_id), "a list of column names")
+    raw_files = document.get("raw_files", {})
+    if not (isinstance(raw_files, Mapping) and all(map(_is_flag_value, raw_files.values()))):
+        raise schema_error(
+            "raw_files", repr(raw_files), "an object: flag of convert to text, or list of text"
+        )
     return Schema(
         name=str(document.get("name", "")),
         features=tuple(feature_json.from_json(feature) for feature in features),
         ignore=dict(ignore),
         row_id=tuple(row_id),
+        raw_files=dict(raw_files),
     )
+
+
+def _is_flag_value(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))
 
 
 def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:

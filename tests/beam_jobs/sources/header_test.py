@@ -10,7 +10,7 @@ def test_columns_without_a_name_of_their_own_are_told_by_position():
     names = column_names(["id", "price", "", "price"], "a.csv")
     assert names == ("id", "price#2", "#3", "price#4")
     assert list(remarks(names)) == [
-        "Columns are all called 'price': they are read by position, as 'price#2', 'price#4'.",
+        "Several columns are called 'price': they are read by position, as 'price#2', 'price#4'.",
         "Columns have no name: they are read by position, as '#3'.",
     ]
 

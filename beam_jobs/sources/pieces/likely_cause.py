@@ -1,0 +1,39 @@
+"""Why many rows cannot be read: mostly a flag, seldom the rows."""
+
+from collections.abc import Mapping
+
+from beam_jobs.cells.problems import NOT_UTF_8
+from pipeline.data.errors import InputError
+
+_MANY = 0.05  # of the rows
+# By what the reason of a rejection says.
+_CAUSES = {
+    " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
+    "closed, or the first row is no header (--header=no).",
+    NOT_UTF_8: "Likely the file has another encoding (--encoding, such as latin-1).",
+    "not a JSON object": "Likely the file is no JSON Lines (--format), or in another encoding than UTF-8.",
+}
+
+
+def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
+    """A sentence and a blank where more than 5% of `rows` were rejected for `reasons`; else nothing."""
+    for words, cause in _CAUSES.items():
+        if sum(count for reason, count in reasons.items() if words in reason) > _MANY * rows:
+            return f"{cause} "
+    return ""
+
+
+def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:
+    """Raises InputError if more than 5% of `rows` cannot be read, for `reasons` that are counted."""
+    wrong = sum(reasons.values())
+    if wrong <= _MANY * rows:
+        return
+    counted = ", ".join(
+        f"{reasons[reason]:,} × {reason}" for reason in sorted(reasons, key=reasons.get)[:-4:-1]
+    )
+    raise InputError(
+        f"input {path}",
+        received=f"{wrong:,} of {rows:,} rows that cannot be read ({counted})",
+        expected=f"at most {_MANY:.0%} of them",
+        action=likely_cause(reasons, rows=rows).strip() or "Correct the file.",
+    )

@@ -1,0 +1,120 @@
+"""How a CSV file is written is found from its rows."""
+
+import pathlib
+
+import pytest
+
+from beam_jobs.sources import dialect
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.dialect import delimiter_of
+from beam_jobs.sources.formats import open_source, settings_of
+from beam_jobs.sources.pieces.source import Input
+
+ROWS = [("name", "größe", "town"), *((f"n{i}", f"{i}.5", "Zürich, CH") for i in range(30))]
+QUOTED = 'id,text\n1,"a;b\n;c"\n2,"d, e"\n3,"""f"""\n'
+
+
+def table(delimiter: str, rows: list[tuple[str, ...]] = ROWS) -> str:
+    return "\n".join(delimiter.join(f'"{c}"' if delimiter in c else c for c in row) for row in rows) + "\n"
+
+
+def found(path: pathlib.Path, content: bytes, **given: str) -> dict[str, str]:
+    path.write_bytes(content)
+    return dialect.find([Input(location=str(path))], given, guess=True)
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
+def test_the_delimiter_parts_the_rows_into_equal_numbers_of_cells(delimiter: str):
+    assert delimiter_of(table(delimiter)) == delimiter
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        (QUOTED, ","),
+        ("a;b\n1,5;2,7\n3,1;4,4\n", ";"),
+        ("1,5;2,7;3\n3,1;4,4;6\n", ";"),
+        ("id,genres\n1,a|b\n2,a\n3,b|c|d\n", ","),
+        ("text\nwords, and more\nwords\n", None),
+    ],
+)
+def test_delimiters_within_cells_are_not_mistaken(text: str, delimiter: str | None):
+    assert delimiter_of(text) == delimiter
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [
+        *(("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "latin-1"), ("cp1252", "latin-1")),
+        *(("utf-16", "utf-16-le"), ("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be")),
+    ],
+)
+def test_every_encoding_is_found_and_read(encoding: str, named: str, tmp_path: pathlib.Path):
+    path = tmp_path / "data.csv"
+    values = found(path, table(";").encode(encoding))
+    assert values == {"delimiter": ";", "encoding": named, "header": "yes"}
+    source = open_source("csv", values)
+    assert settings_of(source) == values
+    [piece] = source.pieces([Input(location=str(path))])
+    rows = [row for raw in source.read(piece) for row in raw.columns.to_pylist()]
+    assert rows == [dict(zip(ROWS[0], [c.encode() for c in row], strict=True)) for row in ROWS[1:]]
+
+
+def test_curly_quotes_of_windows_are_letters(tmp_path: pathlib.Path):
+    assert found(tmp_path / "a.csv", "a,b\n“x”,1\n“y”,2\n".encode("cp1252"))["encoding"] == "cp1252"
+
+
+def test_a_few_damaged_rows_of_utf_8_are_left_to_the_rows(tmp_path: pathlib.Path):
+    content = table(",").encode() + b'n,"Z\xfcrich",1\n'
+    assert found(tmp_path / "a.csv", content)["encoding"] == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("content", "header"),
+    [
+        ("name,2010,2011\nch,1.5,2\nde,3,4\nfr,3,4\n", "yes"),
+        ("0,1,2\n5.1,3.5,1\n4.9,3.0,1\n4.9,3.0,1\n", "yes"),
+        ("5.1,3.5,setosa\n4.9,3.0,setosa\n6.1,2.0,virginica\n", "no"),
+        ("39, State-gov, 77516\n50, Private, 83311\n?, Private, 1\n", "no"),
+        ("p,x,s\n" + "e,x,s\np,b,y\n" * 10, "no"),
+        ("first,last\nAda,Lovelace\nAlan,Turing\nGrace,Hopper\n", "yes"),
+        ("a,b\n1,2\n", "yes"),
+    ],
+)
+def test_a_header_is_told_from_a_row(content: str, header: str, tmp_path: pathlib.Path):
+    assert found(tmp_path / "a.csv", content.encode())["header"] == header
+
+
+def test_what_is_given_is_not_looked_for(tmp_path: pathlib.Path):
+    content = "5.1;3.5\n4.9;3.0\n4.9;3.1\n".encode("utf-16")
+    assert found(tmp_path / "a.csv", content, delimiter=",", header="yes") == {
+        "delimiter": ",",
+        "encoding": "utf-16-le",
+        "header": "yes",
+    }
+
+
+def test_without_guessing_latin_1_and_a_missing_header_are_not_assumed(tmp_path: pathlib.Path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("5.1;Zürich\n4.9;Zürich\n4.9;Bern\n".encode("latin-1"))
+    assert dialect.find([Input(location=str(path))], {}, guess=False) == {
+        "delimiter": ";",
+        "encoding": "utf-8",
+        "header": "yes",
+    }
+
+
+def test_without_a_header_columns_are_numbered_and_large_files_cut(tmp_path: pathlib.Path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("".join(f"{i};Zürich\n" for i in range(100)).encode("latin-1"))
+    source = CsvFiles(header="no", delimiter=";", encoding="latin-1", piece_bytes=100)
+    pieces = source.pieces([Input(location=str(path))])
+    rows = [row for piece in pieces for raw in source.read(piece) for row in raw.columns.to_pylist()]
+    assert len(pieces) > 5
+    assert rows == [{"column_1": b"%d" % i, "column_2": "Zürich".encode()} for i in range(100)]
+
+
+def test_utf_16_is_not_cut(tmp_path: pathlib.Path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(table(",").encode("utf-16"))
+    assert len(CsvFiles(encoding="utf-16", piece_bytes=100).pieces([Input(location=str(path))])) == 1

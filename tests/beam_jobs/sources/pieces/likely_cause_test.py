@@ -1,0 +1,26 @@
+"""Many rows that cannot be read have one cause, and a flag that helps."""
+
+import pytest
+
+from beam_jobs.sources.pieces.likely_cause import check_readable, likely_cause
+from pipeline.data.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("reason", "flag"),
+    [
+        ("3 cells in place of 1", "--delimiter"),
+        ("3 cells in place of 1", "--header=no"),
+        ("not UTF-8", "--encoding"),
+        ("not a JSON object (Expecting value)", "--format"),
+    ],
+)
+def test_the_flag_is_named(reason: str, flag: str):
+    with pytest.raises(InputError, match=r"6 of 100 rows that cannot be read \(6 × ") as raised:
+        check_readable({reason: 6}, rows=100, path="a.csv")
+    assert flag in raised.value.action
+
+
+def test_few_such_rows_are_left_to_the_rows():
+    check_readable({"not UTF-8": 5}, rows=100, path="a.csv")
+    assert likely_cause({"not UTF-8": 5}, rows=100) == ""
