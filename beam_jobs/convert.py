@@ -21,8 +21,8 @@ any number of workers. If a row does not conform to the schema, nothing is publi
 --max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
 
 What is odd about the data as a whole (a column that is mostly missing or constant, values outside the
-vocabulary; against --baseline=DIR also new values, drift, …) is listed in <output>/anomalies.json; with
---severity=drift=error, nothing is published then.
+vocabulary, records that two splits have; against --baseline=DIR also new values, drift, …) is listed in
+<output>/anomalies.json; with --severity=drift=error, nothing is published then.
 
 Flags that are not listed here go to Beam, for instance two worker processes:
 
@@ -40,7 +40,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from beam_jobs.conversion import plan, summary
+from beam_jobs.conversion import leaked_records, plan, summary
 from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run
@@ -120,6 +120,7 @@ def main(argv: Sequence[str]) -> None:
     source = source_flags.source_of(inputs, remembered=schema.raw_files)
     check_layout(_LAYOUT.value, schema)
     rules = verdict_lib.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
+    leaked_records.check_countable(rules.policy, layout=_LAYOUT.value)
     fractions = plan.parse_fractions(_SPLITS.value) if _SPLITS.present else None
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     planned = plan.make_plan(

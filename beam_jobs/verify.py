@@ -5,7 +5,8 @@
   python -m beam_jobs.verify data/census/1.1.0 --against=data/census/1.0.0 --html=changes.html
 
 Every file is held against the manifest (size, SHA-256), every record against its checksum and the schema;
-what is damaged is named with shard, record number and byte offset. With --against: rows added, removed and
+what is damaged is named with shard, record number and byte offset. Rows that are in two splits are counted.
+With --against: rows added, removed and
 changed, records that moved between splits or leak from a train split, and how the statistics moved.
 Exit code 0: sound; 2: damaged. Leaks and drift are findings, no damage.
 
@@ -26,6 +27,7 @@ from beam_jobs.validation.anomalies import HELP, parse_policy
 from beam_jobs.verification import findings, tables
 from beam_jobs.verification.dataset import verify
 from beam_jobs.verification.difference import difference
+from beam_jobs.verification.leaks import leaks
 from pipeline.data import atomic_files
 from pipeline.data.commands import flag_values
 from pipeline.data.commands.command import Command
@@ -64,10 +66,11 @@ def main(argv: Sequence[str]) -> int:
     verified = verify(pathlib.Path(argv[1]))
     other = verify(pathlib.Path(_AGAINST.value)) if _AGAINST.value else None
     changes = difference(other, verified, policy) if other else None
-    sections = findings.sections(verified, other, changes)
+    leaked = leaks(verified, policy)
+    sections = findings.sections(verified, other, changes, leaked)
     print(tables.text(sections))
     if _JSON.value:
-        document = findings.to_json(verified, other, changes)
+        document = findings.to_json(verified, other, changes, leaked)
         atomic_files.write_bytes(_JSON.value, findings.dumps(document).encode())
     if _HTML.value:
         page = tables.page(f"Dataset {verified.directory}", sections)

@@ -63,17 +63,13 @@ def shard_of(order: np.ndarray, shards: int) -> np.ndarray:
 
 
 def scatter(
-    rows: pa.RecordBatch, groups: pa.Array, plan: Plan, *, pinned: str, spill: Spill
+    rows: pa.RecordBatch, split: np.ndarray, plan: Plan, *, splits: Sequence[str], spill: Spill
 ) -> Iterator[tuple[ShardKey, Sent]]:
     """Sends each row to its shard, and there to its bucket.
 
-    Column 0 of `rows` is the order hash, which decides shard and bucket. `groups`, binary or string [rows],
-    decides the split; rows that are `pinned` to a split all go there.
+    Column 0 of `rows` is the order hash, which decides shard and bucket. `split`, int64 [rows], numbers
+    `splits`.
     """
-    splits = (pinned,) if pinned else tuple(plan.fractions)
-    split = np.zeros(rows.num_rows, np.int64)
-    if not pinned:
-        split = split_of(hash_ids(groups, purpose=SPLIT), list(plan.fractions.values()))
     bucket = _buckets(plan, splits, split, rows.column(0).to_numpy())
     by_bucket = np.argsort(bucket, kind="stable")
     sorted_rows, bucket = rows.take(pa.array(by_bucket)), bucket[by_bucket]

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import apache_beam as beam
 
-from beam_jobs.conversion import dataset_files, result, summary
+from beam_jobs.conversion import dataset_files, leaked_records, result, summary
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
@@ -78,7 +78,9 @@ class Conversion:
 
     def publish(self, outcome: Outcome, destination: Destination) -> summary.Published:
         result.check_not_empty(outcome, self.plan)
-        verdict = verdict_lib.judge(result.statistics_of(outcome, self.plan), self.schema, self.rules)
+        leaked = leaked_records.anomalies(outcome, self.plan, self.rules.policy)
+        statistics = result.statistics_of(outcome, self.plan)
+        verdict = verdict_lib.judge(statistics, self.schema, self.rules, leaked=leaked)
         manifest = dataset_files.publish(
             destination,
             outcome=outcome,

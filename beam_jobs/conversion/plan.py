@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -12,10 +11,10 @@ from beam_jobs.sources.pieces.source import Input, Piece, Source
 from pipeline.data.dataset.splits import in_order
 from pipeline.data.errors import InputError
 from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.split_by import SPLIT_NAME
 
 DEFAULT_SPLITS = "train=0.8,validation=0.1,test=0.1"
 _BUCKET_BYTES = 16 << 20  # 16 MiB of input are sorted and encoded in memory at once
-_SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,11 +31,17 @@ class Plan:
     buckets: Mapping[str, int]
     layout: str
     schema_fingerprint: str
+    cut: tuple[str, ...] = ()  # the splits that the schema's cut-offs part; `fractions` is empty then
+
+    @property
+    def unpinned(self) -> tuple[str, ...]:
+        """The splits of rows whose input is not pinned to one."""
+        return self.cut or tuple(self.fractions)
 
     @property
     def pinned(self) -> tuple[str, ...]:
         """The splits that get rows only from inputs that are pinned to them."""
-        return tuple(split for split in self.shards if split not in self.fractions)
+        return tuple(split for split in self.shards if split not in self.unpinned)
 
     @property
     def root(self) -> str:
@@ -79,21 +84,50 @@ def make_plan(
     """
     pieces = source.pieces(inputs)
     _check_disjoint(pieces)
-    used = _used_fractions(fractions, pieces)
-    sizes: dict[str, Fraction] = dict.fromkeys(used, Fraction(0))
+    cut = schema.split_by.splits if schema.split_by else ()
+    if schema.split_by:
+        _check_splits_of_schema(fractions, pieces, cut)
+    used = {} if cut else _used_fractions(fractions, pieces)
+    # How much is on each side of a cut-off is not known before the rows are read.
+    expected = dict.fromkeys(cut, Fraction(1, len(cut))) if cut else used
+    sizes: dict[str, Fraction] = dict.fromkeys(expected, Fraction(0))
     for piece in pieces:
-        parts = {piece.split: Fraction(1)} if piece.split else used
+        parts = {piece.split: Fraction(1)} if piece.split else expected
         for split, fraction in parts.items():
             sizes[split] = sizes.get(split, Fraction(0)) + fraction * piece.bytes
     shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in in_order(sizes)}
+    # One group, or all rows, may be in any of the splits.
+    largest = {split: sum(piece.bytes for piece in pieces) for split in shards} if schema.split_by else sizes
     return Plan(
         pieces=tuple(pieces),
         fractions=dict(used),
         shards=shards,
-        buckets={split: max(1, math.ceil(sizes[split] / n / _BUCKET_BYTES)) for split, n in shards.items()},
+        buckets={split: max(1, math.ceil(largest[split] / n / _BUCKET_BYTES)) for split, n in shards.items()},
         layout=layout,
         schema_fingerprint=schema.fingerprint,
+        cut=cut,
     )
+
+
+def _check_splits_of_schema(
+    fractions: Mapping[str, Fraction] | None, pieces: Sequence[Piece], cut: Sequence[str]
+) -> None:
+    """Raises InputError where a flag says otherwise than the schema's `split_by`."""
+    pinned = sorted({piece.split for piece in pieces} - {""})
+    if pinned:
+        raise InputError(
+            "--input",
+            received=f"inputs that are pinned to {', '.join(pinned)}",
+            expected="inputs without a split, because the schema's split_by decides it",
+            action="Leave out SPLIT= in front of the path, or split_by in the schema.",
+        )
+    if cut and fractions:
+        raise InputError(
+            "--splits",
+            received=f"fractions of {', '.join(fractions)}",
+            expected=f"none, because the schema's split_by cuts the rows into {', '.join(cut)}",
+            action="Leave out --splits, or 'from' in split_by.",
+        )
 
 
 def _used_fractions(
@@ -120,7 +154,7 @@ def parse_fractions(text: str) -> dict[str, Fraction]:
         fractions = {split.strip(): Fraction(value.strip()) for split, _, value in pairs}
     except (ValueError, ZeroDivisionError):
         fractions = {}
-    named = len(fractions) == len(pairs) and all(map(_SPLIT_NAME.fullmatch, fractions))
+    named = len(fractions) == len(pairs) and all(map(SPLIT_NAME.fullmatch, fractions))
     if not named or min(fractions.values()) <= 0 or sum(fractions.values()) != 1:
         raise InputError(
             "--splits",
@@ -134,7 +168,7 @@ def parse_fractions(text: str) -> dict[str, Fraction]:
 def check_split_names(inputs: Sequence[Input]) -> None:
     """Raises InputError if an input is pinned to a split whose name cannot be part of a file name."""
     for given in inputs:
-        if given.split and not _SPLIT_NAME.fullmatch(given.split):
+        if given.split and not SPLIT_NAME.fullmatch(given.split):
             raise InputError(
                 f"--input={given.split}={given.location}",
                 received=f"split '{given.split}'",

@@ -13,6 +13,7 @@ from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Sent, ShardKey
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.conversion.splitting import split_rows
 from beam_jobs.conversion.typed_rows import check_declared, check_present, type_rows
 from beam_jobs.launch.outcome import READ, REJECTED
 from beam_jobs.launch.progress import Progress
@@ -50,14 +51,14 @@ class Prepare(beam.DoFn):
     ]:
         for raw in self._source.read(piece):
             self._check_columns(raw, piece.paths[0])
-            typed = type_rows(raw, self._schema)
+            ids = _row_ids(raw, self._schema)
+            split = split_rows(raw, ids, self._schema, self._plan, pinned=piece.split)
+            typed = type_rows(raw, self._schema, unplaced=split.problems)
             for rejection in (*raw.rejected, *typed.rejected):
                 kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
-            ids = typed.of_kept(_row_ids(raw, self._schema))
-            groups = ids if raw.groups is None else typed.of_kept(raw.groups)
-            rows = _with_order(typed.rows, ids)
-            yield from assignment.scatter(rows, groups, self._plan, pinned=piece.split, spill=self._spill)
+            rows, index = _with_order(typed.rows, typed.of_kept(ids)), split.index[typed.kept]
+            yield from assignment.scatter(rows, index, self._plan, splits=split.splits, spill=self._spill)
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
 

@@ -33,12 +33,15 @@ def check_reconciled(outcome: Outcome, plan: Plan) -> None:
 
 
 def check_not_empty(outcome: Outcome, plan: Plan) -> None:
-    """Raises InputError if there was no row at all, or none for a split that files were given for."""
-    empty = [split for split in plan.pinned if not sum(shard.rows for shard in shards_of(outcome, split))]
+    """Raises InputError if there was no row at all, or none for a split that files or cut-offs name."""
+    named = (*plan.pinned, *plan.cut)
+    empty = [split for split in named if not sum(shard.rows for shard in shards_of(outcome, split))]
     if empty or not outcome.rows_read:
         raise InputError(
             f"the input of split '{empty[0]}'" if empty else "the input as a whole",
             received="0 rows",
             expected="at least one row that can be converted",
-            action="Check how these files were written.",
+            action="Correct the cut-offs of the schema's split_by."
+            if outcome.rows_read and plan.cut
+            else "Check how these files were written.",
         )

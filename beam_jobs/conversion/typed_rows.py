@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +29,13 @@ class TypedRows:
         return cells if len(self.kept) == len(cells) else cells.take(pa.array(self.kept))
 
 
-def type_rows(raw: RawRows, schema: Schema) -> TypedRows:
-    """Cleans, parses and validates one batch, which has every column that `schema` reads."""
+def type_rows(
+    raw: RawRows, schema: Schema, *, unplaced: Mapping[int, tuple[str, str]] = MappingProxyType({})
+) -> TypedRows:
+    """Cleans, parses and validates one batch, which has every column that `schema` reads.
+
+    `unplaced` has column and reason of the rows that are rejected because they belong to no split.
+    """
     columns = {
         feature.name: typed.parse(
             feature, raw.column(feature.source_column), directory=raw.directory, undecoded=raw.undecoded
@@ -37,7 +43,7 @@ def type_rows(raw: RawRows, schema: Schema) -> TypedRows:
         for feature in schema.features
     }
     rows = pa.record_batch([column.values for column in columns.values()], schema=value_schema(schema))
-    problems = _first_problems(schema, columns)
+    problems = {**unplaced, **_first_problems(schema, columns)}
     kept = np.delete(np.arange(raw.columns.num_rows), list(problems))
     return TypedRows(
         rows=rows.take(pa.array(kept)) if problems else rows,
@@ -50,7 +56,7 @@ def check_declared(names: Sequence[str], schema: Schema, source: str) -> None:
     """Raises InputError if the schema neither reads nor ignores one of the columns `names`."""
     # Ignoring `address` ignores `address.zip`.
     ignored = tuple(f"{name}." for name in schema.ignore)
-    known = {*schema.columns, *schema.ignore}
+    known = {*schema.columns, *schema.ignore, *schema.placing_columns}
     undeclared = [name for name in names if name not in known and not name.startswith(ignored)]
     if undeclared:
         raise InputError(
@@ -63,7 +69,7 @@ def check_declared(names: Sequence[str], schema: Schema, source: str) -> None:
 
 def check_present(names: Sequence[str], schema: Schema, source: str) -> None:
     """Raises InputError if a column that the schema reads is not among `names`."""
-    absent = [name for name in (*schema.columns, *schema.row_id) if name not in names]
+    absent = [name for name in (*schema.columns, *schema.placing_columns) if name not in names]
     if absent:
         raise InputError(
             f"input {source}",

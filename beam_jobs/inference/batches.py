@@ -33,7 +33,7 @@ class Batch:
 
 def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
     """What is read of the input: the model's features and the keys, but no label."""
-    return dataclasses.replace(schema, features=schema.inputs, row_id=tuple(keys))
+    return dataclasses.replace(schema, features=schema.inputs, row_id=tuple(keys), split_by=None)
 
 
 class MakeBatches(beam.DoFn):

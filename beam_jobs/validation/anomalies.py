@@ -31,6 +31,7 @@ KINDS: Mapping[str, Kind] = {
     "constant": Kind(meaning="every value is the same"),
     "out_of_domain": Kind(meaning="fraction of values outside the declared vocabulary or range", limit=0.0),
     "absent_class": Kind(meaning="a declared class that no row has"),
+    "leakage": Kind(meaning="fraction of records that an earlier split has too", limit=0.0),
     "feature_set": Kind(meaning="a feature that only one of the two datasets has"),
     "examples": Kind(meaning="relative change of the number of rows since the baseline", limit=0.5),
     "missing_jump": Kind(meaning="rise of the fraction of missing values since the baseline", limit=0.05),

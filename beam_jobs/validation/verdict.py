@@ -43,10 +43,11 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
     return Rules(policy=policy, baseline=statistics.load(dataset), baseline_digest=dataset.manifest.digest)
 
 
-def judge(measured: Statistics, schema: Schema, rules: Rules) -> Verdict:
-    """Raises InputError if any anomaly is of severity "error"."""
+def judge(measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()) -> Verdict:
+    """Adds to what was `leaked` what the statistics show; raises InputError if any is of severity "error"."""
     found = [
         *conformance.anomalies(measured, schema, rules.policy),
+        *leaked,
         *baseline_lib.anomalies(measured, rules.baseline, rules.policy),
     ]
     anomalies_lib.check(found)

@@ -28,6 +28,10 @@ class RowAddress:
     record: int  # 0-based
     row: int  # in the record; 0 unless a record holds a block of rows
 
+    def __str__(self) -> str:
+        in_block = f" row {self.row:,}" if self.row else ""
+        return f"{self.shard} record {self.record:,}{in_block}"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadSplit:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 
+from beam_jobs.validation.anomalies import Anomaly
 from beam_jobs.verification.dataset import RowAddress, Verified
 from beam_jobs.verification.difference import Difference
 from beam_jobs.verification.files import Problem
@@ -23,16 +24,27 @@ class Section:
     good: bool | None = None
 
 
-def to_json(verified: Verified, other: Verified | None, difference: Difference | None) -> dict:
+def to_json(
+    verified: Verified,
+    other: Verified | None,
+    difference: Difference | None,
+    leaks: Sequence[Anomaly] = (),
+) -> dict:
     document = {"format": FORMAT, "dataset": _dataset_json(verified)}
+    document["leaks"] = [dataclasses.asdict(leak) for leak in leaks]
     if other is not None and difference is not None:
         document["against"] = _dataset_json(other)
         document["difference"] = dataclasses.asdict(difference)
     return document
 
 
-def sections(verified: Verified, other: Verified | None, difference: Difference | None) -> list[Section]:
-    found = [_soundness(verified), _splits(verified)]
+def sections(
+    verified: Verified,
+    other: Verified | None,
+    difference: Difference | None,
+    leaks: Sequence[Anomaly] = (),
+) -> list[Section]:
+    found = [_soundness(verified), _splits(verified), _equal_records(leaks)]
     if other is not None and difference is not None:
         found += [_soundness(other), *_changes(difference)]
     return found
@@ -86,6 +98,15 @@ def _splits(verified: Verified) -> Section:
         for name, shards in verified.manifest.splits.items()
     )
     return Section(title="Splits, as published", header=("split", "rows", "shards", "MB"), rows=rows)
+
+
+def _equal_records(leaks: Sequence[Anomaly]) -> Section:
+    return Section(
+        title="Records in several splits" if leaks else "No record is in two splits",
+        header=("split", "severity", "what") if leaks else (),
+        rows=tuple((leak.split, leak.severity, leak.message) for leak in leaks),
+        good=not leaks,
+    )
 
 
 def _bytes(shards: Sequence) -> int:
@@ -142,12 +163,7 @@ def _statistics(difference: Difference) -> Iterator[Section]:
 
 
 def _examples(addresses: Sequence[RowAddress]) -> str:
-    return ", ".join(_example(address) for address in addresses[:2])
-
-
-def _example(address: RowAddress) -> str:
-    in_block = f" row {address.row:,}" if address.row else ""
-    return f"{address.shard} record {address.record:,}{in_block}"
+    return ", ".join(map(str, addresses[:2]))
 
 
 def _cut(rows: list[tuple[str, ...]], *, total: int) -> tuple[tuple[str, ...], ...]:

@@ -15,10 +15,11 @@ from typing import TypeVar
 
 from pipeline.data import atomic_files
 from pipeline.data.errors import InputError
-from pipeline.data.schema import feature_json
+from pipeline.data.schema import feature_json, split_by
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_json import refuse_unknown_keys, schema_error
 from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.split_by import SplitBy
 
 FORMAT = "penstock.schema/1"
 FILE_NAME = "schema.json"
@@ -35,8 +36,9 @@ class Schema:
 
     `ignore` maps each raw column that is left out on purpose to the reason. A raw column that is neither read
     nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering; if it
-    is empty, the whole raw row does. `raw_files` remembers how raw files are read: values of flags of
-    convert, by name. They change no byte of the records.
+    is empty, all that the features read do. `split_by` decides the split instead, and leaves the order alone.
+    `raw_files` remembers how raw files are read: values of flags of convert, by name. They change no byte of
+    the records.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Schema:
     ignore: Mapping[str, str] = dataclasses.field(default_factory=dict)
     row_id: tuple[str, ...] = ()
     raw_files: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
+    split_by: SplitBy | None = None
 
     def __post_init__(self) -> None:
         if not _NAME_PATTERN.fullmatch(self.name):
@@ -94,6 +97,11 @@ class Schema:
         return tuple(feature.source_column for feature in self.features)
 
     @property
+    def placing_columns(self) -> tuple[str, ...]:
+        """The raw columns that are named to place rows, whether features read them or not."""
+        return (*self.row_id, *(self.split_by.columns if self.split_by else ()))
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256, in hexadecimal, of what changes the data: `COMMENTS` do not."""
         return hashlib.sha256(_canonical(to_json(self, comments=False))).hexdigest()
@@ -138,6 +146,8 @@ def to_json(schema: Schema, *, comments: bool = True) -> dict:
         document["raw_files"] = dict(schema.raw_files)
     if schema.row_id:
         document["row_id"] = list(schema.row_id)
+    if schema.split_by:
+        document["split_by"] = split_by.to_json(schema.split_by)
     document["features"] = [feature_json.to_json(feature, comments=comments) for feature in schema.features]
     if schema.ignore:
         document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)
@@ -149,7 +159,8 @@ def from_json(document: Mapping) -> Schema:
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         received = document.get("format") if isinstance(document, Mapping) else type(document).__name__
         raise schema_error("format", received, f"'{FORMAT}'")
-    refuse_unknown_keys("schema", document, {"format", "name", "features", "ignore", "row_id", "raw_files"})
+    known = {"format", "name", "features", "ignore", "row_id", "split_by", "raw_files"}
+    refuse_unknown_keys("schema", document, known)
     features = document.get("features")
     if not isinstance(features, list):
         raise schema_error("features", type(features).__name__, "a list of features")
@@ -169,6 +180,7 @@ def from_json(document: Mapping) -> Schema:
         ignore=dict(ignore),
         row_id=tuple(row_id),
         raw_files=dict(raw_files),
+        split_by=split_by.from_json(document["split_by"]) if "split_by" in document else None,
     )
 
 

@@ -24,6 +24,9 @@ PLAN = Plan(
     layout="rows",
     schema_fingerprint="",
 )
+SPLITS = assignment.split_of(
+    assignment.hash_ids(IDS, purpose=assignment.SPLIT), list(PLAN.fractions.values())
+)
 
 
 def ids(numbers: range) -> pa.Array:
@@ -74,7 +77,9 @@ def test_ids_do_not_depend_on_the_order_of_features():
 
 
 def scattered(spill: Spill, *, pinned: str = "") -> dict[tuple, pa.RecordBatch]:
-    sent = assignment.scatter(ROWS, IDS, PLAN, pinned=pinned, spill=spill)
+    splits = (pinned,) if pinned else PLAN.unpinned
+    split = np.zeros(1000, np.int64) if pinned else SPLITS
+    sent = assignment.scatter(ROWS, split, PLAN, splits=splits, spill=spill)
     return {
         (*key, bucket): pa.ipc.read_record_batch(pa.py_buffer(spill.get(value)), ROWS.schema)
         for key, (bucket, value) in sent
@@ -91,13 +96,10 @@ def test_every_row_arrives_once(spill: Spill):
     assert sorted(arrived) == sorted(IDS.to_pylist())
 
 
-def test_the_hash_of_the_group_decides_the_split(spill: Spill):
+def test_rows_arrive_in_their_split(spill: Spill):
     parts = scattered(spill)
     train = [row for key, part in parts.items() if key[0] == "train" for row in part.column("id").to_pylist()]
-    split = assignment.split_of(
-        assignment.hash_ids(IDS, purpose=assignment.SPLIT), list(PLAN.fractions.values())
-    )
-    assert sorted(train) == sorted(np.array(IDS.to_pylist())[split == 0].tolist())
+    assert sorted(train) == sorted(np.array(IDS.to_pylist())[SPLITS == 0].tolist())
 
 
 def test_buckets_are_contiguous_ranges_of_the_order_within_shards(spill: Spill):

@@ -1,5 +1,6 @@
 """Splits and shard counts, decided before any row is read."""
 
+import dataclasses
 import pathlib
 from fractions import Fraction
 
@@ -11,6 +12,7 @@ from beam_jobs.sources.pieces.source import Input
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.split_by import SplitBy
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
 
@@ -71,3 +73,24 @@ def test_no_file_is_in_two_inputs(files: pathlib.Path):
 def test_a_split_needs_a_plain_name():
     with pytest.raises(InputError, match="split 'Ärger'"):
         plan.check_split_names([Input(location="x", split="Ärger")])
+
+
+def by(files: pathlib.Path, split_by: SplitBy, *, split: str = "", splits: str = "") -> plan.Plan:
+    schema = dataclasses.replace(SCHEMA, split_by=split_by)
+    fractions = plan.parse_fractions(splits) if splits else None
+    inputs = [Input(location=str(files / "a.csv"), split=split)]
+    return plan.make_plan(inputs, CsvFiles(), schema, fractions=fractions, shard_bytes=100)
+
+
+def test_cut_offs_of_the_schema_name_the_splits(files: pathlib.Path):
+    cut = SplitBy(columns=("x",), first="past", starts={"now": 1, "future": 2})
+    planned = by(files, cut)
+    assert (planned.unpinned, planned.fractions, planned.pinned) == (("past", "now", "future"), {}, ())
+    assert sum(planned.shards.values()) == 12
+    with pytest.raises(InputError, match="--splits: received fractions of a, b; expected none"):
+        by(files, cut, splits="a=0.5,b=0.5")
+
+
+def test_a_pinned_input_is_refused_where_the_schema_splits(files: pathlib.Path):
+    with pytest.raises(InputError, match="--input: received inputs that are pinned to test"):
+        by(files, SplitBy(columns=("x",)), split="test")

@@ -1,0 +1,53 @@
+"""A record that two splits have is found when it is written, and can stop the publication."""
+
+import pathlib
+
+import pytest
+
+from beam_jobs.conversion import leaked_records, plan
+from beam_jobs.conversion.job import Conversion, convert
+from beam_jobs.launch.run import Run
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.pieces.source import Input
+from beam_jobs.validation.anomalies import Policy
+from beam_jobs.validation.verdict import Rules
+from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.schema import Schema
+
+SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
+
+
+def converted(directory: pathlib.Path, policy: Policy) -> dict:
+    """Rows 0 … 9 to train, and 9, 9.0, 10 and 11 to test."""
+    (directory / "train.csv").write_text("x\n" + "".join(f"{row}\n" for row in range(10)))
+    (directory / "test.csv").write_text("x\n9\n9.0\n10\n11\n")
+    inputs = [Input(location=str(directory / f"{split}.csv"), split=split) for split in ("train", "test")]
+    conversion = Conversion(
+        source=CsvFiles(),
+        schema=SCHEMA,
+        plan=plan.make_plan(inputs, CsvFiles(), SCHEMA, shard_bytes=1 << 20),
+        rules=Rules(policy=policy),
+        run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0),
+        command="",
+    )
+    return convert(conversion, output=str(directory / "out"))
+
+
+def test_equal_records_of_two_splits_are_reported(tmp_path: pathlib.Path):
+    [anomaly] = converted(tmp_path, Policy())["anomalies"]
+    assert (anomaly["kind"], anomaly["split"], anomaly["severity"]) == ("leakage", "test", "warning")
+    assert anomaly["value"] == 0.5
+    assert "2 of 4 records are also in split 'train', for example s-test.tfrecord-" in anomaly["message"]
+
+
+def test_they_can_stop_the_publication(tmp_path: pathlib.Path):
+    with pytest.raises(InputError, match=r"\(leakage\).*Nothing was published"):
+        converted(tmp_path, Policy(severities={"leakage": "error"}))
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_blocks_cannot_be_stopped_for_what_their_index_does_not_tell():
+    leaked_records.check_countable(Policy(severities={"leakage": "warning"}), layout="blocks")
+    with pytest.raises(InputError, match="--severity=leakage=error: received --layout=blocks"):
+        leaked_records.check_countable(Policy(severities={"leakage": "error"}), layout="blocks")
