@@ -14,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import traceback
 from collections.abc import Sequence
 
 from absl import app, flags
@@ -22,24 +23,27 @@ _ONLY = flags.DEFINE_list("only", [], "Names of the sets to run; empty: all.")
 _JOBS = flags.DEFINE_integer("jobs", os.cpu_count() or 1, "Sets at a time.", 1)
 _FOLDER = flags.DEFINE_string("folder", "build/strangers", "Where everything goes.")
 _AGAIN = flags.DEFINE_bool("again", False, "Run again what this commit has run.")
+_WITHOUT_TRAINING = flags.DEFINE_bool("without_training", False, "Only the commands that need no TensorFlow.")
 _SECONDS = flags.DEFINE_integer("seconds", 600, "After which a command counts as hanging.", 1)
 
 
 def _commit() -> str:
+    """What results are of: the commit, and whether all commands were run."""
     told = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
-    return told.stdout.strip()
+    return told.stdout.strip() + " without training" * _WITHOUT_TRAINING.value
 
 
 def _run_one(name: str, folder: pathlib.Path, commit: str) -> None:
     """Runs in a fork of its own; leaves result.json."""
     from tests.shared import forked
     from tests.strangers.catalogue import STRANGERS
-    from tests.strangers.walk import walk
+    from tests.strangers.walk import NEED_TENSORFLOW, walk
 
     def run(arguments: Sequence[str], output: pathlib.Path) -> forked.Ended:
         return forked.command(arguments, output, timeout=_SECONDS.value)
 
-    outcome = dataclasses.asdict(walk(STRANGERS[name], folder, run)) | {"commit": commit}
+    skipped = NEED_TENSORFLOW if _WITHOUT_TRAINING.value else ()
+    outcome = dataclasses.asdict(walk(STRANGERS[name], folder, run, skip=skipped)) | {"commit": commit}
     (folder / "result.json").write_text(json.dumps(outcome, indent=1, ensure_ascii=False))
 
 
@@ -58,6 +62,8 @@ def _run_all(names: Sequence[str], root: pathlib.Path, commit: str) -> None:
             if not child:
                 try:
                     _run_one(name, root / name, commit)
+                except Exception:
+                    traceback.print_exc()
                 finally:
                     os._exit(0)
             running[child] = name
@@ -73,7 +79,7 @@ def _tell(name: str, root: pathlib.Path) -> None:
 
 def main(argv: Sequence[str]) -> int:
     del argv
-    from tests.shared.preloaded import preload
+    from tests.shared.preloaded import preload, preload_without_tensorflow
     from tests.shared.table import show
     from tests.strangers.catalogue import STRANGERS
 
@@ -83,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
         sys.exit(f"error: no such sets: {', '.join(sorted(unknown))}; there are {', '.join(STRANGERS)}")
     found = {name: _read(root / name) for name in names}
     fresh = [name for name in names if _AGAIN.value or not found[name] or found[name]["commit"] != commit]
-    preload()
+    preload_without_tensorflow() if _WITHOUT_TRAINING.value else preload()
     _run_all(fresh, root, commit)
     results = [
         _read(root / name) or {"name": name, "outcome": "FAILS", "stage": "", "line": ""} for name in names
