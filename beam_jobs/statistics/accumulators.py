@@ -187,7 +187,7 @@ class _Classes(_Values):
 
 def gathered_of(feature: Feature) -> Gathered:
     """The empty accumulator of the feature."""
-    return _OF_KIND.of(feature)(feature)
+    return Gathered() if feature.statistics == "none" else _OF_KIND.of(feature)(feature)
 
 
 def _categorical(feature: Categorical) -> Gathered:

@@ -15,6 +15,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
 from pipeline.data.preprocessing.kinds import inputs_by_kind
+from pipeline.data.preprocessing.measured import check_measured
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema
 
@@ -54,6 +55,7 @@ class Preprocess(tf.Module):
         image_dtype: str = "uint8",
     ) -> None:
         super().__init__(name="preprocess")
+        check_measured(schema)
         kinds = inputs_by_kind(schema.features, statistics)
         numeric = [part for inputs in kinds for part in inputs.numeric]
         categories = [part for inputs in kinds for part in inputs.categories]

@@ -13,6 +13,7 @@ from pipeline.data.errors import InputError
 Wire = Literal["float", "int64", "bytes"]
 Missing = Literal["reject", "default", "mark"]
 Dtype = Literal["float32", "int64", "string"]
+Statistics = Literal["all", "none"]
 
 _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "string": "bytes"}
 
@@ -36,6 +37,8 @@ class Feature:
     `missing` says what a missing value does: it rejects the row (`reject`), is replaced by the `default`, or
     is marked in the record (`mark`: by the `marker`), so that preprocessing can
     tell the model. Validation refuses a dataset if more than `max_missing_fraction` of a split lacks a value.
+    Of a feature with `statistics: none`, no value is kept but in the records: it is only counted how
+    many there are.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Feature:
     missing: Missing = "reject"
     default: float | int | str | None = None
     max_missing_fraction: float | None = None
+    statistics: Statistics = "all"
     clean: Clean = Clean()
     evidence: Mapping[str, object] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -90,6 +94,7 @@ class Feature:
     def __post_init__(self) -> None:
         self._require(bool(self.name), "name", self.name, "a non-empty name")
         self._require_one_of("missing", ("reject", "default", "mark"))
+        self._require_one_of("statistics", ("all", "none"))
         if self.missing != "reject":
             self._require(self.may_be_missing, "missing", self.missing, f"'reject' for a {self.kind}")
         if self.missing == "default":

@@ -11,7 +11,7 @@ from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kinds import KINDS
 
 # Fields that change no byte of the records.
-COMMENTS = ("description", "evidence", "max_missing_fraction")
+COMMENTS = ("description", "evidence", "max_missing_fraction", "statistics")
 
 
 def to_json(feature: Feature, *, comments: bool) -> dict:
@@ -21,6 +21,8 @@ def to_json(feature: Feature, *, comments: bool) -> dict:
         value = getattr(feature, field.name)
         if field.name in COMMENTS and not comments:
             continue
+        if field.name == "evidence" and feature.statistics == "none":
+            continue  # it holds values
         if field.name == "clean":
             value = _non_defaults(value)
             if value:

@@ -1,5 +1,6 @@
 """Statistics, and that the order of merging leaves no trace."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from beam_jobs.cells.rows import arrow_schema
 from beam_jobs.statistics import accumulators, combine
-from pipeline.data.dataset.statistics import SplitStatistics, ValueCounts
+from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
+from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
 
@@ -109,3 +111,13 @@ def test_the_order_of_rows_and_merges_leaves_no_trace(rows: list[dict], chance: 
         assert measured(rows[cut:], rows[:cut]) == expected
     finally:
         accumulators.SAMPLE_ROWS = before
+
+
+@pytest.mark.parametrize(
+    ("feature", "values"), [(Numeric(name="x"), [1.5, None]), (Categorical(name="x"), ["secret", None])]
+)
+def test_without_statistics_it_is_only_counted(feature: Feature, values: list):
+    feature = dataclasses.replace(feature, statistics="none")
+    gathered = accumulators.gathered_of(feature)
+    gathered.add(np.arange(2, dtype=np.uint64), pa.array(values))
+    assert gathered.result(feature) == FeatureStatistics(name="x", dtype=feature.dtype, present=1, missing=1)
