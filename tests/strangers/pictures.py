@@ -38,6 +38,10 @@ def _with_strays(folder: pathlib.Path) -> None:
     (folder / "data" / "bird").mkdir()
     (folder / "data" / "cat" / "Thumbs.db").write_bytes(b"\xd0\xcf\x11\xe0 not an image")
     (folder / "data" / "dog" / ".DS_Store").write_bytes(b"\x00\x00\x00\x01Bud1")
+
+
+def _with_notes(folder: pathlib.Path) -> None:
+    _images()(folder)
     (folder / "data" / "readme.txt").write_text("taken in 2019\n")
 
 
@@ -89,7 +93,8 @@ def _pictures(name: str, ugly: str, write: Callable, *, ends: bool = False) -> S
 
 STRANGERS = (
     _pictures("images", "PNG of one size", _images()),
-    _pictures("images_strays", "an empty class folder, Thumbs.db, .DS_Store, readme.txt", _with_strays),
+    _pictures("images_strays", "an empty class folder, Thumbs.db, .DS_Store", _with_strays),
+    _pictures("images_notes", "readme.txt beside the class folders", _with_notes, ends=True),
     _pictures("images_flat", "no class folders", _flat, ends=True),
     _pictures("images_too_deep", "train/cat/2019/1.png", _nested, ends=True),
     _pictures("images_sizes", "1 to 60 pixels, names of umlauts, # and blanks", _sizes),

@@ -14,6 +14,10 @@ from pipeline.data.errors import InputError
 
 PIECE_BYTES = 64 << 20  # 64 MiB
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+# What file managers, archivers and Spark leave beside data.
+_OF_SYSTEMS = frozenset(
+    ["Thumbs.db", "ehthumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata", "_common_metadata"]
+)
 _GZIP = b"\x1f\x8b"
 # The part of a glob that names directories: what stands before its first wildcard.
 _FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
@@ -141,4 +145,4 @@ def _is_glob(location: str) -> bool:
 
 
 def _is_hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in path.split("/"))
+    return any(part.startswith(".") or part in _OF_SYSTEMS for part in path.split("/"))
