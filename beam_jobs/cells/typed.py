@@ -151,7 +151,11 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
     cells = single(raw.cells, problems)
     if not _is_clean_number(cells, feature.clean):
         cells = clean(decode(cells, problems), feature.clean)
-    return number(feature, _with_values(feature, cells, problems), problems)
+    values = number(feature, _with_values(feature, cells, problems), problems)
+    if feature.fill is not None and feature.clean.sentinels:
+        found = pc.is_in(values.cast(pa.float64(), safe=False), value_set=pa.array(feature.clean.sentinels))
+        values = pc.if_else(found, pa.scalar(None, values.type), values)
+    return values
 
 
 def _with_values(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:

@@ -5,6 +5,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from beam_jobs.proposal.spellings import sentinels
+
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
 # among numbers.
 _NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
@@ -41,6 +43,16 @@ class ColumnProfile:
     @functools.cached_property
     def markers(self) -> tuple[str, ...]:
         """The values that mean "missing"."""
+        return self._words_for_missing + self.sentinels
+
+    @functools.cached_property
+    def sentinels(self) -> tuple[str, ...]:
+        """The numbers among `markers`, such as -999; only in a column of numbers."""
+        rest = {value: n for value, n in self.counts.items() if value not in self._words_for_missing}
+        return sentinels(rest) if all(map(_is_number, rest)) else ()
+
+    @functools.cached_property
+    def _words_for_missing(self) -> tuple[str, ...]:
         plain = _NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain
         odd = {value for value in others if not _is_number(value)}

@@ -1,9 +1,12 @@
 """Proposes a feature for one column: what a careful person would declare at first sight of its profile."""
 
+import dataclasses
+import re
 from collections.abc import Callable
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime
+from beam_jobs.proposal.spellings import case_aliases
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kind_table import KindTable
@@ -13,6 +16,7 @@ _INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categori
 _INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
+_ID_NAME = re.compile(r"(?:^|[^A-Za-z])(?:id|uuid|guid|key|index|code|zip|postcode)$", re.IGNORECASE)
 _LARGEST_INT64 = float(1 << 63)
 
 
@@ -25,6 +29,11 @@ def propose_feature(profile: ColumnProfile) -> Feature:
 def looks_like_text(profile: ColumnProfile) -> bool:
     """Whether values are several words long."""
     return profile.words >= _TEXT_WORDS
+
+
+def looks_like_id(profile: ColumnProfile) -> bool:
+    """Whether the column's name says that it identifies something."""
+    return bool(_ID_NAME.search(profile.name))
 
 
 def common_fields(profile: ColumnProfile) -> dict:
@@ -41,9 +50,12 @@ def _null_markers(profile: ColumnProfile) -> tuple[str, ...]:
     return ("", *(marker for marker in profile.markers if marker))
 
 
-def _few_whole_numbers(profile: ColumnProfile) -> Categorical | None:
+def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
+    """Few small numbers, or the ids of something, as categories."""
     if not profile.are_whole_numbers:
         return None
+    if len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile):
+        return _hashed(profile)
     low, high = profile.numbers[0], profile.numbers[-1]
     if len(profile.numbers) > _INTEGER_CATEGORIES or low < 0 or high >= _INTEGER_CATEGORY_LIMIT:
         return None
@@ -83,10 +95,16 @@ def _text(profile: ColumnProfile) -> Text | None:
 
 
 def _strings(profile: ColumnProfile) -> Categorical:
-    distinct = len(profile.values)
-    if distinct <= _LISTED:
-        return Categorical(**common_fields(profile), vocabulary=tuple(sorted(profile.values)))
-    return Categorical(**common_fields(profile), encoding="hashed", buckets=1 << (distinct - 1).bit_length())
+    if len(profile.values) > _LISTED:
+        return _hashed(profile)
+    common, aliases = common_fields(profile), case_aliases(profile.values)
+    common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)
+    return Categorical(**common, vocabulary=tuple(sorted(profile.values.keys() - aliases.keys())))
+
+
+def _hashed(profile: ColumnProfile) -> Categorical:
+    buckets = 1 << (len(profile.values) - 1).bit_length()
+    return Categorical(**common_fields(profile), encoding="hashed", buckets=buckets)
 
 
 def _never(profile: ColumnProfile) -> None:
@@ -100,7 +118,7 @@ _OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
     entry="a function of ColumnProfile to the feature, or to None if the column is of another kind",
     entries={
         Datetime: propose_datetime,
-        Categorical: _few_whole_numbers,
+        Categorical: _whole_numbers,
         Numeric: _numeric,
         Image: _image,
         Tensor: _tensor,

@@ -2,7 +2,9 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+import os
+import pathlib
+from collections.abc import Container, Iterable, Sequence
 
 import PIL.Image
 from apache_beam.io.filesystems import FileSystems
@@ -53,6 +55,9 @@ def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_ro
         evidence={"images": len(rows), "images_by_class": dict(sorted(classes.items()))},
     )
     review = [f"{headers.count(None):,} files are no images and will be rejected."] if None in headers else []
+    empty = _folders_without_images(pieces, classes)
+    if empty:
+        review.append(f"Folders without images are no classes: {', '.join(map(repr, empty))}.")
     if label.positive_class:
         review.append(f"'{LABEL_COLUMN}': the positive class is {label.positive_class!r}.")
     if len({header.size for header in seen}) > 1:
@@ -79,6 +84,13 @@ def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
         schema=Schema(name=name, features=features),
         review=(f"'{TOKENS_COLUMN}': {source.tokenizer.size:,} token ids; {closes}.",),
     )
+
+
+def _folders_without_images(pieces: Sequence[Piece], classes: Container[str]) -> list[str]:
+    roots = {piece.input_root for piece in pieces if pathlib.Path(piece.input_root).is_dir()}
+    entries = [entry for root in roots for entry in os.scandir(root)]
+    folders = {entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))}
+    return sorted(name for name in folders if name not in classes)
 
 
 def _image(seen: collections.Counter[_Header]) -> Image:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.fixed_columns import propose_images, propose_tokens
+from beam_jobs.proposal.leaks import leak_remarks
 from beam_jobs.proposal.profiles import read_profiles
 from beam_jobs.proposal.table import Proposal, propose
 from beam_jobs.sources.images import ImageFolders
@@ -36,8 +37,9 @@ def propose_from(
         return propose_images(source, pieces, name=name, max_rows=max_rows)
     profiles, remarks = read_profiles(source, pieces, max_rows=max_rows)
     proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
+    leaks = leak_remarks(source, pieces, proposal.schema) if label else []
     return dataclasses.replace(
-        proposal, review=(*remarks, *proposal.review), looked_at=_looked_at(profiles, max_rows)
+        proposal, review=(*remarks, *leaks, *proposal.review), looked_at=_looked_at(profiles, max_rows)
     )
 
 

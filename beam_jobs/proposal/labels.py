@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import common_fields, looks_like_text
+from beam_jobs.proposal.spellings import case_aliases
 from pipeline.data.errors import InputError
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Label
@@ -29,11 +30,14 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     if ends_in_dots:
         # Adult's test file writes its classes with a dot at the end.
         values = {value.rstrip(".") for value in values}
+    aliases = case_aliases(profile.values) if not ends_in_dots else {}
+    values -= aliases.keys()
     common = {
         "name": profile.name,
         "clean": Clean(
             strip=Clean.strip + ("." if ends_in_dots else ""),
             null_markers=common_fields(profile)["clean"].null_markers,
+            aliases=aliases,
         ),
         "evidence": profile.evidence(),
     }

@@ -6,17 +6,53 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import datetime_remarks
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Categorical, Numeric
+
+_SHOWN = 3
+_MANY = 20  # rows from which it says something that all values differ
 
 
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     """Remarks on any feature, each with what was counted."""
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
-    if odd:
-        yield f"'{profile.name}': {', '.join(map(repr, odd))} is taken as missing."
+    words = [marker for marker in odd if marker not in profile.sentinels]
+    if words:
+        yield f"'{profile.name}': {', '.join(map(repr, words))} is taken as missing."
+    if profile.sentinels and profile.numbers:
+        rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
+        yield (
+            f"'{profile.name}': {', '.join(profile.sentinels)} ({rows:,} rows) is far from all other numbers "
+            f"({profile.numbers[0]:g} … {profile.numbers[-1]:g}) and taken as missing. If it is one of them, "
+            "remove it from 'null_markers'."
+        )
     if profile.undecodable:
         yield (
             f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
             "Convert the file to UTF-8."
         )
+    yield from _alias_remarks(profile, feature)
+    if isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
+        yield (
+            f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "
+            "the name. If they are amounts, make it numeric."
+        )
+    if isinstance(feature, Numeric) and profile.are_whole_numbers and _all_differ(profile):
+        yield f"'{profile.name}': all values differ. If it is an id, leave it out: --ignore={profile.name}."
     if isinstance(feature, Datetime):
         yield from datetime_remarks(profile, feature)
+
+
+def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    aliases = [(rare, usual) for rare, usual in feature.clean.aliases.items() if rare in profile.counts]
+    if not aliases:
+        return
+    counts = profile.counts
+    shown = ", ".join(
+        f"{rare!r} ({counts[rare]:,}) as {usual!r} ({counts[usual]:,})" for rare, usual in aliases[:_SHOWN]
+    )
+    more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
+    yield f"'{profile.name}': spellings that differ in case are one: {shown}{more}. If not, remove 'aliases'."
+
+
+def _all_differ(profile: ColumnProfile) -> bool:
+    return len(profile.values) == sum(profile.values.values()) >= _MANY

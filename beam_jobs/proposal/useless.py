@@ -2,8 +2,9 @@
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime
-from beam_jobs.proposal.features import looks_like_text
+from beam_jobs.proposal.features import looks_like_id, looks_like_text
 
+_COUNTED = 20  # rows from which consecutive numbers are no chance
 _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 
@@ -20,9 +21,16 @@ def why_useless(profile: ColumnProfile) -> str:
     if len(profile.values) == 1 and not profile.missing:
         return f"always '{next(iter(profile.values))}'"
     differs = len(profile.values) == present > 1
-    is_id = profile.are_whole_numbers and profile.name.lower().endswith("id")
+    if differs and present >= _COUNTED and _follow_one_another(profile):
+        return "every value differs by one from the next, as in row numbers"
+    is_id = profile.are_whole_numbers and (looks_like_id(profile) or profile.name.lower().endswith("id"))
     if differs and (
         is_id or (profile.numbers is None and not looks_like_text(profile) and not propose_datetime(profile))
     ):
         return "every value differs, as in an id"
     return ""
+
+
+def _follow_one_another(profile: ColumnProfile) -> bool:
+    numbers = profile.numbers
+    return profile.are_whole_numbers and numbers[-1] - numbers[0] == len(numbers) - 1

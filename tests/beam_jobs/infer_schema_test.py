@@ -48,7 +48,9 @@ def test_a_table_is_proposed_printed_and_converted(people: pathlib.Path):
 
 def test_images_are_proposed_and_converted(fruit: pathlib.Path):
     given = ("--format=images", f"--input={fruit / 'images'}")
-    assert infer(fruit, *given, "--name=fruit").code == 0
+    (fruit / "images" / "durian").mkdir()
+    ended = infer(fruit, *given, "--name=fruit")
+    assert (ended.code, "Folders without images are no classes: 'durian'." in ended.out) == (0, True)
     assert schema_lib.load(fruit / "proposed.json").features == (
         Image(name="image", height=4, width=6, channels=3, encoding="png"),
         Label(name="label", classes=("apple", "pear")),

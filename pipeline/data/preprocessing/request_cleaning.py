@@ -19,7 +19,17 @@ def clean_strings(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, t
     for feature in schema.inputs:
         if features[feature.name].dtype == tf.string and OF_KIND.of(feature).is_text:
             cleaned[feature.name] = _value(feature, features[feature.name])
+        elif feature.clean.sentinels and not feature.is_text_in_requests and feature.fill is not None:
+            cleaned[feature.name] = _without_sentinels(feature, features[feature.name])
     return cleaned
+
+
+def _without_sentinels(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
+    """`numbers` [batch] with the fill value in place of those that mean "no value"."""
+    dtype = numbers.dtype if numbers.dtype.is_floating else tf.float64  # as records round them
+    sentinels = tf.constant(feature.clean.sentinels, dtype)
+    is_sentinel = tf.reduce_any(tf.cast(numbers, dtype)[:, None] == sentinels, axis=1)
+    return tf.where(is_sentinel, tf.constant(feature.fill, numbers.dtype), numbers)
 
 
 def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:

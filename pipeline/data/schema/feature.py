@@ -5,6 +5,7 @@ Standard library only: Beam workers import this file.
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
@@ -17,6 +18,8 @@ Statistics = Literal["all", "none"]
 
 _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "string": "bytes"}
 
+_DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
+
 # What stands in a record for a missing value under `missing: mark`. Of all int64 none is left over.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
@@ -28,6 +31,11 @@ class Clean:
     strip: str = " \t\r\n"  # characters removed from both ends
     null_markers: tuple[str, ...] = ("",)  # what means "no value"
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # spelling -> canonical value
+
+    @property
+    def sentinels(self) -> tuple[float, ...]:
+        """The null markers that are numbers, such as -999: of numbers they hold however these are spelled."""
+        return tuple(float(marker) for marker in self.null_markers if _DECIMAL.fullmatch(marker))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

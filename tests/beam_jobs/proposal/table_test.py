@@ -64,6 +64,7 @@ def test_many_different_sentences_are_text():
         (profile("x", "x"), "always 'x'"),
         (profile("a1", "b2", "c3"), "every value differs, as in an id"),
         (profile(11, 22, 33, name="user_id"), "every value differs, as in an id"),
+        (profile(*range(100, 130)), "every value differs by one from the next, as in row numbers"),
     ],
 )
 def test_columns_that_say_nothing_are_ignored_with_the_reason(column: ColumnProfile, reason: str):
@@ -97,3 +98,17 @@ def test_features_get_identifiers_and_keep_their_column():
         ("plan_type", "plan type"),
         ("class_", "class"),
     ]
+
+
+def test_ids_that_repeat_are_hashed_not_numbers():
+    column = ColumnProfile(name="user_id", counts={str(number): 2 for number in range(0, 30000, 100)})
+    proposal = propose([column], name="s", label=None)
+    assert proposal.schema.features == (Categorical(name="user_id", encoding="hashed", buckets=512),)
+    assert any("300 different whole numbers are hashed as ids" in remark for remark in proposal.review)
+
+
+def test_numbers_that_all_differ_may_be_an_id():
+    column = profile(*range(0, 30000, 100), name="population")
+    proposal = propose([column], name="s", label=None)
+    assert proposal.schema.features == (Numeric(name="population", number="int64"),)
+    assert any("If it is an id, leave it out: --ignore=population." in remark for remark in proposal.review)

@@ -1,14 +1,18 @@
 """Raw strings at a serving signature are cleaned as the conversion cleaned the stored ones."""
 
+import numpy as np
 import pyarrow as pa
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_jobs.cells import cleaning as beam_clean
+from beam_jobs.cells.typed import parse
 from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean
-from pipeline.data.schema.kinds import Categorical, Label, Text
+from pipeline.data.schema.kinds import Categorical, Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 
 WORK = Categorical(
@@ -54,3 +58,27 @@ def test_serving_cleans_as_the_conversion_does(values, strip, markers, aliases):
     schema = Schema(name="s", features=(Text(name="t", missing="mark", clean=rules),))
     served = clean_strings({"t": tf.constant(values)}, schema)["t"].numpy()
     assert [value.decode() for value in served] == stored
+
+
+@pytest.mark.parametrize("number", ["float32", "int64"])
+@settings(max_examples=20)
+@given(values=st.lists(st.sampled_from([-999, 9999, 0, 7, -9990, 0.1]), min_size=1, max_size=9))
+def test_a_sentinel_is_missing_in_the_conversion_and_in_a_request(number, values):
+    fill = {"missing": "mark"} if number == "float32" else {"missing": "default", "default": -1}
+    feature = Numeric(
+        name="t", number=number, clean=Clean(null_markers=("", "-999", "9999.0", "0.1")), **fill
+    )
+    dtype = pa.float64() if number == "float32" else pa.int64()
+    values = values if number == "float32" else [int(value) for value in values]
+    schema = Schema(name="s", features=(feature,))
+    served = clean_strings({"t": tf.constant(values, number)}, schema)["t"].numpy()
+    for cells in (pa.array(list(map(str, values))), pa.array(values, dtype)):
+        stored = parse(feature, cells).values.fill_null(feature.fill).to_numpy()
+        np.testing.assert_array_equal(stored.astype(number), served)
+
+
+def test_a_null_marker_of_a_date_is_no_stored_moment():
+    feature = Datetime(name="t", format="%Y%m%d", missing="mark", clean=Clean(null_markers=("", "0")))
+    stored = tf.constant([0, 86_400_000_000], tf.int64)  # 1970-01-01 is 0
+    cleaned = clean_strings({"t": stored}, Schema(name="s", features=(feature,)))
+    np.testing.assert_array_equal(cleaned["t"], stored)
