@@ -47,7 +47,7 @@ from pipeline.data.schema import schema as schema_lib
 _INPUT = flags.DEFINE_multi_string(
     "input", None, "[SPLIT=]PATH: a file, a directory or a glob. SPLIT= as for convert."
 )
-_OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes.")
+_OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes. Its folder is made.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists. Edits in it are lost.")
 _LABEL = flags.DEFINE_string("label", None, "COLUMN: what is predicted. Of images it is the folder's name.")
 _TASK = flags.DEFINE_enum(
@@ -75,6 +75,8 @@ COMMAND = Command(
 
 
 def _check_new(output: pathlib.Path) -> None:
+    if output.is_dir():
+        flag_values.check_local_files({"output": _OUTPUT.value})
     if output.exists() and not _OVERWRITE.value:
         raise InputError(
             f"--output={output}",
@@ -88,7 +90,7 @@ def main(argv: Sequence[str]) -> None:
     del argv
     output = pathlib.Path(_OUTPUT.value)
     _check_new(output)
-    flag_values.check_local_files({"output": _OUTPUT.value, "json": _JSON.value})
+    flag_values.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
     source = source_flags.source_of(inputs, guess=True)

@@ -38,11 +38,13 @@ def publish(
     splits = {split: _move_shards(destination, outcome, split) for split in plan.shards}
     version = directory.name if _VERSION.fullmatch(directory.name) else "1.0.0"
     _write_descriptions(directory, splits, outcome=outcome, plan=plan, schema=schema, version=version)
-    (directory / file_names.ANOMALIES).write_text(verdict.dumps())
+    (directory / file_names.ANOMALIES).write_text(verdict.dumps(), encoding="utf-8")
     shards = {shard.path for split in splits.values() for shard in split}
     files = [path for path in _files(directory) if path not in shards]
     text = json.dumps(conversion, indent=2) + "\n"
-    (directory / manifest_lib.CONVERSION_FILE_NAME).write_text(text)  # varies by run: not in the manifest
+    (directory / manifest_lib.CONVERSION_FILE_NAME).write_text(
+        text, encoding="utf-8"
+    )  # varies by run: not in the manifest
     manifest = Manifest(
         name=schema.name,
         version=version,
@@ -86,7 +88,7 @@ def _write_descriptions(
 ) -> None:
     metadata.write_tfds_metadata(schema, splits, layout=plan.layout, version=version, directory=directory)
     schema_lib.save(schema, directory / schema_lib.FILE_NAME)
-    (directory / file_names.SCHEMA_PROTO).write_text(metadata.schema_proto(schema))
+    (directory / file_names.SCHEMA_PROTO).write_text(metadata.schema_proto(schema), encoding="utf-8")
     statistics = statistics_lib.dumps(statistics_of(outcome, plan))
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics)
     rejections.save(outcome.rejected, directory)

@@ -9,17 +9,21 @@ from beam_jobs.proposal.spellings import sentinels
 
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
 # among numbers.
-_NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
+NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnProfile:
-    """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them."""
+    """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them.
+
+    Of very many different values only some have a count, so that memory is bounded: the others are `others`.
+    """
 
     name: str
     counts: Mapping[str, int]
+    others: int = 0  # values that are not missing and have no count of their own
     undecodable: int = 0
     images: int = 0  # values that are an image's own bytes
     lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
@@ -27,7 +31,7 @@ class ColumnProfile:
 
     @property
     def rows(self) -> int:
-        return sum(self.counts.values()) + self.undecodable + self.images
+        return sum(self.counts.values()) + self.others + self.undecodable + self.images
 
     @property
     def are_images(self) -> bool:
@@ -49,13 +53,13 @@ class ColumnProfile:
     def sentinels(self) -> tuple[str, ...]:
         """The numbers among `markers`, such as -999; only in a column of numbers."""
         rest = {value: n for value, n in self.counts.items() if value not in self._words_for_missing}
-        return sentinels(rest) if all(map(_is_number, rest)) else ()
+        return sentinels(rest) if all(map(is_number, rest)) else ()
 
     @functools.cached_property
     def _words_for_missing(self) -> tuple[str, ...]:
-        plain = _NULL_MARKERS & self.counts.keys()
+        plain = NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain
-        odd = {value for value in others if not _is_number(value)}
+        odd = {value for value in others if not is_number(value)}
         # If a single word keeps a column from being numbers, the word stands for "no number".
         numbers_but_for_it = len(odd) < len(others) and (odd <= IN_NUMBERS or len(odd) == 1)
         return tuple(sorted(plain | odd if numbers_but_for_it else plain))
@@ -64,6 +68,12 @@ class ColumnProfile:
     def values(self) -> Mapping[str, int]:
         """The counts of what is not missing."""
         return {value: count for value, count in self.counts.items() if value not in self.markers}
+
+    @property
+    def distinct(self) -> int:
+        """The number of different values; where some have no count, as if those repeated like the others."""
+        counted = sum(self.values.values())
+        return round(len(self.values) * (1 + self.others / counted)) if self.others else len(self.values)
 
     @property
     def missing(self) -> int:
@@ -76,13 +86,13 @@ class ColumnProfile:
     @functools.cached_property
     def numbers(self) -> Sequence[float] | None:
         """The distinct values as numbers; None if one of them is no number, or a code such as `007`."""
-        if not self.values or not all(map(_is_number, self.values)):
+        if not self.values or not all(map(is_number, self.values)):
             return None
         return sorted(map(float, self.values))
 
     @functools.cached_property
     def are_whole_numbers(self) -> bool:
-        return self.numbers is not None and all(map(_is_whole_number, self.values))
+        return self.numbers is not None and all(map(is_whole_number, self.values))
 
     @property
     def words(self) -> float:
@@ -96,17 +106,19 @@ class ColumnProfile:
         seen: dict[str, object] = {
             "rows": self.rows,
             "missing_fraction": round(self.missing_fraction, 6),
-            "distinct": len(self.values),
+            "distinct": self.distinct,
             "examples": [value[:40] for value in most_frequent[:5]],
         }
         if self.holds_lists:
             seen |= {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
         if self.numbers:
             seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
+        if self.others:
+            seen |= {"distinct_counted": len(self.values)}  # `distinct` is an estimate
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
 
 
-def _is_number(value: str) -> bool:
+def is_number(value: str) -> bool:
     try:
         number = float(value)
     except ValueError:
@@ -115,5 +127,5 @@ def _is_number(value: str) -> bool:
     return abs(number) != float("inf") and number == number and not is_code and "_" not in value
 
 
-def _is_whole_number(value: str) -> bool:
+def is_whole_number(value: str) -> bool:
     return value.removeprefix("-").isdecimal() and value.isascii()

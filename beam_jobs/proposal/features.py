@@ -103,7 +103,7 @@ def _strings(profile: ColumnProfile) -> Categorical:
 
 
 def _hashed(profile: ColumnProfile) -> Categorical:
-    buckets = 1 << (len(profile.values) - 1).bit_length()
+    buckets = 1 << (profile.distinct - 1).bit_length()
     return Categorical(**common_fields(profile), encoding="hashed", buckets=buckets)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.fixed_columns import propose_images, propose_tokens
 from beam_jobs.proposal.leaks import leak_remarks
-from beam_jobs.proposal.profiles import read_profiles
+from beam_jobs.proposal.profiles import most_rows, read_profiles
 from beam_jobs.proposal.table import Proposal, propose
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.pieces.files import COMPRESSION
@@ -44,10 +44,11 @@ def propose_from(
 
 
 def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int) -> str:
-    rows = max(profile.rows for profile in profiles)
-    if rows < max_rows:
+    rows = max((profile.rows for profile in profiles), default=0)
+    if rows < most_rows(len(profiles), max_rows):
         return f"{rows:,} rows were looked at (--max_rows={max_rows} would allow more)."
-    return f"Only {rows:,} rows were looked at (--max_rows): others may hold other values."
+    why = "--max_rows" if rows >= max_rows else f"the table has {len(profiles):,} columns"
+    return f"Only {rows:,} rows were looked at ({why}): others may hold other values."
 
 
 def _name_from(location: str) -> str:

@@ -13,24 +13,30 @@ from beam_jobs.cells.image_check import has_image_header
 from beam_jobs.cells.problems import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.value_counts import ValueCounts
 from beam_jobs.sources import header
 from beam_jobs.sources.pieces.likely_cause import check_readable
 from beam_jobs.sources.pieces.source import Piece, RawRows, Source
+
+_MOST_CELLS = 100_000_000  # that are looked at: minutes
+_COUNTED = 1_000_000  # different values that are counted by themselves, in all columns together: about 300 MB
+_LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
 
 
 def read_profiles(
     source: Source, pieces: Sequence[Piece], *, max_rows: int
 ) -> tuple[list[ColumnProfile], list[str]]:
-    """Profiles of the columns over `max_rows` rows, the first of each piece; and what went wrong."""
+    """Profiles of the columns over the first rows of each piece, `most_rows` in all; and what went wrong."""
     columns: dict[str, _Gathered] = {}
     reasons: collections.Counter[str] = collections.Counter()
     rows = 0
     for piece in pieces:
-        for raw in _first_rows(source.read(piece), -(-max_rows // len(pieces))):
+        for raw in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
             reasons.update(rejection.reason for rejection in raw.rejected)
             rows += raw.columns.num_rows
-            for name in raw.columns.schema.names:
-                columns.setdefault(name, _Gathered()).add(raw.columns.column(name), raw.undecoded)
+            limit = max(_LEAST_COUNTED, _COUNTED // max(1, raw.columns.num_columns))
+            for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
+                columns.setdefault(name, _Gathered()).add(cells, raw.undecoded, limit=limit)
     wrong = reasons.total()
     undecodable = max((gathered.undecodable for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
@@ -45,11 +51,11 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.rows = self.undecodable = self.images = 0
-        self.counts: collections.Counter[str] = collections.Counter()
+        self.values = ValueCounts()
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"
 
-    def add(self, cells: pa.Array, undecoded: bool) -> None:
+    def add(self, cells: pa.Array, undecoded: bool, *, limit: int) -> None:
         self.rows += len(cells)
         cells = text.plain(cells)
         if text.is_list(cells.type):
@@ -58,7 +64,7 @@ class _Gathered:
             cells = self._add_images(cells)
         decoded = to_text(cells)
         self.undecodable += len(decoded.problems)
-        self.counts.update(_count(decoded.values))
+        self.values.add(decoded.values, limit=limit)
 
     def _add_lists(self, cells: pa.Array) -> pa.Array:
         """The single values, for lists that hold no more than one."""
@@ -75,14 +81,16 @@ class _Gathered:
 
     def profile(self, name: str, rows: int) -> ColumnProfile:
         """The profile over `rows` rows in all; rows that do not name this column lack it."""
-        seen = sum(self.counts.values()) + self.undecodable + self.images
+        counts = self.values.counts
+        seen = self.values.total + self.undecodable + self.images
         in_lists = max(self.lengths, default=0) > 1
         missing = rows - self.rows + self.lengths[0] if in_lists else rows - seen
         if missing:
-            self.counts[""] = self.counts[""] + missing if not in_lists else missing
+            counts[""] = counts[""] + missing if not in_lists else missing
         return ColumnProfile(
             name=name,
-            counts=self.counts,
+            counts=counts,
+            others=self.values.others,
             undecodable=self.undecodable,
             images=self.images,
             lengths=self.lengths,
@@ -96,15 +104,16 @@ def _items(values: pa.Array) -> str:
     return "numbers" if text.is_number(values.type) else "text"
 
 
-def _first_rows(batches: Iterable[RawRows], limit: int) -> Iterator[RawRows]:
+def most_rows(columns: int, max_rows: int) -> int:
+    """The rows that are looked at: `max_rows`, or fewer of a table that is wide."""
+    return min(max_rows, max(1, _MOST_CELLS // max(1, columns)))
+
+
+def _first_rows(batches: Iterable[RawRows], *, max_rows: int, pieces: int) -> Iterator[RawRows]:
+    seen = 0
     for raw in batches:
-        yield dataclasses.replace(raw, columns=raw.columns[:limit])
-        limit -= raw.columns.num_rows
-        if limit <= 0:
+        left = -(-most_rows(raw.columns.num_columns, max_rows) // pieces) - seen
+        yield dataclasses.replace(raw, columns=raw.columns[:left])
+        if raw.columns.num_rows >= left:
             return
-
-
-def _count(values: pa.StringArray) -> dict[str, int]:
-    counted = pc.utf8_trim_whitespace(values.drop_null()).value_counts()
-    distinct, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
-    return dict(zip(distinct, counts, strict=True))
+        seen += raw.columns.num_rows

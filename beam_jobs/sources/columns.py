@@ -61,7 +61,7 @@ def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterabl
         try:
             rows.append(leaves(row))
             numbers.append(number)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             rejected.append(Rejection(source=piece.name, row=number, reason=str(error)))
     return RawRows(
         columns=_from_rows(rows),

@@ -101,9 +101,13 @@ class CsvFiles:
         except pa.ArrowInvalid as error:
             if piece.start and "Empty CSV" in str(error):
                 return  # blank lines only
+            too_long = (
+                f"a row of more than {self.block_bytes >> 20} MiB" if "straddling" in str(error) else ""
+            )
+            parse_error = f"something that does not parse as CSV ({' '.join(str(error).split())})"
             raise InputError(
                 f"input {piece.paths[0]}",
-                received=f"something that does not parse as CSV ({' '.join(str(error).split())})",
+                received=too_long if "straddling" in str(error) else parse_error,
                 expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
                 action="Correct the file, or give the right --delimiter or --encoding.",
             ) from None

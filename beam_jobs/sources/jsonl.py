@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 from beam_jobs.sources.bytes import lines
@@ -10,6 +11,9 @@ from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+
+_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,8 @@ def _object(line: bytes) -> dict:
     value = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(value, dict):
         raise ValueError(f"a {type(value).__name__}")
+    if _ESCAPED.search(line) and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("half of a surrogate pair, which is no character")
     return value
 
 

@@ -101,7 +101,7 @@ def _write(trained: Trained, directory: pathlib.Path) -> None:
     for name, function in functions.items():
         archive.add_endpoint(name, function)
     archive.write_out(str(directory), verbose=False)
-    (directory / schema_lib.FILE_NAME).write_text(schema_lib.dumps(trained.schema))
+    schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
     shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
     serve = functions[export_manifest.SERVING_DEFAULT]

@@ -85,7 +85,8 @@ def save(rejected: Rejected, directory: pathlib.Path) -> None:
     lines = (json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rejected.listed)
     path = directory / manifest_lib.REJECTED_FILE_NAME
     path.parent.mkdir()
-    path.write_text("".join(f"{line}\n" for line in lines))
+    # A file's name need not be UTF-8: what is not becomes an escape of JSON.
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace")
 
 
 def check_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: int = 5) -> None:

@@ -136,4 +136,5 @@ class Feature:
         is_number = isinstance(default, int | float) and not isinstance(default, bool)
         self._require(default is None or is_number, "default", default, "a number")
         if self.dtype == "int64":
-            self._require(default is None or default == int(default), "default", default, "a whole number")
+            whole = default is None or (math.isfinite(default) and default == int(default))
+            self._require(whole, "default", default, "a whole number")

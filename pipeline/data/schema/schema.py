@@ -112,6 +112,14 @@ def load(path: str | pathlib.Path) -> Schema:
     path = pathlib.Path(path)
     try:
         document = json.loads(path.read_bytes())
+        json.dumps(document, ensure_ascii=False).encode()  # which half of a surrogate pair cannot be
+    except IsADirectoryError:
+        raise InputError(
+            f"schema file {path}",
+            received="a directory",
+            expected="a JSON schema",
+            action=f"Name the file in it; that of a dataset is {path / FILE_NAME}.",
+        ) from None
     except FileNotFoundError:
         raise InputError(
             f"schema file {path}",

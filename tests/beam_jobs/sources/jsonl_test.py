@@ -50,6 +50,15 @@ def test_what_is_no_object_is_one_rejected_row(path: pathlib.Path):
     }
 
 
+def test_half_a_surrogate_pair_and_deep_nesting_reject_their_row(path: pathlib.Path):
+    deep = b'{"a":' * 200_000 + b"1" + b"}" * 200_000
+    rows = [b'{"a": "\\ud83d\\ude00"}', b'{"a": "\\ud83d"}', b'{"\\ud83d": 1}', deep, b'{"a": "\\\\ud83d"}']
+    path.write_bytes(b"\n".join(rows))
+    [raw] = read(path)
+    assert raw.columns.to_pylist() == [{"a": "😀"}, {"a": "\\ud83d"}]
+    assert [rejection.row for rejection in raw.rejected] == [2, 3, 4]
+
+
 MIXED = [
     *({"n": value} for value in (7, 7.0, "7", 1 << 70, True, None, [7], [], [1, 2], "x")),
     *({"t": value} for value in ([1, 2], ["1", 2.0], [[1], [2]], "1 2", [1], None)),

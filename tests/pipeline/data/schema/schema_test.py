@@ -1,5 +1,6 @@
 """The schema: its JSON form, what it refuses, and what its fingerprint stands for."""
 
+import dataclasses
 import json
 
 import pytest
@@ -185,3 +186,38 @@ def test_a_schema_without_a_label_says_how_to_get_one():
     schema = Schema(name="corpus", features=(Numeric(name="age"),))
     with pytest.raises(InputError, match=r"schema 'corpus', features: received no label; .*--label=COLUMN"):
         _ = schema.label
+
+
+def test_a_directory_is_no_schema(tmp_path):
+    with pytest.raises(InputError, match="received a directory"):
+        schema_lib.load(tmp_path)
+
+
+def test_half_of_a_surrogate_pair_is_not_json(tmp_path):
+    (tmp_path / "schema.json").write_text('{"name": "\\ud800"}')
+    with pytest.raises(InputError, match=r"schema\.json: received invalid JSON .*surrogates"):
+        schema_lib.load(tmp_path / "schema.json")
+
+
+@pytest.mark.parametrize("default", [float("nan"), float("inf"), 0.5])
+def test_the_default_of_an_integer_is_a_whole_number(default):
+    with pytest.raises(InputError, match=r"field 'default'.*a whole number"):
+        Numeric(name="n", number="int64", missing="default", default=default)
+
+
+def test_a_folder_is_made_for_the_file_which_is_utf_8_and_remembers_how_raw_files_are_read(tmp_path):
+    raw_files = {"delimiter": ";", "encoding": "latin-1", "column_names": ["a", "b"]}
+    schema = Schema(name="s", features=(Numeric(name="x", column="größe"),), raw_files=raw_files)
+    path = tmp_path / "new" / "folder" / "schema.json"
+    schema_lib.save(schema, path)
+    assert "größe" in path.read_bytes().decode("utf-8")
+    assert schema_lib.load(path).raw_files == raw_files
+    assert schema.fingerprint == dataclasses.replace(schema, raw_files={}).fingerprint
+
+
+def test_what_is_remembered_is_text(tmp_path):
+    document = schema_lib.to_json(Schema(name="s", features=(Numeric(name="x"),))) | {
+        "raw_files": {"header": 1}
+    }
+    with pytest.raises(InputError, match="raw_files"):
+        schema_lib.from_json(document)

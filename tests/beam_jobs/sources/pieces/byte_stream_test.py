@@ -1,0 +1,46 @@
+"""Files that do not decompress are named, and ranges end where they should."""
+
+import bz2
+import gzip
+import pathlib
+
+import pyarrow as pa
+import pytest
+
+from beam_jobs.sources.bytes import lines
+from beam_jobs.sources.pieces.byte_stream import ByteStream
+from beam_jobs.sources.pieces.source import Piece
+from pipeline.data.errors import InputError
+
+TEXT = b"".join(b"%d,%d\n" % (number, number**3) for number in range(5000))
+
+
+def test_a_range_is_read_and_no_more(tmp_path: pathlib.Path):
+    (tmp_path / "a.csv").write_bytes(b"0123456789")
+    with ByteStream(str(tmp_path / "a.csv"), start=2, end=7) as stream:
+        assert [stream.read(3), stream.read(3), stream.read(3)] == [b"234", b"56", b""]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv.gz", gzip.compress(TEXT)[:-100]),
+        ("a.csv.bz2", bz2.compress(TEXT)[:-100]),
+        ("a.csv.zst", pa.compress(TEXT, codec="zstd", asbytes=True)[:-100]),
+        *((f"a.csv.{ending}", TEXT) for ending in ("gz", "bz2", "zst")),
+        *(("a.csv", compress(TEXT)) for compress in (gzip.compress, bz2.compress)),
+    ],
+)
+def test_a_file_that_is_cut_short_or_misnamed_is_named(tmp_path: pathlib.Path, name: str, content: bytes):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=name), ByteStream(str(tmp_path / name)) as stream:
+        while stream.read(1 << 20):
+            pass
+
+
+def test_a_line_without_end_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lines, "_LINE_BYTES", 2 << 20)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"x" * (4 << 20))
+    with pytest.raises(InputError, match="a line of more than 2 MiB"):
+        list(lines.read(Piece(paths=(str(path),), root="", bytes=1)))
