@@ -10,6 +10,7 @@ from beam_jobs.sources.bytes import encodings
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Input
+from pipeline.data.commands.flag_values import separator
 
 # In this order where several fit: commas are in numbers and in text.
 _DELIMITERS = "\t;|,"
@@ -37,7 +38,8 @@ def find(inputs: Sequence[Input], given: Mapping[str, object], *, guess: bool) -
     text = start.decode(encoding, "replace").removeprefix("\ufeff")
     if len(start) == _START_BYTES:
         text = text[: text.rfind("\n") + 1] or text
-    delimiter = str(given.get("delimiter") or delimiter_of(text) or (_by_name(file.path)))
+    said = given.get("delimiter")
+    delimiter = separator(str(said)) if said else delimiter_of(text) or _by_name(file.path)
     sure = not guess or bool(given.get("column_names"))
     found = "yes" if sure or has_header(_rows(text, delimiter)) else "no"
     return {"delimiter": delimiter, "encoding": encoding, "header": str(given.get("header") or found)}

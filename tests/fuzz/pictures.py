@@ -1,10 +1,10 @@
 """Mutated images: what the conversion accepts, the graphs of training and of serving decode.
 
-Both graphs are traced once, by the process that forks; batches of images run in forks, because a decoder that
-aborts takes its process with it. A batch that fails is run again, an image at a time.
+They decode in forks, because a decoder that aborts takes its process with it; the next fork goes on behind.
 """
 
 import dataclasses
+import json
 import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,6 @@ from tests.fuzz.mutations import mutated
 from tests.shared import forked
 
 _IMAGE = Image(name="image")
-_BATCH = 100
 _SECONDS = 600
 
 
@@ -48,30 +47,37 @@ def accepted(picture: Picture) -> bool:
 
 def refused_by_graphs(taken: Sequence[Picture], folder: pathlib.Path) -> list[dict]:
     """Those that training or serving cannot decode, with the error."""
-    found = []
-    for start in range(0, len(taken), _BATCH):
-        batch = taken[start : start + _BATCH]
-        if _decode(batch, folder):
-            found += [failure for picture in batch if (failure := _failure(picture, folder))]
+    found, start = [], 0
+    while start < len(taken):
+        told, ended = _decode(taken[start:], folder)
+        if not told:
+            raise RuntimeError(f"nothing was decoded: {ended.stderr}")
+        found += [_failure(taken[start + one["at"]], one["error"]) for one in told if one["error"]]
+        start += 1 + told[-1]["at"]
+        if ended.code:  # the last one took its process with it
+            found.append(_failure(taken[start - 1], f"exit code {ended.code}"))
     return found
 
 
-def _failure(picture: Picture, folder: pathlib.Path) -> dict | None:
-    if not (error := _decode([picture], folder)):
-        return None
+def _failure(picture: Picture, error: str) -> dict:
     return {"case": picture.name, "step": "decode", "problem": "accepted, but does not decode", "line": error}
 
 
-def _decode(batch: Sequence[Picture], folder: pathlib.Path) -> str:
-    """What decoding all of them ended in; empty if nothing."""
+def _decode(pictures: Sequence[Picture], folder: pathlib.Path) -> tuple[list[dict], forked.Ended]:
+    """A fork's answer for each that it came to, `at` which number, with the error; and how the fork ended."""
 
     def body() -> None:
-        for decode in _decoders():
-            for picture in batch:
-                decode(picture.data)
+        decoders = _decoders()
+        for number, picture in enumerate(pictures):
+            print(json.dumps({"at": number, "error": ""}), flush=True)
+            for decode in decoders:
+                try:
+                    decode(picture.data)
+                except Exception as error:
+                    print(json.dumps({"at": number, "error": str(error)[:300]}), flush=True)
 
     ended = forked.call(body, folder, timeout=_SECONDS)
-    return "" if not ended.code else f"exit code {ended.code}: {(ended.error_lines or [''])[-1][:300]}"
+    return [json.loads(line) for line in ended.stdout.splitlines()], ended
 
 
 def _decoders() -> Sequence[Callable[[bytes], object]]:

@@ -118,3 +118,7 @@ def test_utf_16_is_not_cut(tmp_path: pathlib.Path):
     path = tmp_path / "a.csv"
     path.write_bytes(table(",").encode("utf-16"))
     assert len(CsvFiles(encoding="utf-16", piece_bytes=100).pieces([Input(location=str(path))])) == 1
+
+
+def test_a_delimiter_that_is_said_is_taken_as_shells_can_type_it(tmp_path: pathlib.Path):
+    assert found(tmp_path / "a.csv", table("\t").encode(), delimiter=r"\t")["delimiter"] == "\t"
