@@ -1,6 +1,6 @@
 """Sends SIGINT, SIGTERM and SIGHUP to commands early, in the middle and late, and runs each command again.
 
-  python -m tests.signals [--count=20] [--commands=convert,train] [--seed=0]
+  python -m tests.signals [--count=20] [--commands=convert,train] [--data=DIR] [--seed=0]
 
 Each command that is sent a signal has to end within 10 s, in one line and with the exit code of the signal.
 It has to leave no process, no temporary file and nothing that looks half done. The same command again has to
@@ -27,6 +27,7 @@ from tests.signals.cases import Case, Contents
 
 _COUNT = flags.DEFINE_integer("count", 20, "Signals of each kind at each moment, for each command.", 1)
 _COMMANDS = flags.DEFINE_list("commands", [], "A,B,…: only these commands.")
+_DATA = flags.DEFINE_string("data", None, "DIRECTORY: keeps the raw data and the model for the next time.")
 _SEED = flags.DEFINE_integer("seed", 0, "Of the moments.")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -48,11 +49,14 @@ class Trial:
     def faults(self, folder: pathlib.Path, draw: random.Random) -> list[str]:
         """What went wrong; empty where nothing did, and where the command was too fast for the signal."""
         low, high = _MOMENTS[self.moment]
-        for number in range(_TRIES):
+        seconds = self.seconds
+        for _ in range(_TRIES):
             shutil.rmtree(folder, ignore_errors=True)
-            after = draw.uniform(low, high) * self.seconds * 0.9**number
-            if ended := disturbance.disturbed(self.case, folder, self.number, after):
+            after = draw.uniform(low, high) * seconds
+            ended = disturbance.disturbed(self.case, folder, self.number, after)
+            if isinstance(ended, disturbance.Ended):
                 return self._told(after, ended.seconds, [*ended.faults(self.number), *self._again(folder)])
+            seconds = min(seconds, ended)
         return self._told(0.0, 0.0, [f"ended {_TRIES} times before its signal"])
 
     def _again(self, folder: pathlib.Path) -> list[str]:
@@ -71,17 +75,18 @@ class Trial:
 def main(argv: Sequence[str]) -> None:
     del argv
     draw = random.Random(_SEED.value)
-    made = pathlib.Path(tempfile.mkdtemp(prefix="penstock-signals-"))
-    cases_lib.prepare(made)
+    made = pathlib.Path(_DATA.value or tempfile.mkdtemp(prefix="penstock-signals-"))
+    if not (made / "model").exists():
+        cases_lib.prepare(made)
+    work = pathlib.Path(tempfile.mkdtemp(dir=made))
     trials, failed = collections.Counter(), collections.Counter()
     for name, case in cases_lib.cases(made).items():
         if _COMMANDS.value and name not in _COMMANDS.value:
             continue
-        for trial in _trials(name, case, made / "undisturbed"):
+        for trial in _trials(name, case, work / name):
             trials[name] += 1
-            failed[name] += bool(trial.faults(made / "work", draw))
-        shutil.rmtree(made / "undisturbed")
-    shutil.rmtree(made)
+            failed[name] += bool(trial.faults(work / "disturbed", draw))
+    shutil.rmtree(work if _DATA.value else made)
     print("\n".join(f"{name:<20} {failed[name]:>3} of {count:>3} failed" for name, count in trials.items()))
     sys.exit(bool(failed.total()))
 

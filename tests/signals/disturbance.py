@@ -41,8 +41,8 @@ class Ended:
         return found
 
 
-def disturbed(case: Case, folder: pathlib.Path, number: signal.Signals, seconds: float) -> Ended | None:
-    """How the command ended that was sent a signal after so many seconds; None if it had ended by itself."""
+def disturbed(case: Case, folder: pathlib.Path, number: signal.Signals, seconds: float) -> Ended | float:
+    """How the command ended that got a signal after so many seconds; how long it took if it was faster."""
     temporary = folder / "temporary"
     for directory in (temporary, folder / "out"):
         directory.mkdir(parents=True)
@@ -57,16 +57,17 @@ def disturbed(case: Case, folder: pathlib.Path, number: signal.Signals, seconds:
             start_new_session=True,
         )
     _wait_for_handler(process)
-    time.sleep(seconds)
-    if process.poll() is not None:
-        return None
+    started = time.monotonic()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+        return time.monotonic() - started
     sent = time.monotonic()
     _send(process, number)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_SECONDS_TO_WAIT)
     took = time.monotonic() - sent
     if process.returncode == 0:
-        return None
+        return seconds
     living = _alive_after_a_second(process.pid)
     for pid in living:
         os.kill(pid, signal.SIGKILL)

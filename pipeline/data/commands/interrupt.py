@@ -3,6 +3,7 @@
 It imports little, because a Ctrl-C before `installed` still ends in Python's traceback.
 """
 
+import atexit
 import os
 import signal
 import sys
@@ -46,6 +47,7 @@ class Interrupts:
         for number in _SIGNALS:
             if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self)
+        atexit.register(_ignore)
         woken, wakes = os.pipe()
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -133,6 +135,13 @@ def has_come() -> bool:
     """Whether this process was sent a signal that ends it: errors that follow are none of their own."""
     handler = signal.getsignal(signal.SIGINT)
     return isinstance(handler, Interrupts) and bool(handler.came)
+
+
+def _ignore() -> None:
+    """As its last act Python would give the signals back their defaults: a command that has done its work
+    and said so would end as if it had not."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _open_closed_streams() -> None:

@@ -135,6 +135,18 @@ def test_what_nohup_ignores_stays_ignored():
     assert ended("press(signal.SIGHUP); print('goes on')", first=ignoring) == (0, "goes on\n", 0)
 
 
+def test_a_command_that_has_done_its_work_ends_as_such():
+    # A global's finalizer runs after Python has given the signals back their defaults.
+    code = """
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):
+        kill(pid, number)
+last = Last()
+sys.exit(handler.guard(lambda: 3))
+"""
+    assert ended(code) == (3, "", 0)
+
+
 def test_a_read_that_blocks_ends():
     # The signal goes to the other thread, so that this one's read is not cut short.
     code = """
