@@ -1,11 +1,12 @@
 """Avro object container files, with any codec whose library is installed; a piece for each file."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator
 
 import fastavro
+import pyarrow as pa
 
+from beam_jobs.sources.bytes.batches import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
@@ -25,9 +26,9 @@ class AvroFiles:
         [path] = piece.paths
         try:
             with files.open_seekable(path) as stream:
-                numbered = itertools.starmap(NumberedRow, enumerate(fastavro.reader(stream), 1))
-                while batch := list(itertools.islice(numbered, self.batch_rows)):
-                    yield raw_rows(piece, batch)
+                sized = enumerate(_sized(stream), 1)
+                for batch in in_batches(sized, at_most=self.batch_rows, size=lambda row: row[1][1]):
+                    yield raw_rows(piece, [NumberedRow(number, record) for number, (record, _) in batch])
         # Broken bytes lead fastavro to any exception.
         except Exception as error:
             if isinstance(error, InputError):
@@ -38,3 +39,10 @@ class AvroFiles:
                 expected="a complete Avro object container file with records",
                 action="Check how this file was written, and that the library for its codec is installed.",
             ) from None
+
+
+def _sized(stream: pa.NativeFile) -> Iterator[tuple[dict, int]]:
+    """Each record with its bytes, which are the mean of its block's."""
+    for block in fastavro.block_reader(stream):
+        size = len(block.bytes_.getbuffer()) // max(1, block.num_records)
+        yield from ((record, size) for record in block)

@@ -1,12 +1,12 @@
 """JSON Lines: an object on each line, plain or compressed (by file name extension), in byte ranges."""
 
 import dataclasses
-import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
 
 from beam_jobs.sources.bytes import lines
+from beam_jobs.sources.bytes.batches import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.rejections import Rejection, shown
@@ -28,7 +28,7 @@ class JsonLines:
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         numbered = ((number, line) for number, line in enumerate(lines.read(piece), 1) if line.strip())
-        while batch := list(itertools.islice(numbered, self.batch_rows)):
+        for batch in in_batches(numbered, at_most=self.batch_rows, size=lambda line: len(line[1])):
             rows: list[NumberedRow] = []
             rejected: list[Rejection] = []
             for number, line in batch:

@@ -1,7 +1,6 @@
 """TFRecord files of `tf.train.Example` that others wrote, plain or gzip, whatever their name."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 from google.protobuf.message import Message
 
 from beam_jobs.cells import text
+from beam_jobs.sources.bytes.batches import in_batches
 from beam_jobs.sources.bytes.example_proto import NoExampleError, features_of
 from beam_jobs.sources.bytes.tfrecord_frames import Frame, read_frames
 from beam_jobs.sources.pieces import files
@@ -39,7 +39,9 @@ class ExampleFiles:
         try:
             with files.open_stream(path, sniff=True) as stream:
                 numbered = enumerate(read_frames(stream, path), 1)
-                while batch := list(itertools.islice(numbered, self.batch_rows)):
+                for batch in in_batches(
+                    numbered, at_most=self.batch_rows, size=lambda frame: len(frame[1].payload)
+                ):
                     yield _raw_rows(piece, batch)
         except (OSError, EOFError) as error:
             raise _error(path, f"something that does not decompress ({error})") from None

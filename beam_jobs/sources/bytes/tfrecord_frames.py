@@ -9,6 +9,7 @@ from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES,
 from pipeline.data.errors import InputError
 
 _READ_BYTES = 8 << 20  # 8 MiB
+_RECORD_BYTES = 128 << 20  # 128 MiB: a worker holds a record several times
 
 
 class Frame(NamedTuple):
@@ -29,6 +30,10 @@ def read_frames(stream: pa.NativeFile, path: str) -> Iterator[Frame]:
         length = payload_bytes(buffer[at : at + HEADER_BYTES])
         if length is None:
             raise _error(path, offset, "a length whose checksum does not match")
+        if length > _RECORD_BYTES:
+            raise _error(
+                path, offset, f"a record of {length:,} bytes, of which {_RECORD_BYTES >> 20} MiB are read"
+            )
         end = at + FRAME_BYTES + length
         if len(buffer) < end:
             buffer, end, at = buffer[at:] + stream.read(max(_READ_BYTES, end - len(buffer))), end - at, 0

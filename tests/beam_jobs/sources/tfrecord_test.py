@@ -3,6 +3,8 @@
 import gzip
 import pathlib
 
+import google_crc32c
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -96,3 +98,14 @@ def test_a_file_that_breaks_off_is_refused_with_the_place(tmp_path: pathlib.Path
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(InputError, match=message):
         read(path)
+
+
+@pytest.mark.parametrize("length", [1 << 60, 3 << 30])
+def test_a_length_beyond_what_a_worker_holds_is_refused_unread(tmp_path: pathlib.Path, length: int):
+    header = np.uint64(length).tobytes()
+    crc = google_crc32c.value(header)
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) % (1 << 32)  # as TFRecords mask a checksum
+    with gzip.open(tmp_path / "data", "wb") as file:
+        file.write(header + np.uint32(masked).tobytes() + bytes(1000))
+    with pytest.raises(InputError, match=f"a record of {length:,} bytes"):
+        read(tmp_path / "data")
