@@ -66,7 +66,8 @@ def exists(dotted: str) -> bool:
 
 
 def unknown(flag: str) -> bool:
-    return flag not in OF_OTHERS and flag not in known_flags.of_all()
+    known = OF_OTHERS | {*known_flags.of_all()}
+    return flag not in known and flag.removeprefix("no") not in known  # absl's --noFLAG
 
 
 @pytest.mark.parametrize("name", documents.names())
