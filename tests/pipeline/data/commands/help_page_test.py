@@ -13,7 +13,10 @@ from pipeline.data.commands import config_keys, help_page
 from tests.commands_test import COMMANDS
 from tests.house.build_file import ROOT
 
-OF_SOURCES = {"format", "column_names", "delimiter", "text_unit", "tokenizer", "text_column"}
+OF_SOURCES = {
+    *("format", "column_names", "delimiter", "encoding", "header"),
+    *("text_unit", "tokenizer", "text_column"),
+}
 SHOWN_FLAG = re.compile(r"^  --(?:\[no\])?([a-z_]+)\S*\n      ", re.MULTILINE)
 
 
