@@ -11,6 +11,7 @@ from tests.house import build_file
 
 # By absl, or as an `Option` of a raw format.
 _DEFINED = re.compile(r"(?:\bDEFINE_\w+\(\s*|\bflag=)\"(\w+)\"")
+_BOOLEAN = re.compile(r"\bDEFINE_bool(?:ean)?\(\s*\"(\w+)\"")
 _HAND_FLAGS_ON = ("beam_jobs.convert", "beam_jobs.predict")  # to Beam
 _OF_ABSL = frozenset(("help", "helpfull"))
 
@@ -24,7 +25,7 @@ def of_command(module: str) -> frozenset[str]:
     while left:
         path = left.pop()
         seen.add(path)
-        found.update(_DEFINED.findall(documents.read(path)))
+        found |= _defined(documents.read(path))
         left += build_file.ours(path) - seen - set(left)
     if module in _HAND_FLAGS_ON:
         found |= of_beam()
@@ -44,5 +45,10 @@ def of_beam() -> frozenset[str]:
 def of_all() -> frozenset[str]:
     """What any of our commands takes, and Beam."""
     return frozenset().union(
-        of_beam(), _OF_ABSL, *(_DEFINED.findall(documents.read(p)) for p in build_file.tracked())
+        of_beam(), _OF_ABSL, *(_defined(documents.read(path)) for path in build_file.tracked())
     )
+
+
+def _defined(code: str) -> set[str]:
+    """Flags that `code` defines; a boolean one is also taken as --noNAME."""
+    return {*_DEFINED.findall(code), *(f"no{name}" for name in _BOOLEAN.findall(code))}
