@@ -142,6 +142,13 @@ SIGNALS ?= 20
 signals: install  ## SIGINT, SIGTERM, SIGHUP to commands at random moments: one line, nothing left, same re-run; hours.
 	.venv/bin/python -m tests.signals --count=$(SIGNALS)
 
+# Bits that `make flips` flips.
+FLIPS ?= 600
+
+.PHONY: flips
+flips: install  ## Flip 600 bits of a dataset, a run and an export; each must be named, or be without effect.
+	.venv/bin/python -m tests.flips --flips=$(FLIPS)
+
 BENCHMARK_DATA ?= build/benchmark
 
 .PHONY: benchmark-input

@@ -7,8 +7,10 @@ r"""Batch inference: what an exported model says about every row of raw data.
 as for training; a label column is not needed. Each row of <output>/predictions-*.parquet (or .tfrecord)
 holds the --keys columns of its input row (or, without --keys, the file and row number it came from), then
 `class` and `probabilities`, or `value` for a regression. Rows that do not conform are listed in
-<output>/rejected/rejected.jsonl, within --max_rejected_fraction. <output>/predictions.json is written last:
-a directory that has it is whole.
+<output>/_rejected.jsonl, within --max_rejected_fraction. <output>/_predictions.json is written last:
+a directory that has it is whole. What reads folders of Parquet files passes over both.
+
+Images: --format=images takes folders of image files, with or without folders of classes in them, and files.
 
 Flags that are not listed here go to Beam, for instance --direct_num_workers=2
 --direct_running_mode=multi_processing.
@@ -19,6 +21,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     interrupt.installed()
 
+import dataclasses
 from collections.abc import Sequence
 
 from absl import flags
@@ -28,6 +31,7 @@ from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.pieces.files import parse_input
 from pipeline.data import atomic_files
 from pipeline.data.commands import flag_values
@@ -67,6 +71,9 @@ def main(argv: Sequence[str]) -> None:
     inputs = [parse_input(text) for text in _INPUT.value]
     exported = open_export(flag_values.local_directory("model", _MODEL.value))
     source = source_flags.source_of(inputs, remembered=exported.schema.raw_files)
+    if isinstance(source, ImageFolders):
+        source = dataclasses.replace(source, labelled=False)
+    output = flag_values.local_directory("output", _OUTPUT.value)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     job = prediction(
         source,
@@ -77,7 +84,6 @@ def main(argv: Sequence[str]) -> None:
         file_format=_OUTPUT_FORMAT.value,
         run=run,
     )
-    output = flag_values.local_directory("output", _OUTPUT.value)
     document = run_job(job, output=str(output))
     print(
         f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "

@@ -25,6 +25,7 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
+from pipeline.data.dataset import export_manifest
 from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the training run, as given to pipeline.train.")
@@ -44,6 +45,8 @@ def main(argv: Sequence[str]) -> None:
     del argv
     flag_values.check_local_files({"json": _JSON.value})
     existing(pathlib.Path(_WORKDIR.value))
+    output = flag_values.local_directory("output", _OUTPUT.value)
+    export_manifest.check_new(output)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 
@@ -53,7 +56,6 @@ def main(argv: Sequence[str]) -> None:
 
     logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value))
-    output = pathlib.Path(_OUTPUT.value)
     document = export.export_model(export.trained(run), output)
     if _JSON.value:
         atomic_files.write_json(_JSON.value, document)

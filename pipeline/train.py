@@ -19,7 +19,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     interrupt.installed()
 
-import pathlib
 import shlex
 import sys
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import manifest, selection
+from pipeline.training.experiment import evaluation_splits
 
 with config_flag.flagfile_told():
     _CONFIG = config_flags.DEFINE_config_file(
@@ -88,8 +88,11 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     del argv
     flag_values.check_local_files({"json": _JSON.value})
+    workdir = flag_values.local_directory("workdir", _WORKDIR.value)
     dataset = manifest.open_dataset(_DATASET.value)
     selection.select(dataset, _CONFIG.value.train.split)
+    evaluation_splits.validation_split(_CONFIG.value, dataset)
+    evaluation_splits.final_split(_CONFIG.value, dataset)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.data import (
         atomic_files,
@@ -103,7 +106,7 @@ def main(argv: Sequence[str]) -> None:
         config=_CONFIG.value,
         config_file=flags.FLAGS["config"].config_filename,
         dataset=dataset,
-        workdir=pathlib.Path(_WORKDIR.value),
+        workdir=workdir,
         strategy=_STRATEGY.value,
         logical_devices=_LOGICAL_DEVICES.value,
         precision=_PRECISION.value,

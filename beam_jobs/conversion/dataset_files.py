@@ -1,7 +1,6 @@
 """Makes a dataset directory out of a finished run: nothing looks whole until the manifest is there."""
 
 import hashlib
-import json
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from beam_jobs.publication import file_names
 from beam_jobs.publication.destination import Destination
 from beam_jobs.sources.pieces import rejections
 from beam_jobs.validation.verdict import Verdict
-from pipeline.data.dataset import index
+from pipeline.data.dataset import conversion_record, index
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import File, Manifest, Shard
@@ -41,10 +40,8 @@ def publish(
     (directory / file_names.ANOMALIES).write_text(verdict.dumps(), encoding="utf-8")
     shards = {shard.path for split in splits.values() for shard in split}
     files = [path for path in _files(directory) if path not in shards]
-    text = json.dumps(conversion, indent=2) + "\n"
-    (directory / manifest_lib.CONVERSION_FILE_NAME).write_text(
-        text, encoding="utf-8"
-    )  # varies by run: not in the manifest
+    conversion_file = directory / manifest_lib.CONVERSION_FILE_NAME
+    conversion_file.write_text(conversion_record.dumps(conversion), encoding="utf-8")
     manifest = Manifest(
         name=schema.name,
         version=version,
@@ -91,7 +88,7 @@ def _write_descriptions(
     (directory / file_names.SCHEMA_PROTO).write_text(metadata.schema_proto(schema), encoding="utf-8")
     statistics = statistics_lib.dumps(statistics_of(outcome, plan))
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics)
-    rejections.save(outcome.rejected, directory)
+    rejections.save(outcome.rejected, directory / manifest_lib.REJECTED_FILE_NAME)
 
 
 def _files(directory: pathlib.Path) -> list[str]:

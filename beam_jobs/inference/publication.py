@@ -1,4 +1,4 @@
-"""Makes a directory of predictions out of a finished run: `predictions.json` is written last."""
+"""Makes a directory of predictions out of a finished run: `_predictions.json` is written last."""
 
 import json
 
@@ -38,7 +38,7 @@ def publish(destination: Destination, *, outcome: Outcome, model_digest: str) ->
     """Moves the files to their names and describes them; gives the description."""
     for file in outcome.files:
         destination.move(file.path, file.file_name)
-    rejections.save(outcome.rejected, destination.directory)
+    rejections.save(outcome.rejected, destination.directory / file_names.REJECTED_OF_PREDICTIONS)
     document = _description(outcome, model_digest)
     destination.commit(file_names.PREDICTIONS, json.dumps(document, indent=2) + "\n")
     return document

@@ -9,11 +9,14 @@ TEMPORARY = "_tmp"  # the folder of everything that is not published yet
 MARK = "written-by-penstock"  # the file in it that says whose folder it is
 ANOMALIES = "anomalies.json"
 SCHEMA_PROTO = "schema.pbtxt"
-PREDICTIONS = "predictions.json"
+# What reads a folder of Parquet files (pyarrow, Spark) passes over names that begin so.
+PREDICTIONS = "_predictions.json"
+REJECTED_OF_PREDICTIONS = "_rejected.jsonl"
 _FIXED = (
     TEMPORARY,
     ANOMALIES,
     SCHEMA_PROTO,
+    REJECTED_OF_PREDICTIONS,
     schema_lib.FILE_NAME,
     manifest_lib.STATISTICS_FILE_NAME,
     manifest_lib.CONVERSION_FILE_NAME,

@@ -5,7 +5,6 @@ The lock is on the directory itself. The kernel releases it when the process die
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import pathlib
 import shutil
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from beam_jobs.publication import file_names
 from beam_jobs.publication.claim import MARK, already_published, check_ours, leftovers_in_order
 from beam_jobs.publication.file_names import TEMPORARY
+from pipeline.data import held_directory
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 
@@ -51,7 +51,7 @@ def claimed(output: str) -> Iterator[LocalDestination]:
     directory = pathlib.Path(output)
     made = _make_directories(directory)
     try:
-        with _locked(directory):
+        with held_directory.held(directory, thing=f"--output={output}"):
             _check_unpublished(directory)
             _clear(directory)
             try:
@@ -81,26 +81,6 @@ def _make_directories(output: pathlib.Path) -> list[pathlib.Path]:
             action="Choose another directory.",
         ) from None
     return made
-
-
-@contextlib.contextmanager
-def _locked(output: pathlib.Path) -> Iterator[None]:
-    descriptor = os.open(output, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A run that failed meanwhile may have removed the directory that we opened.
-        if not output.exists() or output.stat().st_ino != os.fstat(descriptor).st_ino:
-            raise BlockingIOError
-        yield
-    except BlockingIOError:
-        raise InputError(
-            f"--output={output}",
-            received="a directory that another run is writing to",
-            expected="a directory of its own for each run",
-            action="Wait for that run to end, or choose another directory.",
-        ) from None
-    finally:
-        os.close(descriptor)
 
 
 def _check_unpublished(output: pathlib.Path) -> None:

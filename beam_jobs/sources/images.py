@@ -21,17 +21,18 @@ class ImageFolders:
     """Columns `image` (the file's path) and `label` (the folder's name); hidden files are left out.
 
     A row's id is its path below the root, `class/file`: the same file gets the same split wherever the
-    folder lies.
+    folder lies. Where `labelled` is not asked for, files may lie anywhere, and an input may be one file.
     """
 
     files_in_piece: int = 1000
+    labelled: bool = True
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
         inputs = list(inputs)
         listed = [(given, files.list_files(given, deep=True)) for given in inputs]
         for _, found in listed:
             files.check_not_empty(found)
-        root = files.common_root(f"{_directory(given)}" for given in inputs)
+        root = files.common_root(_directory(given, found) for given, found in listed)
         return [piece for given, found in listed for piece in self._pieces(given, found, root)]
 
     def _pieces(self, given: Input, found: Sequence[files.InputFile], root: str) -> Iterator[Piece]:
@@ -42,15 +43,17 @@ class ImageFolders:
                 root=root,
                 bytes=sum(file.bytes for file in batch),
                 split=given.split,
-                input_root=_directory(given),
+                input_root=_directory(given, found),
             )
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         inside = {path: path.removeprefix(piece.input_root).split("/") for path in piece.paths}
-        rows = {path: names for path, names in inside.items() if len(names) == 2}
+        rows = {path: names for path, names in inside.items() if len(names) == 2 or not self.labelled}
         columns = {
             IMAGE_COLUMN: pa.array(rows, pa.string()),
-            LABEL_COLUMN: pa.array([label for label, _ in rows.values()], pa.string()),
+            LABEL_COLUMN: pa.array(
+                [names[-2] if len(names) > 1 else None for names in rows.values()], pa.string()
+            ),
         }
         yield RawRows(
             columns=pa.record_batch(columns),
@@ -60,8 +63,12 @@ class ImageFolders:
         )
 
 
-def _directory(given: Input) -> str:
-    return f"{given.location.rstrip('/')}/"
+def _directory(given: Input, found: Sequence[files.InputFile]) -> str:
+    """The directory that an input names; of a file or a glob, the one that all its files are in."""
+    named = f"{given.location.rstrip('/')}/"
+    if all(file.path.startswith(named) for file in found):
+        return named
+    return files.common_root(file.path for file in found)
 
 
 def _misplaced(source: str) -> Rejection:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tqdm
 
-from beam_jobs.verification.files import Problem, file_problems
+from beam_jobs.verification.files import Problem, conversion_problems, file_problems
 from beam_jobs.verification.record_rows import LAYOUTS
 from beam_jobs.verification.shards import Reading, ReadShard, index_problems, read_shard
 from pipeline.data.dataset import index as index_lib
@@ -80,7 +80,8 @@ def verify(directory: pathlib.Path) -> Verified:
     """Reads everything once; raises InputError only where manifest or schema cannot be used."""
     manifest = manifest_lib.load(directory)
     found = [problem for file in manifest.files for problem in file_problems(directory, file)]
-    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    found += conversion_problems(directory)
+    schema = _schema(directory, manifest)
     if manifest.layout not in LAYOUTS:
         raise InputError(
             f"dataset {directory}",
@@ -107,6 +108,14 @@ def verify(directory: pathlib.Path) -> Verified:
         problems=(*found, *(problem for shard in shards for problem in shard.problems)),
         problem_count=len(found) + sum(shard.problem_count for shard in shards),
     )
+
+
+def _schema(directory: pathlib.Path, manifest: Manifest) -> Schema:
+    try:
+        return schema_lib.load(directory / schema_lib.FILE_NAME)
+    except InputError:
+        manifest_lib.published_bytes(directory, manifest, schema_lib.FILE_NAME)  # names the file, if damaged
+        raise
 
 
 def id_features(schema: Schema) -> tuple[str, ...]:

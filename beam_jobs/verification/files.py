@@ -4,7 +4,9 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
+from pipeline.data.dataset import conversion_record, manifest
 from pipeline.data.dataset.manifest import File, sha256
+from pipeline.data.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,3 +33,11 @@ def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]
     if digest != published.sha256:
         problem = f"SHA-256 {digest[:12]}… in place of {published.sha256[:12]}…"
         yield Problem(file=published.path, problem=problem)
+
+
+def conversion_problems(directory: pathlib.Path) -> Iterator[Problem]:
+    """Whether the record of the conversion is damaged, which the manifest does not list."""
+    try:
+        conversion_record.read(directory)
+    except InputError as error:
+        yield Problem(file=manifest.CONVERSION_FILE_NAME, problem=error.received)

@@ -5,9 +5,7 @@ The directory holds the SavedModel, its schema and statistics, a golden batch wi
 """
 
 import dataclasses
-import hashlib
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -16,6 +14,7 @@ import sys
 import keras
 import numpy as np
 
+from pipeline.data import held_directory, self_digest
 from pipeline.data.dataset import export_manifest
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
@@ -60,22 +59,19 @@ def export_model(trained: Trained, output: pathlib.Path) -> dict:
     Raises:
       InputError: `output` exists, or a fresh process computes other predictions from the export.
     """
-    if output.exists():
-        raise InputError(
-            f"export directory {output}",
-            received="a path that exists",
-            expected="a new directory: an export is never changed",
-            action="Choose another --output, or delete that one.",
-        )
-    staging = output.with_name(f".{output.name}.staging-{os.getpid()}")
-    _remove_leftovers(output)
-    try:
-        _write(trained, staging)
-        replay_in_fresh_process(staging)
-        document = _write_contents(trained, staging)
-        staging.rename(output)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    export_manifest.check_new(output)
+    staging = output.with_name(f".{output.name}.staging")
+    staging.mkdir(parents=True, exist_ok=True)
+    with held_directory.held(staging, thing=f"--output={output}"):
+        try:
+            export_manifest.check_new(output)  # again: an export that held it may just have ended
+            _empty(staging)
+            _write(trained, staging)
+            replay_in_fresh_process(staging)
+            document = _write_contents(trained, staging)
+            staging.rename(output)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
     return document
 
 
@@ -122,13 +118,12 @@ def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
         **({"renamed_in_raw": others} if (others := renamed(trained.schema)) else {}),
         "files": {str(path.relative_to(directory)): manifest_lib.sha256(path) for path in files},
     }
-    document["digest"] = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    document = self_digest.with_digest(document)
     (directory / export_manifest.FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
     return document
 
 
-def _remove_leftovers(output: pathlib.Path) -> None:
+def _empty(directory: pathlib.Path) -> None:
     """Deletes what a killed export of the same name left behind."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    for path in output.parent.glob(f".{output.name}.staging-*"):
-        shutil.rmtree(path, ignore_errors=True)
+    for path in directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -44,6 +44,7 @@ def restore_model(workdir: pathlib.Path) -> RestoredRun:
     """
     run = files.existing(workdir)
     record = run_record.read(run.run)
+    run_record.check_files(run.path, record)
     config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
     preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN])
     precision = Precision(**record.precision)

@@ -3,11 +3,12 @@
 import dataclasses
 import pathlib
 import tempfile
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
-from pipeline.data import atomic_files
+from pipeline.data import atomic_files, held_directory
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.splits import TRAIN
@@ -18,19 +19,20 @@ from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.data.schema import schema as schema_lib
+from pipeline.training.engine import checkpoint_files
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.experiment import optimizer, training_data
 from pipeline.training.experiment.model import build_model, build_preprocess
-from pipeline.training.loop import callbacks
+from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.outer import InnerLoop, Session
 from pipeline.training.report.page import write_report
 from pipeline.training.report.reporter import Reporter
 from pipeline.training.request import Request
 from pipeline.training.setup import Setup, decide
-from pipeline.training.state import golden, run_record
+from pipeline.training.state import continuation, golden, history, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.tasks.registry import task_of
@@ -45,14 +47,37 @@ def train(request: Request) -> dict:
       InputError: something in the request, the dataset or the working directory is wrong.
     """
     setup = decide(request)
-    before = run_record.read(setup.workdir.run)
+    workdir = setup.workdir
+    if not strategy_lib.is_chief(setup.strategy):
+        return _go_on(setup)
+    workdir.path.mkdir(parents=True, exist_ok=True)
+    with held_directory.held(workdir.path, thing=f"--workdir={workdir.path}"):
+        return _go_on(setup)
+
+
+def _go_on(setup: Setup) -> dict:
+    workdir = setup.workdir
+    before = run_record.read(workdir.run)
     if before:
-        run_record.require_same(before, setup.record)
-        if before.finished and before.total_steps == setup.record.total_steps:
+        continuation.require_same(before, setup.record)
+        run_record.check_files(workdir.path, before)
+        if _is_done(setup, before):
             print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
-            write_report(setup.workdir.path)
-            return files.read_json(setup.workdir.evaluation)
+            history.read(workdir.history)
+            write_report(workdir.path)
+            return files.read_json(workdir.evaluation)
     return _train(_build(setup), before)
+
+
+def _is_done(setup: Setup, before: RunRecord) -> bool:
+    """Whether nothing is left to do: what an export needs is there, and whole."""
+    workdir = setup.workdir
+    return (
+        before.finished
+        and before.total_steps == setup.record.total_steps
+        and all((workdir.path / name).exists() for name in before.files)
+        and not checkpoint_files.damage(checkpoint_files.of_step(workdir.checkpoints, before.steps))
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,18 +125,22 @@ def _train(run: _Run, before: RunRecord | None) -> dict:
     """
     setup = run.setup
     _write_inputs(run)
+    checkpoints = _checkpoints(run)
     session = Session(
         run.model,
         cadence=setup.cadence,
-        checkpoints=_checkpoints(run),
+        checkpoints=checkpoints,
         callbacks=callbacks.build(setup.config.callbacks, workdir=_callbacks_directory(run)),
         evaluate=lambda epoch: _validate(run, epoch),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
     )
     step = session.restore()
-    reporter = _reporter(run, before, step) if run.is_chief else None
+    continuation.require_enough_steps(step, setup.cadence.total_steps)
+    reporter = _reporter(run, before, step, damaged=checkpoints.damaged) if run.is_chief else None
+    show = reporter.first_step if reporter else (lambda tracing, first: None)
     with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
-        step = session.run(_inner_loop(run, step), report=reporter or (lambda point: None))
+        inner_loop = first_step.telling(lambda: _inner_loop(run, step), show)
+        step = session.run(inner_loop, report=reporter or (lambda point: None))
     metrics = run.evaluate(setup.final_split)
     if reporter:
         reporter.finish(step, metrics)
@@ -122,7 +151,7 @@ def _write_inputs(run: _Run) -> None:
     """Writes what restoring the model needs besides a checkpoint."""
     setup = run.setup
     workdir, dataset = setup.workdir, setup.dataset
-    workdir.path.mkdir(parents=True, exist_ok=True)
+    workdir.path.mkdir(parents=True, exist_ok=True)  # of a worker that is not the chief, on a disk of its own
     golden.write(workdir.golden, setup.selection)
     if run.is_chief:
         if setup.damage:
@@ -145,11 +174,16 @@ def _checkpoints(run: _Run) -> Checkpoints:
     )
 
 
-def _reporter(run: _Run, before: RunRecord | None, step: int) -> Reporter:
-    record = dataclasses.replace(run.setup.record, parameters=run.model.count_params())
+def _reporter(run: _Run, before: RunRecord | None, step: int, *, damaged: Sequence[str]) -> Reporter:
+    workdir = run.setup.workdir
+    record = dataclasses.replace(
+        run.setup.record, parameters=run.model.count_params(), files=run_record.digests(workdir.path)
+    )
+    warned = [f"warning    a checkpoint is damaged, so an older one is taken: {each}" for each in damaged]
     resumed = [f"continuing from step {step:,}"] if step else []
-    print("\n".join([*run.setup.announcement, *resumed]), flush=True)
-    return Reporter(run.setup.workdir, record, before=before, step=step)
+    reporter = Reporter(workdir, record, before=before, step=step)
+    print("\n".join([*run.setup.announcement, *warned, *resumed]), flush=True)
+    return reporter
 
 
 def _inner_loop(run: _Run, step: int) -> InnerLoop:

@@ -9,7 +9,6 @@ from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.dataset.splits import TEST, TRAIN, VALIDATION
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import listed
@@ -18,6 +17,7 @@ from pipeline.data.reading.mixture import TrainingData
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import evaluation_splits
 from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.loop.schedule import Cadence, total_steps
 from pipeline.training.request import Request, describe
@@ -69,7 +69,8 @@ def decide(request: Request) -> Setup:
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
     workdir = Workdir(request.workdir.absolute())
-    validation_split, final_split = _validation_split(config, dataset), _final_split(config, dataset)
+    validation_split = evaluation_splits.validation_split(config, dataset)
+    final_split = evaluation_splits.final_split(config, dataset)
     used = {config.train.split, validation_split, final_split} - {""}
     selections, damage = damage_budget.sound(
         {split: select(dataset, split) for split in sorted(used)} | training_data_lib.others(config),
@@ -109,6 +110,7 @@ def decide(request: Request) -> Setup:
             f"precision  {precision.policy}: {precision.reason}",
             *([f"warning    {precision.warning}"] if precision.warning else []),
             *([f"left out   {listed(damage)}"] if damage else []),
+            *([] if validation_split else ["validation none: the dataset has no such split"]),
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
         ),
     )
@@ -148,23 +150,5 @@ def _require_positive(key: str, value: float) -> None:
         )
 
 
-def _validation_split(config: ConfigDict, dataset: Dataset) -> str:
-    name = config.evaluation.split
-    return name if name in _filled_splits(dataset) else ""
-
-
-def _final_split(config: ConfigDict, dataset: Dataset) -> str:
-    """The split asked for, or the first there is of test, validation and train."""
-    if config.evaluation.final_split:
-        select(dataset, config.evaluation.final_split)  # raises where there is no such split
-        return config.evaluation.final_split
-    return next(split for split in (TEST, VALIDATION, TRAIN) if split in _filled_splits(dataset))
-
-
-def _filled_splits(dataset: Dataset) -> dict[str, int]:
-    sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
-    return {split: rows for split, rows in sizes.items() if rows}
-
-
 def _sizes(dataset: Dataset) -> str:
-    return ", ".join(f"{split} {rows:,}" for split, rows in _filled_splits(dataset).items())
+    return ", ".join(f"{split} {rows:,}" for split, rows in evaluation_splits.filled_splits(dataset).items())

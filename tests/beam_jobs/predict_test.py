@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch.run import Run, run_job
+from beam_jobs.publication.claim import MARK
 from beam_jobs.sources.formats import open_source
 from beam_jobs.sources.pieces.source import Input
+from pipeline.data import self_digest
 from pipeline.data.dataset import export_manifest
 from pipeline.data.dataset.manifest import sha256
 from pipeline.data.errors import InputError
@@ -35,7 +37,8 @@ def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
     tf.saved_model.save(tf.Module(), str(model), signatures={"serving_default": serve})
     schema_lib.save(schema, model / schema_lib.FILE_NAME)
     files = {path.name: sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
-    (model / export_manifest.FILE_NAME).write_text(json.dumps({"digest": "abc", "files": files}))
+    document = self_digest.with_digest({"files": files})
+    (model / export_manifest.FILE_NAME).write_text(json.dumps(document))
     return model
 
 
@@ -80,13 +83,14 @@ def test_rows_keep_their_place_and_their_order(model: pathlib.Path, people: path
     assert probabilities[:, 1] == pytest.approx(np.arange(20, 40) / 1000)
     assert set(table["class"].to_pylist()) == {"no"}
     assert (document["rows_read"], document["rows_predicted"], document["rows_rejected"]) == (20, 20, 0)
-    published = json.loads((people.parent / "out" / "predictions.json").read_text())
+    published = json.loads((people.parent / "out" / "_predictions.json").read_text())
     assert published == document
     assert sorted(path.name for path in (people.parent / "out").iterdir()) == [
+        "_predictions.json",
+        "_rejected.jsonl",
         "predictions-00000-of-00001.parquet",
-        "predictions.json",
-        "rejected",
     ]
+    assert pq.read_table(people.parent / "out").equals(table)  # a folder, as others read it
 
 
 def test_keys_are_carried_through_and_the_label_may_be_absent(model: pathlib.Path, people: pathlib.Path):
@@ -104,7 +108,7 @@ def test_bad_rows_are_listed_and_the_others_predicted(model: pathlib.Path, peopl
     people.write_bytes(people_csv(20) + b"old,1.7,Bern,no\n")
     document = run(model, people, max_rejected_fraction=0.1)
     assert (document["rows_predicted"], document["rejected_reasons"]) == (20, {"not a whole number": 1})
-    [listed] = (people.parent / "out" / "rejected" / "rejected.jsonl").read_text().splitlines()
+    [listed] = (people.parent / "out" / "_rejected.jsonl").read_text().splitlines()
     assert (json.loads(listed)["row"], json.loads(listed)["raw"]) == (21, "old")
 
 
@@ -139,6 +143,7 @@ def test_a_changed_model_and_a_taken_directory_are_refused(tmp_path: pathlib.Pat
 
 def test_what_a_killed_run_left_is_cleared(model: pathlib.Path, people: pathlib.Path):
     (people.parent / "out" / "_tmp" / "an older run").mkdir(parents=True)
+    (people.parent / "out" / MARK).touch()
     (people.parent / "out" / "predictions-00001-of-00002.parquet").write_text("half")
     assert run(model, people)["rows_predicted"] == 20
     assert not (people.parent / "out" / "predictions-00001-of-00002.parquet").exists()
@@ -151,4 +156,4 @@ def test_the_command_line(model: pathlib.Path, people: pathlib.Path):
     assert "20 rows read, 20 predicted, 0 rejected" in ended.out
     again = run_binary("beam_jobs.predict", *given)
     assert again.code == 2
-    assert "predictions.json" in again.err
+    assert "_predictions.json" in again.err

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 # By name of a JSON file, or of a file with a JSON document a line: the fields that differ by nature.
 WITHOUT: Mapping[str, tuple[str, ...]] = {
-    "conversion.json": ("command", "started", "seconds", "versions"),
-    "run.json": ("command", "config_file", "dataset", "started", "seconds", "versions", "machine"),
-    "history.jsonl": ("examples_per_s", "step_ms", "input_wait"),
+    "conversion.json": ("command", "started", "seconds", "versions", "digest"),
+    "run.json": ("command", "config_file", "dataset", "started", "seconds", "versions", "machine", "digest"),
+    "history.jsonl": ("examples_per_s", "step_ms", "input_wait", "crc32"),
 }
 # How paths begin, and why these files are not compared.
 NOT_COMPARED: Mapping[str, str] = {

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 from beam_jobs.sources.pieces.likely_cause import likely_cause
-from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 
 _RAW_LIMIT = 256  # characters of the offending text that are kept
@@ -80,11 +79,10 @@ class CollectRejected(beam.CombineFn):
         return Rejected(reasons=dict(sorted(reasons.items())), listed=tuple(_first(listed)))
 
 
-def save(rejected: Rejected, directory: pathlib.Path) -> None:
-    """Writes JSON Lines into `directory`, one rejected row a line, in the order of their origins."""
+def save(rejected: Rejected, path: pathlib.Path) -> None:
+    """Writes JSON Lines, one rejected row a line, in the order of their origins."""
     lines = (json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rejected.listed)
-    path = directory / manifest_lib.REJECTED_FILE_NAME
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     # A file's name need not be UTF-8: what is not becomes an escape of JSON.
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace")
 

@@ -1,5 +1,6 @@
 """What values of flags must be that absl cannot check: files that can be written, directories, separators."""
 
+import os
 import pathlib
 from collections.abc import Mapping
 
@@ -34,7 +35,21 @@ def local_directory(name: str, value: str) -> pathlib.Path:
             expected="a local directory",
             action="Publish locally and copy the directory; writing to object stores is not built yet.",
         )
+    check_utf8(name, value)
     return pathlib.Path(value).absolute()
+
+
+def check_utf8(name: str, value: str) -> None:
+    """Raises InputError for a path that is not UTF-8, which JSON and TensorFlow cannot hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"--{name}",
+            received=os.fsencode(value).decode("utf-8", "backslashreplace"),
+            expected="a path in UTF-8",
+            action="Choose another name.",
+        ) from None
 
 
 def directory(value: str) -> str:

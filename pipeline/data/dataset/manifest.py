@@ -119,7 +119,8 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
     directory = pathlib.Path(directory).absolute()
     manifest = load(directory)
     check_files(directory, manifest)
-    dataset_schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    content = published_bytes(directory, manifest, schema_lib.FILE_NAME)
+    dataset_schema = schema_lib.loads(content, directory / schema_lib.FILE_NAME)
     if dataset_schema.fingerprint != manifest.schema_fingerprint:
         raise InputError(
             f"dataset {directory}, file {schema_lib.FILE_NAME}",
@@ -134,6 +135,19 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
     """Raises InputError where a file is missing, or has another size than was published."""
     for file in _all_files(manifest):
         _check_size(directory / file.path, file)
+
+
+def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> bytes:
+    """The content of a file that the manifest lists; raises InputError where it is another."""
+    listed = {file.path: file.sha256 for file in manifest.files}
+    try:
+        content = (directory / name).read_bytes()
+    except OSError as error:
+        raise _not_published(directory / name, error.strerror, listed.get(name)) from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != listed.get(name):
+        raise _not_published(directory / name, f"SHA-256 {found[:12]}…", listed.get(name))
+    return content
 
 
 def load(directory: pathlib.Path) -> Manifest:
@@ -152,11 +166,29 @@ def load(directory: pathlib.Path) -> Manifest:
             expected=f"a published dataset, which holds {FILE_NAME}",
             action="Write one with `python -m beam_jobs.convert`; a run that was cut short publishes none.",
         ) from None
+    except IsADirectoryError:
+        raise _altered(path, "a directory") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _altered(path, f"unreadable content ({error!r})") from None
     if manifest.digest != digest:
         raise _altered(path, f"digest {manifest.digest[:12]} where the file says {str(digest)[:12]}")
+    check_inside(path, directory, (file.path for file in _all_files(manifest)))
     return manifest
+
+
+def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterable[str]) -> None:
+    """Raises InputError where a name that the file `manifest` lists leads out of `directory`."""
+    root = directory.resolve()
+    for name in names:
+        path = pathlib.PurePath(name)
+        is_plain = name and "\0" not in name and not path.is_absolute() and ".." not in path.parts
+        if not is_plain or not (root / path).resolve().is_relative_to(root):
+            raise InputError(
+                f"manifest {manifest}",
+                received=f"a file {name!r} outside of the directory",
+                expected="files of this directory alone",
+                action="Do not trust it: restore it from a copy, or make it again.",
+            )
 
 
 def sha256(path: pathlib.Path) -> str:
@@ -178,7 +210,19 @@ def _from_body(body: dict) -> Manifest:
     splits = {
         split: tuple(Shard(**shard) for shard in shards) for split, shards in body.pop("splits").items()
     }
-    return Manifest(splits=splits, files=tuple(File(**file) for file in body.pop("files")), **body)
+    manifest = Manifest(splits=splits, files=tuple(File(**file) for file in body.pop("files")), **body)
+    for part in (manifest, *_all_files(manifest)):
+        _check_types(part)
+    return manifest
+
+
+def _check_types(part: Manifest | File) -> None:
+    """Raises TypeError where a text is none, or a number is no whole number from 0 on."""
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        is_right = isinstance(value, field.type) if field.type is str else type(value) is int and value >= 0
+        if field.type in (str, int) and not is_right:
+            raise TypeError(f"{field.name} is {value!r:.60}")
 
 
 def _check_format(path: pathlib.Path, received: str) -> None:
@@ -210,6 +254,15 @@ def _check_size(path: pathlib.Path, file: File) -> None:
             expected=f"{file.bytes:,} bytes, as published",
             action="Restore the file from a copy, or convert the raw data again.",
         )
+
+
+def _not_published(path: pathlib.Path, received: str, expected: str | None) -> InputError:
+    return InputError(
+        f"dataset file {path}",
+        received=received,
+        expected=f"SHA-256 {expected[:12]}…, as published" if expected else "a file that the manifest lists",
+        action="Restore the file from a copy, or convert the raw data again.",
+    )
 
 
 def _altered(path: pathlib.Path, received: str) -> InputError:

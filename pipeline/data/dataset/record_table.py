@@ -5,14 +5,13 @@ record holds a block of rows. Standard library and numpy only.
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Iterable
 
 import numpy as np
 
 from pipeline.data.dataset import block_frame, blocks, index
 from pipeline.data.dataset.index import Index
-from pipeline.data.dataset.manifest import Dataset, Shard
+from pipeline.data.dataset.manifest import Dataset, Shard, published_bytes
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound
 from pipeline.data.errors import InputError
 
@@ -99,11 +98,7 @@ def _starts(counts: Iterable[int]) -> np.ndarray:
 
 def _checked_index(dataset: Dataset, shard: Shard) -> Index:
     name = index.file_name(shard.path)
-    published = {file.path: file.sha256 for file in dataset.manifest.files}
-    content = _read(dataset, name)
-    if hashlib.sha256(content).hexdigest() != published.get(name):
-        raise _stale(dataset, name, "another digest than the manifest's", "the index that was published")
-    found = index.loads(content, name)
+    found = index.loads(published_bytes(dataset.directory, dataset.manifest, name), name)
     end = int(found.offsets[-1] + found.lengths[-1]) + FRAME_BYTES if len(found) else 0
     if (len(found), end) != (shard.records, shard.bytes):
         received = f"{len(found):,} records that end at byte {end:,}"
@@ -111,13 +106,6 @@ def _checked_index(dataset: Dataset, shard: Shard) -> Index:
         raise _stale(dataset, name, received, expected)
     _check_content(dataset, shard, found)
     return found
-
-
-def _read(dataset: Dataset, name: str) -> bytes:
-    try:
-        return (dataset.directory / name).read_bytes()
-    except FileNotFoundError:
-        raise _stale(dataset, name, "no such file", "the index of a shard") from None
 
 
 def _check_content(dataset: Dataset, shard: Shard, found: Index) -> None:

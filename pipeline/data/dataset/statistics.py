@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, Dataset
+from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, Dataset, published_bytes
 from pipeline.data.errors import InputError
 
 _PROTO_TYPE = {
@@ -74,8 +74,8 @@ Statistics = Mapping[str, SplitStatistics]
 
 
 def load(dataset: Dataset) -> Statistics:
-    """Statistics of every split of a published dataset."""
-    return read(dataset.directory / STATISTICS_FILE_NAME)
+    """Statistics of every split of a published dataset; raises InputError where the file is another."""
+    return loads(published_bytes(dataset.directory, dataset.manifest, STATISTICS_FILE_NAME))
 
 
 def read(path: pathlib.Path) -> Statistics:

@@ -111,8 +111,7 @@ def load(path: str | pathlib.Path) -> Schema:
     """Reads a schema file; raises InputError naming the field that is wrong."""
     path = pathlib.Path(path)
     try:
-        document = json.loads(path.read_bytes())
-        json.dumps(document, ensure_ascii=False).encode()  # which half of a surrogate pair cannot be
+        content = path.read_bytes()
     except IsADirectoryError:
         raise InputError(
             f"schema file {path}",
@@ -127,6 +126,14 @@ def load(path: str | pathlib.Path) -> Schema:
             expected="a JSON schema",
             action="Write one with `python -m beam_jobs.infer_schema --output=schema.json`.",
         ) from None
+    return loads(content, path)
+
+
+def loads(content: bytes, path: str | pathlib.Path) -> Schema:
+    """The inverse of `dumps`; `path` names the file in the InputError."""
+    try:
+        document = json.loads(content)
+        json.dumps(document, ensure_ascii=False).encode()  # which half of a surrogate pair cannot be
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"schema file {path}",

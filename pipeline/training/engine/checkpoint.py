@@ -5,13 +5,14 @@ No position of the input is saved: it is `step * global_batch`, and the input is
 
 import pathlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
+from pipeline.training.engine import checkpoint_files
 from pipeline.training.state import golden
 
 
@@ -53,7 +54,9 @@ class Checkpoints:
             golden=self._golden,
             **parts,
         )
-        self._manager = tf.train.CheckpointManager(self._checkpoint, str(self._own), max_to_keep=keep)
+        self._keep = keep
+        self._manager: tf.train.CheckpointManager | None = None
+        self.damaged: tuple[str, ...] = ()  # checkpoints that `restore` could not read, and why
 
     def save(self, step: int, *, session_state: str = "") -> None:
         """Saves the state after `step` steps; only the latest checkpoints are kept.
@@ -65,35 +68,78 @@ class Checkpoints:
         self._step.assign(step)
         self._session_state.assign(session_state)
         self._golden.assign(self._golden_logits())
-        self._manager.save(checkpoint_number=step)
+        self._managed().save(checkpoint_number=step)
         if self._own != self._directory:
             shutil.rmtree(self._own, ignore_errors=True)
 
     def restore(self) -> tuple[int, str]:
-        """Restores the latest checkpoint; returns its step and session state, (0, "") if there is none.
+        """Restores the newest checkpoint; returns its step and session state, (0, "") if there is none.
+
+        With an optimizer, so to go on, an older one is taken where the newest is damaged; `damaged` tells.
 
         Raises:
-          InputError: the checkpoint belongs to another model, or its predictions of the golden records
-            differ from the saved ones.
+          InputError: the checkpoint is damaged or belongs to another model, or its predictions of the golden
+            records differ from the saved ones.
         """
-        latest = tf.train.latest_checkpoint(str(self._directory))
-        if latest is None:
-            return 0, ""
+        found = checkpoint_files.newest_first(self._directory)
+        for number, checkpoint in enumerate(found):
+            problem = self._try(checkpoint)
+            if not problem:
+                now = np.asarray(self._golden_logits())
+                golden.check(saved=self._golden.numpy(), now=now, checkpoint=checkpoint)
+                return int(self._step.numpy()), self._session_state.numpy().decode()
+            self.damaged += (problem,)
+            if not self._is_whole or number == len(found) - 1:
+                raise self._is_damaged(found[number + 1 :])
+        return 0, ""
+
+    def _try(self, checkpoint: str) -> str:
+        """Restores it, or tells what is damaged; raises InputError where it is of another model."""
         try:
-            status = self._checkpoint.restore(latest)
+            status = self._checkpoint.restore(checkpoint)
             if self._is_whole:
                 status.assert_consumed()
             else:
                 status.assert_existing_objects_matched().expect_partial()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
+        except (AssertionError, ValueError, RuntimeError, tf.errors.OpError) as error:
+            problem = checkpoint_files.damage(checkpoint)
+            if problem:
+                return problem
             raise InputError(
-                f"checkpoint {latest}",
+                f"checkpoint {checkpoint}",
                 received=f"content that does not fit this model ({str(error).splitlines()[0]})",
                 expected="variables of the same names and shapes",
                 action="Train in an empty --workdir, or with the config that this one was started with.",
             ) from None
-        golden.check(saved=self._golden.numpy(), now=np.asarray(self._golden_logits()), checkpoint=latest)
-        return int(self._step.numpy()), self._session_state.numpy().decode()
+        return ""
+
+    def _is_damaged(self, older: Sequence[str]) -> InputError:
+        whole = next((each for each in older if not checkpoint_files.damage(each)), None)
+        if whole:
+            step = checkpoint_files.step_of(whole)
+            action = f"Run the same pipeline.train command: it goes on from the whole one of step {step:,}."
+        else:
+            action = "Restore the files from a copy, or train in an empty --workdir."
+        return InputError(
+            f"checkpoints {self._directory}",
+            received=f"damaged files ({'; '.join(self.damaged)})",
+            expected="the files that the training run wrote there",
+            action=action,
+        )
+
+    def _managed(self) -> tf.train.CheckpointManager:
+        if self._manager is None:
+            checkpoint_files.list_anew(self._own)
+            self._manager = tf.train.CheckpointManager(
+                self._checkpoint, str(self._own), max_to_keep=self._keep
+            )
+        return self._manager
+
+
+def seed_states(model: keras.Model) -> list[tf.Variable]:
+    """State variables of the model's random layers, in the model's order."""
+    weights = {id(variable) for variable in model.weights}
+    return [variable.value for variable in model.variables if id(variable) not in weights]
 
 
 def _require_finite(model: keras.Model, step: int) -> None:
@@ -108,9 +154,3 @@ def _require_finite(model: keras.Model, step: int) -> None:
                 action="Nothing was saved: the last checkpoint is from before. Lower "
                 "--config.optimizer.learning_rate or try --precision=float32.",
             )
-
-
-def seed_states(model: keras.Model) -> list[tf.Variable]:
-    """State variables of the model's random layers, in the model's order."""
-    weights = {id(variable) for variable in model.weights}
-    return [variable.value for variable in model.variables if id(variable) not in weights]

@@ -70,7 +70,8 @@ def inner_loop(
 def _graph(strategy: tf.distribute.Strategy, step: _Step) -> tf.types.experimental.PolymorphicFunction:
     @tf.function
     def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        sums, wait = tf.zeros([2]), tf.zeros([], tf.float64)
+        # In float64 a sum is the same however the steps are parted into calls.
+        sums, wait = tf.zeros([2], tf.float64), tf.zeros([], tf.float64)
         for _ in tf.range(steps):
             with tf.control_dependencies([sums]):
                 asked = tf.timestamp()
@@ -79,7 +80,7 @@ def _graph(strategy: tf.distribute.Strategy, step: _Step) -> tf.types.experiment
             with tf.control_dependencies(strategy.experimental_local_results(labels)):
                 wait += tf.timestamp() - asked
             part = strategy.run(step, args=(inputs, labels))
-            sums += strategy.reduce("SUM", part, axis=None)
+            sums += tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
         return sums, wait
 
     return loop

@@ -1,7 +1,9 @@
 """Progress of a run on the terminal: a bar where someone is watching, lines where output goes to a file."""
 
+import datetime
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from tqdm import tqdm
@@ -10,7 +12,16 @@ from tqdm import tqdm
 class Progress:
     """Shows log points (the lines of history.jsonl) as they come."""
 
-    def __init__(self, *, total_steps: int, step: int, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        total_steps: int,
+        step: int,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._done, self._since = step, clock()  # what the time left is reckoned from
         self._stream = stream or sys.stdout
         self._total = total_steps
         is_watched = self._stream.isatty()
@@ -18,15 +29,32 @@ class Progress:
             total=total_steps, initial=step, unit="step", file=self._stream, disable=not is_watched
         )
 
+    def first_step(self, tracing_s: float, step_s: float) -> None:
+        """Says that training has begun: compiling may take minutes."""
+        self._done, self._since = self._done + 1, self._clock()
+        self._bar.write(
+            f"first step done; tracing took {tracing_s:.1f} s, compiling and running it {step_s:.1f} s",
+            file=self._stream,
+        )
+        self._stream.flush()
+
     def show(self, point: Mapping) -> None:
         """Shows one log point."""
         if self._bar.disable:
-            print(describe(point, self._total), file=self._stream, flush=True)
+            line = f"{describe(point, self._total)}{self._left(point['step'])}"
+            print(line, file=self._stream, flush=True)
             return
         self._bar.update(point["step"] - self._bar.n)
         self._bar.set_postfix_str(", ".join(_speed_and_loss(point)))
         if "validation" in point:
             self._bar.write(describe(point, self._total), file=self._stream)
+
+    def _left(self, step: int) -> str:
+        """The time left after `step`, at the speed until then, with evaluation; the bar has its own."""
+        if not self._done < step < self._total:
+            return ""
+        seconds = (self._clock() - self._since) / (step - self._done) * (self._total - step)
+        return f"  left {datetime.timedelta(seconds=round(seconds))}"
 
     def close(self) -> None:
         """Ends the bar."""

@@ -9,8 +9,7 @@ from pipeline.data import atomic_files
 from pipeline.training.report.page import write_report
 from pipeline.training.report.progress import Progress
 from pipeline.training.report.summaries import Summaries
-from pipeline.training.state import run_record
-from pipeline.training.state import workdir as files
+from pipeline.training.state import history, run_record
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -38,27 +37,35 @@ class Reporter:
         self._start = clock() - (before.seconds if before else 0.0)
         started = before.started if before else ""
         started = started or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self._record = dataclasses.replace(record, started=started, finished=False)
+        lengthened = before.lengthened if before else ()
+        if before and before.total_steps != record.total_steps:
+            lengthened = (*lengthened, {"step": step, "total_steps": before.total_steps})
+        history.keep_up_to(workdir.history, step)
+        self._record = dataclasses.replace(record, started=started, finished=False, lengthened=lengthened)
         self._write_record(step)
-        files.keep_lines_up_to(workdir.history, step)
         self._summaries = Summaries(workdir.summaries)
         self._progress = Progress(total_steps=record.total_steps, step=step)
 
     def __call__(self, point: Mapping) -> None:
         """Receives a log point."""
-        files.append_line(self._workdir.history, point)
+        history.append(self._workdir.history, point)
         self._summaries.write(point)
         self._progress.show(point)
         if "validation" in point:
             self._write_record(point["step"])
             write_report(self._workdir.path)
 
+    def first_step(self, tracing_s: float, step_s: float) -> None:
+        """Receives how long it took to trace the graph, and to run the first step of this process."""
+        self._progress.first_step(tracing_s, step_s)
+
     def finish(self, step: int, evaluation: Mapping) -> None:
         """Receives the final metrics. After this the run counts as finished."""
         self._progress.close()
         self._summaries.close()
         atomic_files.write_json(self._workdir.evaluation, evaluation)
-        self._record = dataclasses.replace(self._record, finished=True)
+        files = run_record.digests(self._workdir.path, self._workdir.evaluation.name)
+        self._record = dataclasses.replace(self._record, finished=True, files=files)
         self._write_record(step)
         write_report(self._workdir.path)
 

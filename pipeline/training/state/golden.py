@@ -29,22 +29,27 @@ def write(path: pathlib.Path, selection: Selection) -> None:
         return
     # Named after the process: all workers of a cluster write this file, with the same content.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with tf.io.TFRecordWriter(str(temporary)) as writer:
-        for record in _first_records(selection):
-            writer.write(record)
-    temporary.replace(path)
+    try:
+        with tf.io.TFRecordWriter(str(temporary)) as writer:
+            for record in _first_records(selection):
+                writer.write(record)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[str, tf.Tensor]:
     """Model inputs of the saved records, at most [RECORDS, …]."""
     try:
         serialized = next(iter(tf.data.TFRecordDataset(str(path)).batch(RECORDS)))
-    except (tf.errors.DataLossError, StopIteration):
+    except (tf.errors.OpError, StopIteration):
         raise InputError(
             f"golden records {path}",
             received="records that are damaged, or none",
             expected="the records that the training run wrote there",
-            action="Restore the file from a copy, or train in an empty --workdir.",
+            action="Restore the file from a copy; or delete it: the same pipeline.train "
+            "command writes it again.",
         ) from None
     features, _ = parsing.parse_examples(serialized, schema)
     return preprocess(features)

@@ -1,27 +1,16 @@
-"""run.json: what was run on what, how far it came, and whether another command may go on with it."""
+"""run.json: what was run on what, how far it came, and the digests of what the run cannot go on without."""
 
 import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import atomic_files
+from pipeline.data import atomic_files, self_digest
+from pipeline.data.dataset.manifest import sha256
 from pipeline.data.errors import InputError
 from pipeline.training.state import workdir as files
 
-# What weights or the order of the examples depend on, and so must not change between two commands on one
-# working directory. The rest (epochs, learning rate, callbacks, log points, …) may.
-BOUND = (
-    "model",
-    "image_size",
-    "seed",
-    "global_batch",
-    "image_dtype",
-    "shuffle",
-    "train.split",
-    "train.weight",
-    "mixture",
-    "optimizer.name",
-)
+# Files of the working directory that a run writes once, and later commands read.
+_VOUCHED_FOR = ("golden.tfrecord", "schema.json", "statistics.pb", "damaged.json")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +38,8 @@ class RunRecord:
     finished: bool = False
     steps: int = 0
     seconds: float = 0.0
+    lengthened: tuple[Mapping[str, int], ...] = ()  # at which step, and how many steps it was to have before
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 by name
 
 
 def read(path: pathlib.Path) -> RunRecord | None:
@@ -70,31 +61,48 @@ def read(path: pathlib.Path) -> RunRecord | None:
             expected="what the training run wrote there",
             action="Restore the file from a copy, or train in an empty --workdir.",
         )
+    if "files" in document or self_digest.KEY in document:  # else of an earlier version
+        _check_digest(path, document)
     return RunRecord(**{name: value for name, value in document.items() if name in fields})
 
 
 def write(path: pathlib.Path, record: RunRecord) -> None:
     """Replaces the file at once."""
-    atomic_files.write_json(path, dataclasses.asdict(record))
+    atomic_files.write_json(path, self_digest.with_digest(dataclasses.asdict(record)))
 
 
-def require_same(before: RunRecord, now: RunRecord) -> None:
-    """Raises InputError where the working directory belongs to another run."""
-    if before.dataset_digest != now.dataset_digest:
-        raise _other("dataset", before.dataset_digest[:12], now.dataset_digest[:12])
-    if before.precision["policy"] != now.precision["policy"]:
-        raise _other("--precision", before.precision["policy"], now.precision["policy"])
-    if before.order != now.order:
+def digests(workdir: pathlib.Path, *more: str) -> dict[str, str]:
+    """What `RunRecord.files` says of the files that are there now; `more` are names of files besides."""
+    names = (*_VOUCHED_FOR, *more)
+    return {name: sha256(workdir / name) for name in names if (workdir / name).exists()}
+
+
+def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
+    """Raises InputError where a file is not the one that the run wrote; one that is missing may be."""
+    for name, expected in record.files.items():
+        path = workdir / name
+        found = sha256(path) if path.is_file() else expected
+        if found != expected:
+            raise InputError(
+                f"file {path}",
+                received=f"SHA-256 {found[:12]}…",
+                expected=f"{expected[:12]}…, as the training run wrote it",
+                action="Restore the file from a copy; or delete it: the same pipeline.train command "
+                "writes it again.",
+            )
+
+
+def _check_digest(path: pathlib.Path, document: Mapping) -> None:
+    try:
+        self_digest.check(document)
+    except ValueError as error:
         raise InputError(
-            "--workdir, order of rows",
-            received=f"version {now.order}",
-            expected=f"{before.order or 'an older one'}, in which the run that this directory holds began",
-            action="Choose an empty --workdir, or finish the run with the Penstock that began it.",
-        )
-    for key in BOUND:
-        was, is_ = field(before.config, key), field(now.config, key)
-        if was != is_:
-            raise _other(f"--config.{key}", was, is_)
+            f"file {path}",
+            received=f"other content than was written ({error})",
+            expected="what the training run wrote there",
+            action="Restore the file from a copy; or delete it: the same pipeline.train command goes on "
+            "from the last checkpoint.",
+        ) from None
 
 
 def field(config: Mapping, path: str) -> object:
@@ -103,12 +111,3 @@ def field(config: Mapping, path: str) -> object:
     for name in path.split("."):
         value = value[name]
     return value
-
-
-def _other(thing: str, was: object, is_: object) -> InputError:
-    return InputError(
-        f"--workdir, {thing}",
-        received=is_,
-        expected=f"{was}, as in the run that this directory holds",
-        action="Choose an empty --workdir, or the same settings to continue that run.",
-    )

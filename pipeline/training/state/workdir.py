@@ -1,10 +1,9 @@
-"""The working directory of a training run: the names of its files, and its history."""
+"""The working directory of a training run: the names of its files."""
 
 import dataclasses
 import json
 import pathlib
 
-from pipeline.data import atomic_files
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
@@ -87,23 +86,6 @@ def read_json(path: pathlib.Path) -> dict | None:
             f"file {path}",
             received=f"invalid JSON ({error})",
             expected="what the training run wrote there",
-            action="Restore the file from a copy, or train in an empty --workdir.",
+            action="Restore the file from a copy; or delete it: the same pipeline.train command goes on "
+            "from the last checkpoint.",
         ) from None
-
-
-def append_line(path: pathlib.Path, document: dict) -> None:
-    """Appends one line of JSON."""
-    with path.open("a") as file:
-        file.write(json.dumps(document) + "\n")
-
-
-def keep_lines_up_to(path: pathlib.Path, step: int) -> None:
-    """Drops the lines that were logged after `step`, and a last line that a kill cut short."""
-    kept = [line for line in _whole_lines(path) if json.loads(line)["step"] <= step]
-    atomic_files.write_bytes(path, b"".join(kept))
-
-
-def _whole_lines(path: pathlib.Path) -> list[bytes]:
-    if not path.exists():
-        return []
-    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]

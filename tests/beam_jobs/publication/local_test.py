@@ -155,7 +155,9 @@ def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
 def test_two_runs_cannot_write_to_one_directory(tmp_path: pathlib.Path):
     with (
         local.claimed(str(tmp_path / "s")),
-        pytest.raises(InputError, match="another run"),
+        pytest.raises(
+            InputError, match=rf"process {os.getpid()} of host .*, running since 20.* is writing to"
+        ),
         local.claimed(str(tmp_path / "s")),
     ):
         pytest.fail("a directory was claimed twice")

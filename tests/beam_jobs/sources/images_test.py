@@ -42,6 +42,23 @@ def test_files_outside_a_class_folder_are_rejected(tmp_path: pathlib.Path):
     assert {rejection.reason for rejection in raw.rejected} == {"not at <input>/<class>/<file>"}
 
 
+@pytest.mark.parametrize("given", ["", "1.png", "*.png"])
+def test_images_without_labels_may_lie_anywhere(tmp_path: pathlib.Path, given: str):
+    root = make(tmp_path / "images", "1.png")
+    source = ImageFolders(labelled=False)
+    [raw] = source.read(*source.pieces([Input(location=f"{root}/{given}")]))
+    assert raw.columns.to_pylist() == [{"image": f"{root}/1.png", "label": None}]
+    assert raw.origin(0) == ("1.png", None)
+
+
+def test_folders_of_classes_may_be_there_all_the_same(tmp_path: pathlib.Path):
+    root = make(tmp_path / "images", "1.png", "pear/2.png", "pear/ripe/3.png")
+    source = ImageFolders(labelled=False)
+    [raw] = source.read(*source.pieces([Input(location=str(root))]))
+    assert raw.column("label").to_pylist() == [None, "pear", "ripe"]
+    assert raw.rejected == ()
+
+
 def test_many_files_are_read_in_pieces(tmp_path: pathlib.Path):
     root = make(tmp_path, *(f"a/{number}.png" for number in range(2001)))
     pieces = ImageFolders().pieces([Input(location=str(root))])

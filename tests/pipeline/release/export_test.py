@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.data import self_digest
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.export_manifest import open_export
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.errors import InputError
+from pipeline.data.held_directory import held
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Categorical, Label, Numeric
@@ -99,6 +101,36 @@ def test_an_export_is_whole_and_leaves_no_staging_directory(exported):
     assert [path.name for path in exported.parent.iterdir()] == ["1"]
 
 
+def test_of_two_exports_to_one_place_the_second_is_told_of_the_first(trained, tmp_path):
+    (tmp_path / ".1.staging").mkdir()
+    (tmp_path / ".1.staging" / "saved_model.pb").write_text("half")
+    other = held(tmp_path / ".1.staging", thing="another")
+    with (
+        other,
+        pytest.raises(InputError, match=r"--output=.*1: received a directory that process \d+ of host"),
+    ):
+        export.export_model(trained, tmp_path / "1")
+    assert (tmp_path / ".1.staging" / "saved_model.pb").exists()
+
+
+def test_a_damaged_list_of_files_is_named(exported, tmp_path):
+    text = (exported / "export.json").read_text()
+    (tmp_path / "export.json").write_text(text.replace('"step": 7', '"step": 6'))
+    with pytest.raises(
+        InputError, match=r"model file .*export\.json: received other content than was exported"
+    ):
+        open_export(tmp_path)
+
+
+def test_an_export_names_files_of_its_directory_alone(tmp_path):
+    document = self_digest.with_digest({"files": {"../elsewhere": "0"}})
+    (tmp_path / "export.json").write_text(json.dumps(document))
+    with pytest.raises(
+        InputError, match=r"export\.json: received a file '../elsewhere' outside of the directory"
+    ):
+        open_export(tmp_path)
+
+
 def test_signatures_are_float32_named_and_batched(exported):
     signatures = tf.saved_model.load(str(exported)).signatures
     for name in ("serving_default", "raw"):
@@ -172,7 +204,7 @@ def test_a_changed_file_is_named(exported, tmp_path):
 @pytest.mark.parametrize("content", ["{", "{}", "[1]", '{"files": 1}'])
 def test_an_export_that_tells_of_no_files_is_refused(content, tmp_path):
     (tmp_path / "export.json").write_text(content)
-    with pytest.raises(InputError, match=r"no readable export\.json.*written by pipeline\.export"):
+    with pytest.raises(InputError, match=r"export\.json: received other content than was exported"):
         open_export(tmp_path)
 
 

@@ -18,7 +18,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 
-TIMES = {"examples_per_s", "step_ms", "input_wait"}
+TIMES = {"examples_per_s", "step_ms", "input_wait", "crc32"}
 
 
 class KilledError(Exception):
@@ -38,12 +38,10 @@ def train_and_kill(monkeypatch):
     """Trains until a step is done, and there ends without any clean-up of the loop's."""
 
     def train(request: Request, step: int) -> None:
-        monkeypatch.setattr(keras.callbacks, "KillAfter", KillAfter, raising=False)
         monkeypatch.setattr(KillAfter, "step", step)
-        request.config.callbacks = ({"class_name": "KillAfter"},)
-        with pytest.raises(KilledError):
+        with monkeypatch.context() as changed, pytest.raises(KilledError):
+            changed.setattr(run.callbacks, "build", lambda specs, workdir: [KillAfter()])
             run.train(request)
-        request.config.callbacks = ()
 
     return train
 

@@ -1,9 +1,13 @@
 """A request is resolved, or refused, before anything is built."""
 
+import dataclasses
+
 import pytest
 
 from pipeline.data.errors import InputError
 from pipeline.training import setup
+from tests.pipeline.training.small_run import SCHEMA, rows
+from tests.shared.tiny_dataset import write_dataset
 
 
 def test_resolves_what_is_asked(request_for, tmp_path):
@@ -21,9 +25,19 @@ def test_steps_come_before_epochs(request_for, tmp_path, config):
     assert setup.decide(request_for(tmp_path)).cadence.total_steps == 7
 
 
-def test_no_validation_split_means_no_validation(request_for, tmp_path, config):
-    config.evaluation.split = "holdout"
-    assert setup.decide(request_for(tmp_path)).validation_split == ""
+def test_a_part_of_a_split_is_validated_on(request_for, tmp_path, config):
+    config.evaluation.split = "train[90%:]"
+    decided = setup.decide(request_for(tmp_path))
+    assert decided.selections[decided.validation_split].rows == 20
+
+
+@pytest.mark.parametrize("split", ["", "validation"])
+def test_no_validation_split_means_no_validation(request_for, tmp_path, config, split):
+    config.evaluation.split = split
+    without = write_dataset(tmp_path / "data", SCHEMA, {"train": rows(20, seed=0)})
+    decided = setup.decide(dataclasses.replace(request_for(tmp_path), dataset=without))
+    assert (decided.validation_split, decided.final_split) == ("", "train")
+    assert decided.announcement[-2].startswith("validation none")
 
 
 @pytest.mark.parametrize(
@@ -36,6 +50,7 @@ def test_no_validation_split_means_no_validation(request_for, tmp_path, config):
         ("train.epochs", float("inf"), r"--config.train.epochs: received inf"),
         ("train.steps_per_loop", 0, r"--config.train.steps_per_loop: received 0"),
         ("train.log_every_steps", -1, r"--config.train.log_every_steps: received -1"),
+        ("evaluation.split", "holdout", r"split 'holdout'; expected one of train, validation, test"),
         ("evaluation.final_split", "holdout", r"split 'holdout'; expected one of train, validation, test"),
     ],
 )

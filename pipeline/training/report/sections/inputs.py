@@ -7,6 +7,7 @@ import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
+from pipeline.data.dataset import conversion_record
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Manifest
@@ -48,18 +49,26 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         history=tuple(line for line in _read_lines(files.history) if "step" in line),
         evaluation=_read_object(files.evaluation),
         damaged=_read_object(files.damaged),
-        conversion=_read_object(dataset / manifest_lib.CONVERSION_FILE_NAME),
+        conversion=_attempt(conversion_record.read, [dataset], problems) or {},
         rejected=tuple(
             itertools.islice(_read_lines(dataset / manifest_lib.REJECTED_FILE_NAME), _MAX_REJECTED_READ)
         ),
         manifest=_attempt(manifest_lib.load, [dataset], problems),
         schema=_attempt(schema_lib.load, [dataset / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
-            statistics_lib.read, [dataset / manifest_lib.STATISTICS_FILE_NAME, files.statistics], problems
+            _statistics, [dataset / manifest_lib.STATISTICS_FILE_NAME, files.statistics], problems
         )
         or {},
         problems=tuple(problems),
     )
+
+
+def _statistics(path: pathlib.Path) -> Statistics:
+    """Of a dataset, held against its manifest, or of a run."""
+    if not (path.parent / manifest_lib.FILE_NAME).exists():
+        return statistics_lib.read(path)
+    manifest = manifest_lib.load(path.parent)
+    return statistics_lib.loads(manifest_lib.published_bytes(path.parent, manifest, path.name))
 
 
 def _attempt(read: Callable, paths: list[pathlib.Path], problems: list[str]) -> object | None:

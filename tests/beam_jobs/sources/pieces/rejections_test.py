@@ -11,7 +11,9 @@ def test_the_list_of_rejected_rows(tmp_path: pathlib.Path):
         Rejection(source="größe.csv", row=7, column="age", reason="not a number", raw="\t?"),
         Rejection(source="stray.png", row=None, reason="not at <input>/<class>/<file>"),
     )
-    rejections.save(Rejected(reasons={"not a number": 1}, listed=listed), tmp_path)
+    rejections.save(
+        Rejected(reasons={"not a number": 1}, listed=listed), tmp_path / "rejected" / "rejected.jsonl"
+    )
     assert (tmp_path / "rejected" / "rejected.jsonl").read_bytes() == (
         '{"source": "größe.csv", "row": 7, "column": "age", "reason": "not a number", "raw": "\\t?"}\n'
         '{"source": "stray.png", "row": null, "column": null, "reason": "not at <input>/<class>/<file>", '

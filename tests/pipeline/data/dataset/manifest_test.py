@@ -6,6 +6,7 @@ import json
 import pytest
 
 from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Label, Numeric
@@ -62,8 +63,44 @@ def test_a_truncated_or_deleted_shard_is_named(dataset):
 def test_a_schema_other_than_the_one_written_with_is_refused(dataset):
     path = dataset.directory / "schema.json"
     path.write_text(path.read_text().replace('"a"', '"c"'))
-    with pytest.raises(InputError, match="the schema that the records were written with"):
+    with pytest.raises(InputError, match=r"schema\.json: received SHA-256 .*; expected SHA-256 .*published"):
         manifest_lib.open_dataset(dataset.directory)
+
+
+def test_statistics_with_one_flipped_bit_are_refused(dataset):
+    path = dataset.directory / manifest_lib.STATISTICS_FILE_NAME
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"statistics\.pb: received SHA-256 .*; expected SHA-256"):
+        statistics.load(manifest_lib.open_dataset(dataset.directory))
+
+
+def test_a_manifest_that_is_a_directory_is_named(tmp_path):
+    (tmp_path / manifest_lib.FILE_NAME).mkdir()
+    with pytest.raises(InputError, match=r"manifest\.json: received a directory"):
+        manifest_lib.load(tmp_path)
+
+
+def with_file(dataset: Dataset, **changes) -> Dataset:
+    """The dataset, whose manifest has the right digest and another first file."""
+    first, *others = dataset.manifest.files
+    changed = dataclasses.replace(dataset.manifest, files=(dataclasses.replace(first, **changes), *others))
+    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(changed))
+    return dataset
+
+
+@pytest.mark.parametrize("path", ["../schema.json", "/etc/passwd", "", "a\0b", "out/schema.json"])
+def test_a_manifest_names_files_of_its_directory_alone(dataset, path):
+    (dataset.directory / "out").symlink_to(dataset.directory.parent)
+    with pytest.raises(InputError, match=r"manifest\.json: received a file .* outside of the directory"):
+        manifest_lib.load(with_file(dataset, path=path).directory)
+
+
+@pytest.mark.parametrize("changes", [{"bytes": "12"}, {"bytes": -1}, {"sha256": None}, {"path": 3}])
+def test_a_value_of_the_wrong_type_is_unreadable_though_the_digest_is_right(dataset, changes):
+    with pytest.raises(InputError, match=rf"unreadable content .*{next(iter(changes))} is"):
+        manifest_lib.load(with_file(dataset, **changes).directory)
 
 
 @pytest.mark.parametrize("edit", [lambda d: d.pop("splits"), lambda d: d.update(rows_read=11)])

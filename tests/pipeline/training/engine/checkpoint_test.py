@@ -117,3 +117,44 @@ def test_other_workers_leave_nothing_behind(tmp_path):
     model, optimizer = model_and_optimizer()
     checkpoints(tmp_path / "checkpoints", model, optimizer, is_chief=False).save(1)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def two_saved(tmp_path):
+    """A directory with the checkpoints of steps 1 and 2."""
+    saved = checkpoints(tmp_path, *model_and_optimizer())
+    saved.save(1)
+    saved.save(2)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["ckpt-2.index", "ckpt-2.data-00000-of-00001"])
+def test_an_older_one_is_taken_where_the_newest_is_damaged(two_saved, name):
+    flip(two_saved / name)
+    model, optimizer = model_and_optimizer()
+    restored = checkpoints(two_saved, model, optimizer)
+    assert restored.restore()[0] == 1
+    assert restored.damaged[0].startswith(f"{name}: ")
+    restored.save(2)
+    assert checkpoints(two_saved, *model_and_optimizer()).restore()[0] == 2
+    flip(two_saved / name)
+    with pytest.raises(InputError, match=rf"damaged files \({name}: .*goes on from the whole one of step 1"):
+        checkpoints(two_saved, model).restore()  # to use the model, not to go on
+    flip(two_saved / "ckpt-1.index")
+    with pytest.raises(InputError, match=rf"damaged files \({name}: .*; ckpt-1.index: .*empty --workdir"):
+        checkpoints(two_saved, *model_and_optimizer()).restore()
+
+
+@pytest.mark.parametrize("content", [b"\xff", b'model_checkpoint_path: "ckpt-7"', b""])
+def test_a_damaged_list_of_checkpoints_does_no_harm(two_saved, content):
+    (two_saved / "checkpoint").write_bytes(content)
+    restored = checkpoints(two_saved, *model_and_optimizer(), keep=2)
+    assert restored.restore()[0] == 2
+    restored.save(3)
+    assert sorted(path.name for path in two_saved.glob("*.index")) == ["ckpt-2.index", "ckpt-3.index"]
+
+
+def flip(path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)

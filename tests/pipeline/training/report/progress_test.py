@@ -1,6 +1,7 @@
 """What the terminal says of a log point."""
 
 import io
+import re
 
 from pipeline.training.report.progress import Progress, describe, summary
 
@@ -40,7 +41,17 @@ def test_lines_where_nobody_watches():
     progress = Progress(total_steps=5_000, step=0, stream=stream)
     progress.show(POINT)
     progress.close()
-    assert stream.getvalue() == f"{LINE}\n"
+    assert re.fullmatch(rf"{re.escape(LINE)}  left 0:00:\d\d\n", stream.getvalue())
+
+
+def test_the_time_left_is_reckoned_from_the_end_of_the_first_step():
+    stream, times = io.StringIO(), iter([0.0, 60.0, 70.0])
+    progress = Progress(total_steps=5_000, step=1_099, stream=stream, clock=lambda: next(times))
+    progress.first_step(12.34, 5.6)
+    progress.show(POINT)
+    first, line = stream.getvalue().splitlines()
+    assert first == "first step done; tracing took 12.3 s, compiling and running it 5.6 s"
+    assert line == f"{LINE}  left 0:06:20"  # 100 steps took 10 s, and 3,800 are left
 
 
 def test_a_bar_where_someone_watches():

@@ -1,6 +1,7 @@
 """Training runs for the report's tests, written with the same leaves that real runs are."""
 
 import dataclasses
+import hashlib
 import json
 import math
 import pathlib
@@ -10,7 +11,7 @@ import numpy as np
 
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import Manifest, Shard
+from pipeline.data.dataset.manifest import File, Manifest, Shard
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
@@ -79,6 +80,8 @@ def write_dataset(
     measured = [statistics for _, statistics in features]
     measured += [categorical(label.name, counts)] if counts else []
     split = SplitStatistics(examples=examples, features={f.name: f for f in measured})
+    content = statistics_lib.dumps({"train": split})
+    digest = hashlib.sha256(content).hexdigest()
     shard = Shard(
         path="adult-train.tfrecord-00000-of-00001",
         bytes=7_340_032,
@@ -98,11 +101,11 @@ def write_dataset(
         rows_read=examples + examples // 8 + len(REJECTED),
         rows_rejected=len(REJECTED),
         splits={"test": (held_out,), "train": (shard,)},
-        files=(),
+        files=(File(path=manifest_lib.STATISTICS_FILE_NAME, bytes=len(content), sha256=digest),),
     )
     (directory / "rejected").mkdir(parents=True)
     schema_lib.save(schema, directory / schema_lib.FILE_NAME)
-    (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics_lib.dumps({"train": split}))
+    (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(content)
     lines = "".join(json.dumps(row) + "\n" for row in REJECTED)
     (directory / manifest_lib.REJECTED_FILE_NAME).write_text(lines)
     (directory / "conversion.json").write_text(json.dumps(conversion()))

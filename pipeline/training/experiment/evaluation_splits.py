@@ -1,0 +1,34 @@
+"""What a run is evaluated on: split expressions such as `validation` or `train[90%:]`. No TensorFlow."""
+
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.dataset.splits import TEST, TRAIN, VALIDATION
+
+
+def validation_split(config: ConfigDict, dataset: Dataset) -> str:
+    """Evaluated after epochs; empty where none is asked for, or the dataset lacks the usual one.
+
+    Raises:
+      InputError: the config names another split, which the dataset does not have.
+    """
+    name = config.evaluation.split
+    if not name or (name == VALIDATION and VALIDATION not in filled_splits(dataset)):
+        return ""
+    select(dataset, name)
+    return name
+
+
+def final_split(config: ConfigDict, dataset: Dataset) -> str:
+    """The split asked for, or the first there is of test, validation and train; raises InputError."""
+    if config.evaluation.final_split:
+        select(dataset, config.evaluation.final_split)
+        return config.evaluation.final_split
+    return next(split for split in (TEST, VALIDATION, TRAIN) if split in filled_splits(dataset))
+
+
+def filled_splits(dataset: Dataset) -> dict[str, int]:
+    """The splits that hold rows, and how many."""
+    sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
+    return {split: rows for split, rows in sizes.items() if rows}

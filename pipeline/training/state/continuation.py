@@ -1,0 +1,107 @@
+"""Whether a command may go on with the run in its working directory.
+
+It may make the run longer, and change how it is logged, saved and evaluated on the way. What weights or the
+order of examples depend on stays: else run.json would tell of a run that nobody made.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from pipeline.data.errors import InputError
+from pipeline.training.state.run_record import RunRecord, field
+
+# Keys of the config, or sections of it, that must be the same in all commands on one working directory.
+BOUND = (
+    "model",
+    "image_size",
+    "seed",
+    "global_batch",
+    "image_dtype",
+    "shuffle",
+    "train.split",
+    "train.weight",
+    "mixture",
+    "augmentation",
+    "optimizer",
+    "callbacks",
+)
+_LENGTH = ("train.epochs", "train.steps")
+
+
+def require_same(before: RunRecord, now: RunRecord) -> None:
+    """Raises InputError where the working directory belongs to another run."""
+    if before.dataset_digest != now.dataset_digest:
+        raise _other("dataset", before.dataset_digest[:12], now.dataset_digest[:12])
+    if before.precision["policy"] != now.precision["policy"]:
+        raise _other("--precision", before.precision["policy"], now.precision["policy"])
+    if before.order != now.order:
+        raise InputError(
+            "--workdir, order of rows",
+            received=f"version {now.order}",
+            expected=f"{before.order or 'an older one'}, in which the run that this directory holds began",
+            action="Choose an empty --workdir, or finish the run with the Penstock that began it.",
+        )
+    for key in BOUND:
+        for name, was, is_ in _differences(_value(before.config, key), field(now.config, key), key):
+            raise _other(f"--config.{name}", was, is_)
+    if before.finished and before.total_steps == now.total_steps:
+        _require_equal(before, now)
+    elif before.finished and before.steps < before.total_steps:
+        raise _other(
+            "length",
+            f"{before.total_steps:,} steps: a callback ended that run at step {before.steps:,}, for good",
+            f"{now.total_steps:,} steps",
+        )
+
+
+def require_enough_steps(done: int, total_steps: int) -> None:
+    """Raises InputError where the run that is there is longer than the one that is asked for."""
+    if done > total_steps:
+        raise InputError(
+            "--config.train, length of the run",
+            received=f"{total_steps:,} steps",
+            expected=f"at least {done:,}, which the run in --workdir has done",
+            action="Choose an empty --workdir, or more steps to continue that run.",
+        )
+
+
+def _require_equal(before: RunRecord, now: RunRecord) -> None:
+    """Of a run that is finished, nothing is done again: so another config must not seem to be obeyed."""
+    for name, was, is_ in _differences(before.config, now.config):
+        if name not in _LENGTH:
+            raise InputError(
+                f"--workdir, --config.{name}",
+                received=is_,
+                expected=f"{was}, as in the run that this directory holds, which is finished",
+                action="Choose an empty --workdir; to evaluate otherwise, use pipeline.evaluate.",
+            )
+
+
+_ABSENT = object()  # of a config that an earlier version wrote: the key was not known then
+
+
+def _differences(was: object, is_: object, path: str = "") -> Iterator[tuple[str, object, object]]:
+    """(path, before, now) of every leaf that differs, but for keys that a section did not have before.
+
+    In the section `model` those count, too: it holds only the options that are set.
+    """
+    if isinstance(was, Mapping) and isinstance(is_, Mapping) and path != "model":
+        for name in is_:
+            yield from _differences(was.get(name, _ABSENT), is_[name], f"{path}.{name}" if path else name)
+    elif was is not _ABSENT and was != is_:
+        yield path, was, is_
+
+
+def _value(config: Mapping, path: str) -> object:
+    try:
+        return field(config, path)
+    except (KeyError, TypeError):
+        return _ABSENT
+
+
+def _other(thing: str, was: object, is_: object) -> InputError:
+    return InputError(
+        f"--workdir, {thing}",
+        received=is_,
+        expected=f"{was}, as in the run that this directory holds",
+        action="Choose an empty --workdir, or the same settings to continue that run.",
+    )

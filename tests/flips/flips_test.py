@@ -1,0 +1,85 @@
+"""A slice of `python -m tests.flips`: what the commands read first, without training and without a model."""
+
+import json
+import pathlib
+
+import pytest
+
+from pipeline.configs import base
+from pipeline.data import self_digest
+from pipeline.data.dataset import conversion_record, export_manifest, statistics
+from pipeline.data.dataset.manifest import open_dataset, sha256
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.integrity import damage_budget
+from pipeline.training.state import history, run_record
+from pipeline.training.state.run_record import RunRecord
+from tests.flips.flip import ALLOWED, Flip, Subject, Verdict, flips
+from tests.flips.subjects import verified
+from tests.pipeline.training.small_run import write_small_dataset
+
+
+def dataset(folder: pathlib.Path) -> Subject:
+    directory = write_small_dataset(folder / "1.0.0").directory
+    (directory / "conversion.json").write_text(conversion_record.dumps({"seconds": 1.5}))
+
+    def train(copy: pathlib.Path) -> object:
+        opened = open_dataset(copy)
+        selections = {split: select(opened, split) for split in opened.manifest.splits}
+        for record in damage_budget.sound(selections, budget=1)[1]:
+            raise InputError(record.file, received="damage", expected="none", action="")
+        return statistics.load(opened), {split: each.rows for split, each in selections.items()}
+
+    return Subject(name="dataset", directory=directory, commands={"verify": verified, "train": train})
+
+
+def export(folder: pathlib.Path) -> Subject:
+    folder.mkdir(parents=True)
+    for name in ("schema.json", "saved_model.pb"):
+        (folder / name).write_text(name)
+    document = {"step": 3, "files": {path.name: sha256(path) for path in sorted(folder.iterdir())}}
+    (folder / export_manifest.FILE_NAME).write_text(json.dumps(self_digest.with_digest(document)))
+    return Subject(name="export", directory=folder, commands={"evaluate": export_manifest.open_export})
+
+
+def run(folder: pathlib.Path) -> Subject:
+    folder.mkdir(parents=True)
+    for name in ("golden.tfrecord", "schema.json", "statistics.pb", "evaluation.json"):
+        (folder / name).write_text(name)
+    record = RunRecord(
+        dataset_digest="d" * 64,
+        config=base.get_config().to_dict(),
+        precision={"policy": "float32"},
+        total_steps=20,
+        files=run_record.digests(folder, "evaluation.json"),
+    )
+    run_record.write(folder / "run.json", record)
+    for step in (10, 20):
+        history.append(folder / "history.jsonl", {"step": step, "loss": 1 / step})
+
+    def train(copy: pathlib.Path) -> object:
+        found = run_record.read(copy / "run.json")
+        run_record.check_files(copy, found)
+        history.keep_up_to(copy / "history.jsonl", 20)
+        return found, history.read(copy / "history.jsonl")
+
+    return Subject(name="run", directory=folder, commands={"train": train})
+
+
+@pytest.mark.parametrize("make", [dataset, export, run])
+def test_no_flipped_bit_changes_a_result_in_silence(tmp_path, make):
+    found = list(flips(make(tmp_path / "whole"), tmp_path / "scratch", count=40, seed=0))
+    assert [flip for flip in found if flip.verdict not in ALLOWED] == []
+    assert sum(flip.verdict is Verdict.NAMED for flip in found) >= 35
+
+
+def test_a_flip_that_nobody_notices_is_wrong(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "numbers.json").write_text("[100, 200]")
+    subject = Subject(
+        name="data",
+        directory=tmp_path / "data",
+        commands={"sum": lambda copy: sum(json.loads((copy / "numbers.json").read_text()))},
+    )
+    told: list[Flip] = list(flips(subject, tmp_path / "scratch", count=40, seed=0))
+    assert {flip.verdict for flip in told} >= {Verdict.WRONG, Verdict.TRACEBACK}

@@ -1,0 +1,68 @@
+"""The history holds every step once, and a damaged line is named."""
+
+import json
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.training.state import history
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A history of three log points."""
+    for step in (10, 20, 30):
+        history.append(tmp_path / "history.jsonl", {"step": step, "loss": 0.5})
+    return tmp_path / "history.jsonl"
+
+
+def steps(path) -> list[int]:
+    return [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+def test_it_is_cut_back_to_the_restored_step(path):
+    history.keep_up_to(path, 20)
+    assert steps(path) == [10, 20]
+
+
+def test_a_line_that_a_kill_cut_short_is_dropped(path):
+    path.write_bytes(path.read_bytes()[:-9])
+    history.keep_up_to(path, 20)
+    assert steps(path) == [10, 20]
+
+
+def test_a_new_history_is_empty(tmp_path):
+    history.keep_up_to(tmp_path / "history.jsonl", 0)
+    assert (tmp_path / "history.jsonl").read_text() == ""
+
+
+def test_a_run_whose_history_was_deleted_goes_on(tmp_path):
+    history.keep_up_to(tmp_path / "history.jsonl", 20)
+    assert (tmp_path / "history.jsonl").read_text() == ""
+
+
+def test_lines_of_earlier_versions_have_no_checksum(tmp_path):
+    (tmp_path / "history.jsonl").write_text('{"step": 10}\n')
+    history.keep_up_to(tmp_path / "history.jsonl", 10)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_", "received"),
+    [
+        ("0.5", "0.7", r"a line 1 with checksum \d+ in place of"),
+        ("crc32", "crc33", "a line 1 with checksum None in place of"),
+        ("{", "[", "a line 1 that is damaged"),
+        ('"step": 20', '"slep": 20', "a line 2 that is damaged"),
+        ("}\n{", "}!{", "a line 1 that is damaged"),
+    ],
+)
+def test_a_damaged_line_is_named(path, was, is_, received):
+    path.write_text(path.read_text().replace(was, is_, 1))
+    with pytest.raises(InputError, match=rf"history\.jsonl: received {received}.*delete it"):
+        history.keep_up_to(path, 30)
+
+
+def test_the_line_of_a_checkpoint_must_be_there(path):
+    path.write_bytes(path.read_bytes()[:-1])  # so the last line counts as cut short
+    with pytest.raises(InputError, match="received no line of step 30, of which there is a checkpoint"):
+        history.keep_up_to(path, 30)
