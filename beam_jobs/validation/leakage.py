@@ -37,14 +37,15 @@ class Leak:
 def leaks(splits: Hashes, *, records: int, at_once: int = AT_ONCE) -> list[Leak]:
     """Compares each split with those before it; there are `records` in all, and `at_once` fit into memory."""
     found: dict[tuple[str, str], Leak] = {}
-    for part in _parts(splits, -(-records // at_once)):
+    for hashes in _parts(splits, -(-records // at_once)):
+        part = {split: np.sort(some) for split, some in hashes.items()}
         for earlier, split in itertools.combinations(splits, 2):
-            equal = part[split][np.isin(part[split], part[earlier])]
+            equal = _shared(part[earlier], part[split])
             before = found.get((split, earlier))
-            hashes = (*(before.hashes if before else ()), *np.unique(equal)[:_EXAMPLES].tolist())
+            examples = (*(before.hashes if before else ()), *np.unique(equal)[:_EXAMPLES].tolist())
             count = len(equal) + (before.records if before else 0)
             found[split, earlier] = Leak(
-                split=split, earlier=earlier, records=count, hashes=hashes[:_EXAMPLES]
+                split=split, earlier=earlier, records=count, hashes=examples[:_EXAMPLES]
             )
     return [leak for leak in found.values() if leak.records]
 
@@ -83,6 +84,14 @@ def _parts(splits: Hashes, parts: int) -> Iterator[dict[str, np.ndarray]]:
         for part in range(parts):
             paths = {split: files[split][part] for split in splits}
             yield {s: np.fromfile(path, "<u8") if path.exists() else nothing for s, path in paths.items()}
+
+
+def _shared(sought: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """Those of the sorted hashes `of`, uint64 [records], that are among the sorted `sought` too."""
+    if not len(sought):
+        return of[:0]
+    position = np.minimum(np.searchsorted(sought, of), len(sought) - 1)
+    return of[sought[position] == of]
 
 
 def _append(hashes: np.ndarray, paths: Sequence[pathlib.Path]) -> None:
