@@ -1,4 +1,4 @@
-"""Value clean-up of whole columns: strip, then null markers, then aliases, as `feature.Clean` declares.
+"""Value clean-up of whole columns, as `feature.Clean` declares it.
 
 `pipeline/data/preprocessing/request_cleaning.py` does the same to raw strings when a model serves.
 """
@@ -19,4 +19,8 @@ def clean(text: pa.StringArray, rules: Clean) -> pa.StringArray:
     if rules.aliases:
         spelling = pc.index_in(text, value_set=pa.array(rules.aliases.keys(), pa.string()))
         text = pc.coalesce(pa.array(rules.aliases.values(), pa.string()).take(spelling), text)
+    for part in rules.remove:
+        text = pc.replace_substring(text, pattern=part, replacement="")
+    if rules.decimal != ".":
+        text = pc.replace_substring(text, pattern=rules.decimal, replacement=".")
     return text

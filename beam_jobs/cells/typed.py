@@ -150,7 +150,10 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
     """int64 or, of a float32 feature, float64; null where the value is missing."""
     cells = single(raw.cells, problems)
     if not _is_clean_number(cells, feature.clean):
-        cells = clean(decode(cells, problems), feature.clean)
+        rules = feature.clean
+        if rules.rewrites and cell_text.is_number(cells.type):  # their text has digits and a point alone
+            rules = dataclasses.replace(rules, remove=(), decimal=".")
+        cells = clean(decode(cells, problems), rules)
     values = number(feature, _with_values(feature, cells, problems), problems)
     if feature.fill is not None and feature.clean.sentinels:
         found = pc.is_in(values.cast(pa.float64(), safe=False), value_set=pa.array(feature.clean.sentinels))

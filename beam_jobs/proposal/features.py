@@ -7,6 +7,7 @@ from collections.abc import Callable
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime
 from beam_jobs.proposal.spellings import case_aliases
+from beam_jobs.proposal.written_numbers import propose_written
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kind_table import KindTable
@@ -69,7 +70,7 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
 
 def _numeric(profile: ColumnProfile) -> Numeric | None:
     if not profile.numbers:
-        return None
+        return propose_written(profile)
     low, high = profile.numbers[0], profile.numbers[-1]
     fits = low >= -_LARGEST_INT64 and high < _LARGEST_INT64
     is_int64 = profile.are_whole_numbers and not profile.missing and fits

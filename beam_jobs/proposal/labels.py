@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import common_fields, looks_like_text
 from beam_jobs.proposal.spellings import case_aliases
+from beam_jobs.proposal.written_numbers import propose_written
 from pipeline.data.errors import InputError
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Label
@@ -26,6 +27,9 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
     Raises InputError if the column's values do not suit the task.
     """
     values = set(profile.values)
+    written = propose_written(profile) if task in (None, "regression") and len(values) > 2 else None
+    if written:
+        return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
     ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
     if ends_in_dots:
         # Adult's test file writes its classes with a dot at the end.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import datetime_remarks
+from beam_jobs.proposal.written_numbers import written_remarks
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Categorical, Numeric
@@ -31,6 +32,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             "Convert the file to UTF-8."
         )
     yield from _alias_remarks(profile, feature)
+    yield from written_remarks(profile, feature.clean)
     if isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
         yield (
             f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "

@@ -3,6 +3,7 @@
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime
 from beam_jobs.proposal.features import looks_like_id, looks_like_text
+from beam_jobs.proposal.written_numbers import propose_written
 
 _COUNTED = 20  # rows from which consecutive numbers are no chance
 _EMPTY = 0.999  # missing fraction from which a column says nothing
@@ -25,7 +26,7 @@ def why_useless(profile: ColumnProfile) -> str:
         return "every value differs by one from the next, as in row numbers"
     is_id = profile.are_whole_numbers and (looks_like_id(profile) or profile.name.lower().endswith("id"))
     if differs and (
-        is_id or (profile.numbers is None and not looks_like_text(profile) and not propose_datetime(profile))
+        is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))
     ):
         return "every value differs, as in an id"
     return ""
@@ -34,3 +35,8 @@ def why_useless(profile: ColumnProfile) -> str:
 def _follow_one_another(profile: ColumnProfile) -> bool:
     numbers = profile.numbers
     return profile.are_whole_numbers and numbers[-1] - numbers[0] == len(numbers) - 1
+
+
+def _needs_reading(profile: ColumnProfile) -> bool:
+    """Whether the text is a date, or a number written for people."""
+    return bool(propose_datetime(profile) or propose_written(profile))

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.errors import InputError
-from pipeline.data.preprocessing import datetimes
+from pipeline.data.preprocessing import datetimes, number_text
 from pipeline.data.preprocessing.categories import category_ids
 from pipeline.data.preprocessing.datetime_text import moments_of, texts_of
 from pipeline.data.schema.datetime_kind import Datetime
@@ -245,7 +245,7 @@ OF_KIND = KindTable(
     entry="InModel, with `inputs` of (the features of the kind, SplitStatistics) to Inputs",
     entries={
         Categorical: InModel(inputs=_categorical),
-        Numeric: InModel(inputs=_numeric),
+        Numeric: InModel(inputs=_numeric, read=number_text.numbers_of, spelled=number_text.texts_of),
         Tensor: InModel(inputs=_tensor),
         Text: InModel(inputs=_text),
         Tokens: InModel(inputs=_tokens),

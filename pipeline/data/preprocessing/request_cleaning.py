@@ -9,6 +9,7 @@ import re
 import tensorflow as tf
 
 from pipeline.data.preprocessing.kinds import OF_KIND
+from pipeline.data.preprocessing.number_text import without_sentinels
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
@@ -19,17 +20,9 @@ def clean_strings(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, t
     for feature in schema.inputs:
         if features[feature.name].dtype == tf.string and OF_KIND.of(feature).is_text:
             cleaned[feature.name] = _value(feature, features[feature.name])
-        elif feature.clean.sentinels and not feature.is_text_in_requests and feature.fill is not None:
-            cleaned[feature.name] = _without_sentinels(feature, features[feature.name])
+        elif not (feature.is_text_in_requests or feature.shape):
+            cleaned[feature.name] = without_sentinels(feature, features[feature.name])
     return cleaned
-
-
-def _without_sentinels(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
-    """`numbers` [batch] with the fill value in place of those that mean "no value"."""
-    dtype = numbers.dtype if numbers.dtype.is_floating else tf.float64  # as records round them
-    sentinels = tf.constant(feature.clean.sentinels, dtype)
-    is_sentinel = tf.reduce_any(tf.cast(numbers, dtype)[:, None] == sentinels, axis=1)
-    return tf.where(is_sentinel, tf.constant(feature.fill, numbers.dtype), numbers)
 
 
 def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
@@ -56,4 +49,8 @@ def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
         cleaned = tf.where(values == spelling, value, cleaned)
     for marker in clean.null_markers:
         missing |= values == marker
+    for part in clean.remove:
+        cleaned = tf.strings.regex_replace(cleaned, re.escape(part), "")
+    if clean.decimal != ".":
+        cleaned = tf.strings.regex_replace(cleaned, re.escape(clean.decimal), ".")
     return cleaned, missing

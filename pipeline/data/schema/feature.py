@@ -26,11 +26,18 @@ _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Clean:
-    """Value clean-up, applied in this order: strip, then null markers, then aliases."""
+    """Value clean-up, applied in this order: strip, null markers, aliases, remove, decimal."""
 
     strip: str = " \t\r\n"  # characters removed from both ends
     null_markers: tuple[str, ...] = ("",)  # what means "no value"
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # spelling -> canonical value
+    remove: tuple[str, ...] = ()  # texts removed wherever they stand, such as a currency
+    decimal: str = "."  # what decimals begin with; it becomes a point
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether a number may be written with more than its digits and a point."""
+        return bool(self.remove) or self.decimal != "."
 
     @property
     def sentinels(self) -> tuple[float, ...]:
@@ -110,6 +117,8 @@ class Feature:
         if self.missing == "mark":
             expected = "'reject' or 'default': an int64 has no value left over to mark with"
             self._require(self.marker is not None, "missing", "mark", expected)
+        self._require(all(self.clean.remove), "clean: remove", self.clean.remove, "texts that are not empty")
+        self._require(len(self.clean.decimal) == 1, "clean: decimal", self.clean.decimal, "one character")
         limit = self.max_missing_fraction
         in_range = limit is None or 0 <= limit <= 1
         self._require(in_range, "max_missing_fraction", limit, "a fraction, 0 … 1")

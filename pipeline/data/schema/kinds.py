@@ -27,6 +27,10 @@ class Numeric(Feature):
     def dtype(self) -> Dtype:
         return self.number
 
+    @property
+    def is_text_in_requests(self) -> bool:
+        return self.clean.rewrites
+
     def _check(self) -> None:
         self._require_one_of("number", ("float32", "int64"))
         self._require_number_as_default()

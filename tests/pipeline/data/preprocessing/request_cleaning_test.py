@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from beam_jobs.cells import cleaning as beam_clean
 from beam_jobs.cells.typed import parse
+from pipeline.data.preprocessing.number_text import texts_of
 from pipeline.data.preprocessing.request_cleaning import clean_strings
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean
@@ -51,9 +52,13 @@ ALPHABET = " \t.?^]-\\aé€"
     aliases=st.dictionaries(
         st.text(ALPHABET, max_size=2), st.text("abc", min_size=1, max_size=2), max_size=2
     ),
+    remove=st.lists(st.text(ALPHABET, min_size=1, max_size=2), max_size=2),
+    decimal=st.sampled_from(ALPHABET),
 )
-def test_serving_cleans_as_the_conversion_does(values, strip, markers, aliases):
-    rules = Clean(strip=strip, null_markers=tuple(markers), aliases=aliases)
+def test_serving_cleans_as_the_conversion_does(values, strip, markers, aliases, remove, decimal):
+    rules = Clean(
+        strip=strip, null_markers=tuple(markers), aliases=aliases, remove=tuple(remove), decimal=decimal
+    )
     stored = beam_clean.clean(pa.array(values), rules).fill_null("").to_pylist()
     schema = Schema(name="s", features=(Text(name="t", missing="mark", clean=rules),))
     served = clean_strings({"t": tf.constant(values)}, schema)["t"].numpy()
@@ -82,3 +87,32 @@ def test_a_null_marker_of_a_date_is_no_stored_moment():
     stored = tf.constant([0, 86_400_000_000], tf.int64)  # 1970-01-01 is 0
     cleaned = clean_strings({"t": stored}, Schema(name="s", features=(feature,)))
     np.testing.assert_array_equal(cleaned["t"], stored)
+
+
+MONEY = Clean(strip=" ", null_markers=("", "n/a", "-999"), remove=("CHF", " ", "'", "%"), decimal=",")
+
+
+@settings(max_examples=40)
+@given(values=st.lists(st.text("0123456789,'%-+eE. CHF", max_size=9), min_size=1, max_size=20))
+def test_money_is_the_same_number_in_the_conversion_and_in_a_request(values):
+    values = [*values, "CHF 1'234,50", "12%", "n/a", "-999,0", ",5", "5,", "1e400"]
+    feature = Numeric(name="t", missing="mark", clean=MONEY)
+    column = parse(feature, pa.array(values))
+    stored = column.values.fill_null(np.nan).to_numpy().copy()
+    stored[list(column.problems)] = np.nan
+    served = clean_strings({"t": tf.constant(values)}, Schema(name="s", features=(feature,)))["t"].numpy()
+    np.testing.assert_array_equal(stored.astype("float32"), served)
+    np.testing.assert_allclose(served[-7:-5], [1234.5, 12.0])
+
+
+# TensorFlow takes subnormal numbers for zeros.
+FINITE = st.floats(width=32, allow_infinity=False, allow_subnormal=False)
+
+
+@settings(max_examples=20)
+@given(numbers=st.lists(FINITE, min_size=1, max_size=20))
+def test_stored_numbers_are_spelled_as_texts_that_are_read_as_them(numbers):
+    feature = Numeric(name="t", missing="mark", clean=Clean(remove=(".", "EUR"), decimal=","))
+    texts = texts_of(feature, np.array(numbers, "float32"))
+    served = clean_strings({"t": tf.constant(texts)}, Schema(name="s", features=(feature,)))["t"].numpy()
+    np.testing.assert_array_equal(served, np.array(numbers, "float32"))

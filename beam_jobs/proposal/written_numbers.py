@@ -1,0 +1,95 @@
+"""Recognises numbers written for people: money, percent, thousands separators, decimal commas."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+
+from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.kinds import Numeric
+
+_UNIT = "[$€£¥₹%]|[A-Z]{3}"
+_BLANKS = (" ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}")
+# Thousands and decimals; of styles that read a column alike, the first is taken.
+_STYLES = (
+    (",", "."),
+    (".", ","),
+    ("'", "."),
+    ("\N{RIGHT SINGLE QUOTATION MARK}", "."),
+    ("\N{NO-BREAK SPACE}", ","),
+    ("\N{NARROW NO-BREAK SPACE}", ","),
+)
+_MOST_UNITS = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Style:
+    """What has to be removed, and what the decimals begin with, for `counts` of values to be numbers."""
+
+    remove: tuple[str, ...]
+    decimal: str
+    counts: Mapping[str, int]
+
+    def number(self, value: str) -> float:
+        for part in self.remove:
+            value = value.replace(part, "")
+        return float(value.replace(self.decimal, "."))
+
+
+def propose_written(profile: ColumnProfile) -> Numeric | None:
+    """The feature of a column of numbers that need clean-up; None if it is something else."""
+    style = _style(profile)
+    if style is None:
+        return None
+    numbers = [style.number(value) for value in style.counts]
+    others = sorted(filter(None, profile.counts.keys() - style.counts.keys()))
+    missing = profile.rows - profile.others - sum(style.counts.values())
+    return Numeric(
+        name=profile.name,
+        clean=Clean(null_markers=("", *others), remove=style.remove, decimal=style.decimal),
+        missing="mark" if missing else "reject",
+        evidence=profile.evidence() | {"minimum": min(numbers), "maximum": max(numbers)},
+    )
+
+
+def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
+    """How the most frequent value is read."""
+    style = _style(profile)
+    if style is None or not clean.rewrites:
+        return
+    shown = max(style.counts, key=lambda value: (len(value), value))
+    rows = sum(style.counts.values())
+    removed = " ".join(map(repr, clean.remove)) or "nothing"
+    yield (
+        f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
+        f"begins the decimals: {shown!r} is {style.number(shown):g}. If not, change 'clean'."
+    )
+
+
+def _style(profile: ColumnProfile) -> _Style | None:
+    if profile.numbers or profile.are_images or profile.holds_lists:
+        return None
+    words = {*profile.markers, *(IN_NUMBERS & profile.counts.keys())}
+    counts = {value: n for value, n in profile.counts.items() if value not in words}
+    for thousands, decimal in _STYLES if counts else ():
+        matches = [_body(thousands, decimal).fullmatch(value) for value in counts]
+        if all(matches):
+            units = {unit for found in matches for unit in (found["before"], found["after"]) if unit}
+            used = (thousands, *_BLANKS) if thousands not in _BLANKS else _BLANKS
+            remove = (*sorted(units), *(part for part in used if any(part in value for value in counts)))
+            rewrites = remove or decimal != "."
+            return (
+                _Style(remove=remove, decimal=decimal, counts=counts) if _is_plain(units, rewrites) else None
+            )
+    return None
+
+
+def _is_plain(units: set[str], rewrites: object) -> bool:
+    return bool(rewrites) and len(units) <= _MOST_UNITS
+
+
+def _body(thousands: str, decimal: str) -> re.Pattern:
+    blank = f"[{''.join(_BLANKS)}]?"
+    whole = rf"(?:[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]+)"
+    number = rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
+    return re.compile(rf"[+-]?(?P<before>{_UNIT})?{blank}[+-]?{number}{blank}(?P<after>{_UNIT})?")

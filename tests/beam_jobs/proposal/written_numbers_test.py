@@ -1,0 +1,58 @@
+"""Which texts are taken as numbers written for people, and the clean-up that is declared for them."""
+
+import pyarrow as pa
+import pytest
+
+from beam_jobs.cells.typed import parse
+from beam_jobs.proposal.features import propose_feature
+from beam_jobs.proposal.labels import propose_label
+from beam_jobs.proposal.remarks import feature_remarks
+from pipeline.data.schema.kinds import Numeric
+from tests.beam_jobs.proposal.profiles import profile
+
+
+@pytest.mark.parametrize(
+    ("values", "remove", "decimal", "numbers"),
+    [
+        (("$1,234.50", "$7", "-$0.5"), ("$", ","), ".", [1234.5, 7.0, -0.5]),
+        (("12%", "7.5 %"), ("%", " "), ".", [12.0, 7.5]),
+        (("1,234", "999", "1,234,567"), (",",), ".", [1234.0, 999.0, 1234567.0]),
+        (("1.234,50 €", "7,5 €"), ("€", ".", " "), ",", [1234.5, 7.5]),
+        (("CHF 1'200.50", "EUR 3"), ("CHF", "EUR", "'", " "), ".", [1200.5, 3.0]),
+        (("1,5", "22,75"), (), ",", [1.5, 22.75]),
+    ],
+)
+def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):
+    feature = propose_feature(profile(*values))
+    assert (type(feature), feature.clean.remove, feature.clean.decimal) == (Numeric, remove, decimal)
+    assert parse(feature, pa.array(values)).values.to_pylist() == numbers
+
+
+@pytest.mark.parametrize(
+    "values", [("1,23,4", "5"), ("A12", "B7"), ("10 km", "3 km"), ("1.2.3", "1.2.4"), ("$", "%")]
+)
+def test_other_texts_are_none(values):
+    assert propose_feature(profile(*values)).kind == "categorical"
+
+
+def test_words_beside_them_are_missing():
+    feature = propose_feature(profile("$5", "unknown", "", "$7"))
+    assert (feature.missing, feature.clean.null_markers) == ("mark", ("", "unknown"))
+
+
+def test_how_they_are_read_is_said():
+    column = profile("$1,234.50", "$7", name="price")
+    assert list(feature_remarks(column, propose_feature(column))) == [
+        "'price': 2 values are numbers when '$' ',' is removed and '.' begins the decimals: "
+        "'$1,234.50' is 1234.5. If not, change 'clean'."
+    ]
+
+
+def test_a_label_of_money_is_a_regression():
+    label = propose_label(profile("$1,234.50", "$7", "$8"))
+    assert (label.task, label.clean.remove) == ("regression", ("$", ","))
+
+
+def test_typed_numbers_are_left_as_they_are():
+    feature = propose_feature(profile("1.234,50 €", "7,5 €", ""))
+    assert parse(feature, pa.array([1234.5, 7.5])).values.to_pylist() == [1234.5, 7.5]
