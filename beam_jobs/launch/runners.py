@@ -97,7 +97,8 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
     worker = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
     return FnApiRunner(
         default_environment=SubprocessSDKEnvironment.from_command_string(
-            f"exec {worker} 2>> {shlex.quote(str(worker_log))}"
+            # A terminal sends Ctrl-C to workers too, and Beam would print their tracebacks.
+            f"trap '' INT HUP; exec {worker} 2>> {shlex.quote(str(worker_log))}"
         )
     )
 
