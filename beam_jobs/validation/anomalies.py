@@ -29,6 +29,7 @@ KINDS: Mapping[str, Kind] = {
     "missing": Kind(meaning="more values missing than the schema's max_missing_fraction", severity="error"),
     "mostly_missing": Kind(meaning="fraction of values missing", limit=0.9),
     "constant": Kind(meaning="every value is the same"),
+    "rounding": Kind(meaning="error of the numbers as stored, in standard deviations", limit=1e-3),
     "out_of_domain": Kind(meaning="fraction of values outside the declared vocabulary or range", limit=0.0),
     "absent_class": Kind(meaning="a declared class that no row has"),
     "leakage": Kind(meaning="fraction of records that an earlier split has too", limit=0.0),

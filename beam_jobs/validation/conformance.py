@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
+from pipeline.data.dataset.precision import rounding
 from pipeline.data.dataset.statistics import FeatureStatistics, Statistics
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
@@ -64,6 +65,22 @@ def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterat
         )
 
 
+def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
+    error, limit = rounding(feature, measured), policy.limit("rounding")
+    if error > limit:
+        numeric = measured.numeric
+        yield Anomaly(
+            split=split,
+            feature=feature.name,
+            kind="rounding",
+            severity=policy.severity("rounding"),
+            message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
+            f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}",
+            value=error,
+            threshold=limit,
+        )
+
+
 def _out_of_domain(
     split: str, feature: Categorical, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
@@ -116,7 +133,7 @@ _OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
     tells="what else is checked of a feature's statistics",
     entry="checks of (split, feature, FeatureStatistics, Policy) to anomalies, possibly none: ()",
     entries={
-        Numeric: (),
+        Numeric: (_rounded,),
         Categorical: (_out_of_domain,),
         Label: (_absent_classes,),
         Image: (),

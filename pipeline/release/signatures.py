@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.reading import parsing
 from pipeline.data.schema.schema import Schema
 from pipeline.release.raw_names import raw_names
@@ -27,7 +27,7 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
     task = task_of(schema.label)
 
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        inputs = preprocess(clean_strings(dict(features), schema))
+        inputs = preprocess(clean_requests(dict(features), schema))
         return {task.output: task.predictions(model(inputs, training=False))}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])

@@ -3,7 +3,7 @@
 The documents of a piece come in the order of the file, so what is packed together depends on the piece alone,
 not on the workers or on other files. A *pack* is a run of documents that fills at least `_ROWS_IN_PACK` rows.
 All of its rows go to one split, so no document is cut between train and test. On average, less than 1 token
-in 2·`_ROWS_IN_PACK` is padding.
+in 2·`_ROWS_IN_PACK` is padding. Of a document of hundreds of MiB, rows leave before its end is read.
 """
 
 import dataclasses
@@ -17,7 +17,8 @@ import pyarrow as pa
 from beam_jobs.cells.problems import Problems, decode
 from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows, Source
-from beam_jobs.sources.tokens.packing import PackedRows, one_a_row, packed
+from beam_jobs.sources.tokens import text_parts
+from beam_jobs.sources.tokens.packing import one_a_row, packed
 from beam_jobs.sources.tokens.tokenizers import Tokenizer
 from pipeline.data.errors import InputError
 
@@ -37,30 +38,44 @@ class TokenRows:
     column: str
     length: int
     packing: Literal["packed", "document"] = "packed"
+    part_bytes: int = text_parts.PART_BYTES
+    most_tokens: int = 1 << 22  # that wait for their rows: 16 MiB, and some copies
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
         return self.source.pieces(inputs)
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
-        waiting: list[np.ndarray] = []
-        first = 0  # number of the first document that waits
+        waiting = _Waiting()
         for raw in self.source.read(piece):
-            documents, rejected = self._documents(raw, piece)
-            yield self._raw_rows(piece, [], 0, (*raw.rejected, *rejected))
-            for document in documents:
-                waiting.append(document)
+            texts, rejected = self._texts(raw, piece)
+            yield self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
+            for tokens, is_last in self._encoded(texts):
+                waiting.add(tokens, is_last=is_last, most=self._most_of_a_document)
                 if self._is_full(waiting):
-                    yield self._raw_rows(piece, waiting, first)
-                    first += len(waiting)
-                    waiting = []
-        yield self._raw_rows(piece, waiting, first)
+                    yield self._raw_rows(piece, waiting)
+                    waiting = waiting.next_pack()
+                elif self._can_be_cut(waiting):
+                    tail = waiting.split_off_tail(self.length)
+                    yield self._raw_rows(piece, waiting)
+                    waiting = waiting.rest_of_pack(tail)
+        yield self._raw_rows(piece, waiting)
 
-    def _is_full(self, waiting: list[np.ndarray]) -> bool:
-        return len(waiting) * self.length >= 1 << 22 or (
-            self.packing == "packed" and sum(map(len, waiting)) >= _ROWS_IN_PACK * self.length
+    @property
+    def _most_of_a_document(self) -> int | None:
+        return self.length if self.packing == "document" else None
+
+    def _is_full(self, waiting: "_Waiting") -> bool:
+        return not waiting.is_open and (
+            bool(waiting.pack)  # rows of it have left: it ends with the long document
+            or len(waiting.documents) * self.length >= self.most_tokens
+            or (self.packing == "packed" and waiting.tokens >= _ROWS_IN_PACK * self.length)
         )
 
-    def _documents(self, raw: RawRows, piece: Piece) -> tuple[list[np.ndarray], list[Rejection]]:
+    def _can_be_cut(self, waiting: "_Waiting") -> bool:
+        is_long = waiting.is_open and len(waiting.documents[-1]) >= self.length
+        return is_long and self.packing == "packed" and waiting.tokens >= self.most_tokens
+
+    def _texts(self, raw: RawRows, piece: Piece) -> tuple[pa.StringArray, list[Rejection]]:
         if self.column not in raw.columns.schema.names and not raw.sparse:
             raise InputError(
                 f"input {piece.paths[0]}",
@@ -77,30 +92,67 @@ class TokenRows:
             rejected.append(
                 Rejection(source=origin.source, row=origin.row, column=self.column, reason=reason, raw=value)
             )
+        return texts, rejected
+
+    def _encoded(self, texts: pa.StringArray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Tokens, int32, of each text or part of a long one, and whether the text ends with them."""
         end = [] if self.tokenizer.end is None else [self.tokenizer.end]
-        encoded = self.tokenizer.encode([text for text in texts.to_pylist() if text])
-        return [np.append(document, np.array(end, np.int32)) for document in encoded], rejected
+        for run in text_parts.runs(texts, part_bytes=self.part_bytes):
+            for part, tokens in zip(run, self.tokenizer.encode([part.text for part in run]), strict=True):
+                yield np.append(tokens, np.array(end, np.int32)) if part.is_last else tokens, part.is_last
 
     def _raw_rows(
-        self, piece: Piece, documents: list[np.ndarray], first: int, rejected: tuple[Rejection, ...] = ()
+        self, piece: Piece, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
     ) -> RawRows:
-        rows = (packed if self.packing == "packed" else one_a_row)(documents, self.length)
+        rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
         names = {TOKENS_COLUMN: rows.tokens, SEGMENTS_COLUMN: rows.segments}
         columns = {
             name: pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), self.length)
             for name, values in names.items()
         }
+        if self.packing == "packed" and not waiting.pack:
+            waiting.pack = hashlib.blake2b(rows.tokens.tobytes(), digest_size=16).digest()
         return RawRows(
             columns=pa.record_batch(columns),
             sources=piece.name,
-            numbers=first + rows.first + 1,
+            numbers=waiting.first + rows.first + 1,
             ids=pa.array([row.tobytes() for row in rows.tokens], pa.binary()),
-            groups=self._groups(rows),
+            groups=pa.array([waiting.pack] * len(rows.tokens), pa.binary()) if waiting.pack else None,
             rejected=rejected,
         )
 
-    def _groups(self, rows: PackedRows) -> pa.Array | None:
-        if self.packing == "document":
-            return None
-        pack = hashlib.blake2b(rows.tokens.tobytes(), digest_size=16).digest()
-        return pa.array([pack] * len(rows.tokens), pa.binary())
+
+class _Waiting:
+    """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
+
+    `first` is the number of the first document, and `pack` what names a pack that has rows already.
+    """
+
+    def __init__(self, *, first: int = 0, pack: bytes = b"", tail: np.ndarray | None = None) -> None:
+        self.documents: list[np.ndarray] = [] if tail is None else [tail]
+        self.is_open = tail is not None
+        self.tokens = sum(map(len, self.documents))
+        self.first = first
+        self.pack = pack
+
+    def add(self, tokens: np.ndarray, *, is_last: bool, most: int | None) -> None:
+        """Adds a document or, where the last one is open, more of it: up to `most` tokens of each."""
+        so_far = [self.documents.pop()] if self.is_open else []
+        before = sum(map(len, so_far))
+        document = np.concatenate([*so_far, tokens])[:most] if so_far else tokens[:most]
+        self.documents.append(document)
+        self.tokens += len(document) - before
+        self.is_open = not is_last
+
+    def next_pack(self) -> "_Waiting":
+        return _Waiting(first=self.first + len(self.documents))
+
+    def split_off_tail(self, length: int) -> np.ndarray:
+        """Leaves whole rows of `length`: what is cut off the open document."""
+        document = self.documents[-1]
+        keep = max(0, len(document) - self.tokens % length)
+        self.documents[-1] = document[:keep]
+        return document[keep:]
+
+    def rest_of_pack(self, tail: np.ndarray) -> "_Waiting":
+        return _Waiting(first=self.first + len(self.documents) - 1, pack=self.pack, tail=tail)

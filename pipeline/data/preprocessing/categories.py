@@ -1,5 +1,6 @@
-"""Ids of categorical values, by vocabulary, hash or range; without a hash, 0 is any unknown value."""
+"""Ids of categorical values, by vocabulary, hash or range; 0 is what is unknown, or missing from a hash."""
 
+import itertools
 from collections.abc import Callable
 
 import keras
@@ -21,15 +22,27 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
     InputError if the vocabulary is not listed and has too many values to be learned.
     """
     if feature.encoding == "hashed":
-        return keras.layers.Hashing(num_bins=feature.buckets), feature.buckets
+        ids = feature.buckets + 1
+        return keras.layers.Hashing(num_bins=ids, mask_value=str(feature.fill or "")), ids
     if feature.encoding == "integer":
         return lambda ids: tf.where((ids >= 0) & (ids < feature.size), ids + 1, 0), feature.size + 1
     vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
     if feature.missing == "mark":
         vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
-    lookup = keras.layers.StringLookup(vocabulary=vocabulary, num_oov_indices=1, mask_token=None)
+    if not vocabulary:  # the column has no values at all: Keras wants one
+        return lambda values: tf.zeros_like(values, tf.int32), 1
+    lookup = _lookup(vocabulary)
     ids = _ListedIds(lookup, feature) if feature.vocabulary else lookup
     return ids, len(vocabulary) + 1
+
+
+def _lookup(vocabulary: list[str]) -> keras.layers.StringLookup:
+    # Keras takes its name for unknown values out of a vocabulary that has such a value.
+    names = ("[UNK]" + "]" * more for more in itertools.count())
+    unknown = next(name for name in names if name not in vocabulary)
+    return keras.layers.StringLookup(
+        vocabulary=vocabulary, num_oov_indices=1, mask_token=None, oov_token=unknown
+    )
 
 
 class _ListedIds(tf.Module):

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
+from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
-from pipeline.data.preprocessing import datetimes, number_text
+from pipeline.data.preprocessing import datetimes, number_text, numbers
 from pipeline.data.preprocessing.categories import category_ids
 from pipeline.data.preprocessing.datetime_text import moments_of, texts_of
 from pipeline.data.schema.datetime_kind import Datetime
@@ -23,7 +23,7 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumericInput:
-    """`transform`: a feature [batch, …] → float32 [batch, width]."""
+    """`transform`: a feature [batch, …] → float32 [batch, width], NaN and infinities as they are."""
 
     feature: str
     transform: Transform
@@ -93,23 +93,27 @@ def _categorical(features: Sequence[Categorical], statistics: SplitStatistics) -
 
 def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs:
     """Standardized numbers, then one mark a feature for what is missing; and the quantile bins as ids."""
-    numbers = [
-        NumericInput(feature=feature.name, transform=_standardize(statistics.features[feature.name]))
+    measured = statistics.features
+    distances = [
+        NumericInput(feature=feature.name, transform=numbers.standardized(feature, measured[feature.name]))
         for feature in features
     ]
     marks = [
-        NumericInput(feature=feature.name, transform=_missing)
+        NumericInput(feature=feature.name, transform=numbers.missing)
         for feature in features
         if feature.missing == "mark"
     ]
-    bins = [_bucket_ids(statistics.features[feature.name]) for feature in features]
-    return Inputs(numeric=(*numbers, *marks), categories=tuple(bins))
+    bins = []
+    for feature in features:
+        transform, cardinality = numbers.bin_ids(feature, measured[feature.name])
+        bins.append(CategoryInput(feature=feature.name, transform=transform, cardinality=cardinality))
+    return Inputs(numeric=(*distances, *marks), categories=tuple(bins))
 
 
 def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
     del statistics
     flat = [
-        NumericInput(feature=feature.name, transform=_flat, width=math.prod(feature.shape))
+        NumericInput(feature=feature.name, transform=numbers.flat, width=math.prod(feature.shape))
         for feature in features
     ]
     return Inputs(numeric=tuple(flat))
@@ -136,7 +140,7 @@ def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
         sequences=tuple(
             SequenceInput(
                 feature=feature.name,
-                transform=_token_ids,
+                transform=_token_ids(feature),
                 length=feature.length,
                 size=feature.vocabulary_size + 1,
             )
@@ -181,46 +185,6 @@ def _label(features: Sequence[Label], statistics: SplitStatistics) -> Inputs:
     return Inputs()
 
 
-def _standardize(statistics: FeatureStatistics) -> Transform:
-    """Numbers [batch] → float32 [batch, 1] of zero mean and unit variance, NaN to the mean."""
-    summary = statistics.numeric
-    variance = summary.std**2 if summary and summary.std > 0 else 1.0
-    mean = summary.mean if summary else 0.0
-    layer = keras.layers.Normalization(axis=None, mean=mean, variance=variance, dtype="float32")
-    layer.build((None,))  # here, or its constants would belong to the first graph that traces it
-
-    def standardize(values: tf.Tensor) -> tf.Tensor:
-        standardized = layer(tf.cast(values, tf.float32))
-        return tf.where(tf.math.is_nan(standardized), 0.0, standardized)[:, None]
-
-    return standardize
-
-
-def _missing(values: tf.Tensor) -> tf.Tensor:
-    """Numbers [batch] → float32 [batch, 1]: 1 where the number is missing."""
-    return tf.cast(tf.math.is_nan(values), tf.float32)[:, None]
-
-
-def _flat(values: tf.Tensor) -> tf.Tensor:
-    """Numbers [batch, *shape] → float32 [batch, product of the shape]."""
-    return keras.layers.Flatten(dtype="float32")(tf.cast(values, tf.float32))
-
-
-def _bucket_ids(statistics: FeatureStatistics) -> CategoryInput:
-    """Quantile bins, numbered from 1, so that 0 can stand for a missing value."""
-    quantiles = statistics.numeric.quantiles if statistics.numeric else ()
-    boundaries = sorted(set(quantiles[1:-1]))
-    layer = keras.layers.Discretization(bin_boundaries=boundaries or [0.0], dtype="int32")
-
-    def bucket(values: tf.Tensor) -> tf.Tensor:
-        numbers = tf.cast(values, tf.float32)
-        missing = tf.math.is_nan(numbers)
-        return tf.where(missing, 0, 1 + tf.cast(layer(tf.where(missing, 0.0, numbers)), tf.int32))
-
-    cardinality = len(layer.bin_boundaries) + 2
-    return CategoryInput(feature=statistics.name, transform=bucket, cardinality=cardinality)
-
-
 def _word_ids(feature: Text) -> Transform:
     """Text [batch] → the first `length` words as 1 + hash, int32 [batch, length], padded with 0."""
     hashing = keras.layers.Hashing(num_bins=feature.buckets)
@@ -233,9 +197,16 @@ def _word_ids(feature: Text) -> Transform:
     return ids
 
 
-def _token_ids(tokens: tf.Tensor) -> tf.Tensor:
-    """Token ids [batch, length] → int32 [batch, length], from 1, so that 0 can stand for padding."""
-    return 1 + tf.cast(tokens, tf.int32)
+def _token_ids(feature: Tokens) -> Transform:
+    """Token ids, int32 or int64 [batch, length] → int32, from 1; what the vocabulary lacks is padding, 0."""
+
+    def ids(tokens: tf.Tensor) -> tf.Tensor:
+        # As numbers without a sign the negative ones are large.
+        unsigned = tf.bitcast(tokens, tf.uint32 if tokens.dtype == tf.int32 else tf.uint64)
+        known = unsigned < tf.cast(feature.vocabulary_size, unsigned.dtype)
+        return tf.where(known, 1 + tf.cast(tokens, tf.int32), 0)
+
+    return ids
 
 
 # A model gets the inputs in this order: moving an entry changes what a trained model's columns mean.

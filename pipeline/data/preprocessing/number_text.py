@@ -10,7 +10,7 @@ _INTEGER = "-?[0-9]{1,18}"
 
 
 def numbers_of(feature: Feature, texts: tf.Tensor) -> tf.Tensor:
-    """Numbers [batch] of the feature's dtype; what is no number becomes NaN, or 0 of an int64."""
+    """Numbers [batch] of the feature's dtype; what is no number counts as missing, or as 0 of an int64."""
     if feature.dtype == "int64":
         is_number = tf.strings.regex_full_match(texts, _INTEGER)
         numbers = tf.strings.to_number(tf.where(is_number, texts, "0"), tf.int64)
@@ -19,17 +19,20 @@ def numbers_of(feature: Feature, texts: tf.Tensor) -> tf.Tensor:
         numbers = tf.strings.to_number(tf.where(is_number, texts, "0"), tf.float64)
         numbers = tf.cast(numbers, tf.float32)
         numbers = tf.where(is_number & tf.math.is_finite(numbers), numbers, np.nan)
-    return without_sentinels(feature, numbers)
+    return filled(feature, numbers)
 
 
-def without_sentinels(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
-    """`numbers` [batch] with the fill value, if there is one, in place of those that mean "no value"."""
-    if not feature.clean.sentinels or feature.fill is None:
+def filled(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
+    """`numbers` [batch, …] with the fill value, if there is one, for NaN and for those that mean "no value"."""
+    if feature.fill is None:
         return numbers
-    dtype = numbers.dtype if numbers.dtype.is_floating else tf.float64  # as records round them
-    sentinels = tf.constant(feature.clean.sentinels, dtype)
-    is_sentinel = tf.reduce_any(tf.cast(numbers, dtype)[:, None] == sentinels, axis=1)
-    return tf.where(is_sentinel, tf.constant(feature.fill, numbers.dtype), numbers)
+    is_float = numbers.dtype.is_floating
+    missing = tf.math.is_nan(numbers) if is_float else tf.zeros_like(numbers, tf.bool)
+    if feature.clean.sentinels:
+        dtype = numbers.dtype if is_float else tf.float64  # as records round them
+        sentinels = tf.constant(feature.clean.sentinels, dtype)
+        missing |= tf.reduce_any(tf.cast(numbers, dtype)[:, None] == sentinels, axis=1)
+    return tf.where(missing, tf.constant(feature.fill, numbers.dtype), numbers)
 
 
 def texts_of(feature: Feature, numbers: np.ndarray) -> list[str]:

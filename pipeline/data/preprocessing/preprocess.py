@@ -14,6 +14,7 @@ from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
+from pipeline.data.preprocessing import numbers
 from pipeline.data.preprocessing.kinds import inputs_by_kind
 from pipeline.data.preprocessing.measured import check_measured
 from pipeline.data.schema.kinds import Image
@@ -24,7 +25,7 @@ from pipeline.data.schema.schema import Schema
 class ModelInputs:
     """The tensors that a model is fed with, so all that is needed to build one.
 
-    `image`: [batch, height, width, channels] of `image_dtype`; `numeric`: float32 [batch, numeric];
+    `image`: [batch, height, width, channels] of `image_dtype`; `numeric`: finite float32 [batch, numeric];
     `categories`: int32 [batch, len(cardinalities)], each column below its cardinality; and by its name each
     sequence, int32 [batch, length], each id below its size, 0 = padding.
     """
@@ -82,7 +83,7 @@ class Preprocess(tf.Module):
             outputs["image"] = self._pixels(features[self.image.name])
         if self._numeric:
             columns = [transform(features[name]) for name, transform in self._numeric]
-            outputs["numeric"] = tf.concat(columns, axis=1)  # (batch, numeric)
+            outputs["numeric"] = numbers.bounded(tf.concat(columns, axis=1))  # (batch, numeric)
         if self._categories:
             ids = [tf.cast(transform(features[name]), tf.int32) for name, transform in self._categories]
             outputs["categories"] = tf.stack(ids, axis=1)  # (batch, columns)

@@ -1,7 +1,7 @@
-"""The schema's clean-up as tensor operations, for raw strings that reach a serving signature.
+"""The schema's clean-up as tensor operations, for raw values that reach a serving signature.
 
 Conversion has cleaned what is stored, and cleaning twice changes nothing. A request that spells a value as
-the raw data did (" Private", "?") gives what the stored value gives.
+the raw data did (" Private", "?"), or lacks one (NaN), gives what the stored value gives.
 """
 
 import re
@@ -9,19 +9,23 @@ import re
 import tensorflow as tf
 
 from pipeline.data.preprocessing.kinds import OF_KIND
-from pipeline.data.preprocessing.number_text import without_sentinels
+from pipeline.data.preprocessing.number_text import filled
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
 
-def clean_strings(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
-    """`features`, each [batch, …], with the strings [batch] cleaned; read, where a record holds a number."""
+def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
+    """`features`, each [batch, …], with strings [batch] cleaned, and defaults for numbers that are NaN.
+
+    Strings are also read, where a record holds a number.
+    """
     cleaned = dict(features)
     for feature in schema.inputs:
-        if features[feature.name].dtype == tf.string and OF_KIND.of(feature).is_text:
-            cleaned[feature.name] = _value(feature, features[feature.name])
-        elif not (feature.is_text_in_requests or feature.shape):
-            cleaned[feature.name] = without_sentinels(feature, features[feature.name])
+        values = features[feature.name]
+        if values.dtype == tf.string and OF_KIND.of(feature).is_text:
+            cleaned[feature.name] = _value(feature, values)
+        elif not feature.is_text_in_requests:
+            cleaned[feature.name] = filled(feature, values)
     return cleaned
 
 
@@ -42,7 +46,8 @@ def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
     """Cleaned text [batch], and which of it means "no value", bool [batch]."""
     clean = feature.clean
     if clean.strip:
-        characters = re.sub(r"([\\\]^-])", r"\\\1", clean.strip)
+        # By number: "[:" would begin a class of characters.
+        characters = "".join(f"\\x{{{ord(character):x}}}" for character in clean.strip)
         values = tf.strings.regex_replace(values, f"^[{characters}]+|[{characters}]+$", "")
     cleaned, missing = values, tf.zeros_like(values, tf.bool)
     for spelling, value in clean.aliases.items():

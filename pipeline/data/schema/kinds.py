@@ -5,6 +5,7 @@ clean-up, and the value that stands in for a missing one. Each room's `KindTable
 a kind. Standard library only: Beam workers import this file.
 """
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -60,6 +61,8 @@ class Categorical(Feature):
     def _check(self) -> None:
         self._require_one_of("encoding", ("vocabulary", "hashed", "integer"))
         self._require_one_of("unknown", ("reject", "oov"))
+        repeated = [value for value, count in collections.Counter(self.vocabulary).items() if count > 1][:3]
+        self._require(not repeated, "vocabulary", repeated, "every value once")
         if self.encoding == "hashed":
             self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
             # Blocks would store an index into the list, rows the string: two ids for one value.

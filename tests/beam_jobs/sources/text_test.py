@@ -70,3 +70,26 @@ def test_a_column_that_is_not_there_is_named(tmp_path: pathlib.Path):
     source = TokenRows(source=TextFiles(), tokenizer=ByteTokenizer(), column="body", length=4)
     with pytest.raises(InputError, match="a column 'body'"):
         list(source.read(*source.pieces([Input(location=str(tmp_path / "a.txt"))])))
+
+
+@pytest.mark.parametrize("packing", ["packed", "document"])
+def test_a_long_document_gives_the_rows_that_it_gives_as_a_whole(tmp_path: pathlib.Path, packing: str):
+    documents = ["short", "é words of a long one " * 400, "last"]
+    (tmp_path / "a.txt").write_text("\n".join(documents))
+    whole, parts = (
+        rows_of(token_rows(16, packing=packing, **limits), tmp_path / "a.txt")
+        for limits in ({}, {"part_bytes": 50, "most_tokens": 500})
+    )
+    for column in ("tokens", "segments"):
+        np.testing.assert_array_equal(
+            np.concatenate([rows.column(column).flatten() for rows, _ in parts]),
+            np.concatenate([rows.column(column).flatten() for rows, _ in whole]),
+        )
+    groups = [set(groups.to_pylist()) for rows, groups in parts if packing == "packed" and rows.num_rows]
+    assert all(len(group) == 1 for group in groups)
+    assert len(set.union(set(), *groups)) <= 2 < len(groups) or packing == "document"
+
+
+def rows_of(source: TokenRows, path: pathlib.Path) -> list:
+    [piece] = source.pieces([Input(location=str(path))])
+    return [(raw.columns, raw.groups) for raw in source.read(piece)]

@@ -15,7 +15,7 @@ from beam_jobs.cells.typed import parse
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
 from pipeline.data.preprocessing.datetime_text import texts_of
 from pipeline.data.preprocessing.datetimes import WIDTH, time_columns
-from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.schema import civil
 from pipeline.data.schema.datetime_format import FORMATS
 from pipeline.data.schema.datetime_kind import Datetime
@@ -35,7 +35,7 @@ def measured(mean: float = 0.0, std: float = 1.0) -> FeatureStatistics:
 def requested(feature: Datetime, texts: list[str]) -> list[int]:
     """What a serving signature reads of these texts."""
     schema = Schema(name="s", features=(feature,))
-    return clean_strings({"t": tf.constant(texts)}, schema)["t"].numpy().tolist()
+    return clean_requests({"t": tf.constant(texts)}, schema)["t"].numpy().tolist()
 
 
 @settings(max_examples=12, deadline=None)

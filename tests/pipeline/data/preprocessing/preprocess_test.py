@@ -32,6 +32,19 @@ def test_numbers_are_standardized_and_put_into_quantile_bins():
     assert preprocess.inputs.cardinalities == (5,)  # four bins, and 0 for a missing value
 
 
+def test_fractions_have_bins_of_their_own_in_a_graph():
+    """Keras's Discretization, told to give int32, takes the whole part of a number in a graph."""
+    preprocess = preprocess_of(Numeric(name="x"), [0.1, 0.2, 0.3, 0.4, 0.5])
+    outputs = tf.function(preprocess)({"x": tf.constant([0.1, 0.2, 0.31, 0.5, math.inf, -math.inf])})
+    assert outputs["categories"].numpy().ravel().tolist() == [1, 2, 3, 4, 4, 1]
+
+
+def test_no_number_is_farther_than_a_model_can_bear():
+    preprocess = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0])
+    outputs = preprocess({"x": tf.constant([math.inf, -math.inf, 3e38, math.nan])})
+    assert outputs["numeric"].numpy().ravel().tolist() == pytest.approx([1e18, -1e18, 1e18, 0.0])
+
+
 def test_a_missing_number_becomes_the_mean_and_says_so():
     preprocess = preprocess_of(Numeric(name="x", missing="mark"), [1.0, 2.0, 3.0, math.nan])
     outputs = preprocess({"x": tf.constant([math.nan, 3.0])})
@@ -66,7 +79,7 @@ def test_categories_become_ids_and_unknown_ones_id_0(feature, values, ids, cardi
 def test_hashed_categories_stay_within_their_buckets():
     preprocess = preprocess_of(Categorical(name="c", encoding="hashed", buckets=8), ["x"])
     ids = preprocess({"c": tf.constant([f"value {i}" for i in range(200)])})["categories"].numpy()
-    assert set(ids.ravel()) == set(range(8))
+    assert set(ids.ravel()) == set(range(1, 9))  # and 0 is the missing value
 
 
 def test_too_many_values_to_learn_a_vocabulary_from_are_refused():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from beam_jobs.cells import cleaning as beam_clean
 from beam_jobs.cells.typed import parse
 from pipeline.data.preprocessing.number_text import texts_of
-from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Categorical, Label, Numeric, Text
@@ -27,7 +27,7 @@ CLEANED = ["State", "Private", "", "", "", "a.b", "x", "x", "é", "priv priv"]
 
 
 def cleaned(values: list[str]) -> list[str]:
-    outputs = clean_strings({"work": tf.constant(values), "t": tf.constant(values)}, SCHEMA)
+    outputs = clean_requests({"work": tf.constant(values), "t": tf.constant(values)}, SCHEMA)
     return [value.decode() for value in outputs["work"].numpy()]
 
 
@@ -38,7 +38,7 @@ def test_strip_then_null_markers_then_aliases_once():
 def test_features_that_are_no_strings_pass_unchanged():
     number = tf.constant([1.0])
     features = {"work": tf.constant(["x"]), "t": tf.constant(["x"]), "n": number}
-    assert clean_strings(features, SCHEMA)["n"] is number
+    assert clean_requests(features, SCHEMA)["n"] is number
 
 
 ALPHABET = " \t.?^]-\\aé€"
@@ -61,7 +61,7 @@ def test_serving_cleans_as_the_conversion_does(values, strip, markers, aliases, 
     )
     stored = beam_clean.clean(pa.array(values), rules).fill_null("").to_pylist()
     schema = Schema(name="s", features=(Text(name="t", missing="mark", clean=rules),))
-    served = clean_strings({"t": tf.constant(values)}, schema)["t"].numpy()
+    served = clean_requests({"t": tf.constant(values)}, schema)["t"].numpy()
     assert [value.decode() for value in served] == stored
 
 
@@ -76,7 +76,7 @@ def test_a_sentinel_is_missing_in_the_conversion_and_in_a_request(number, values
     dtype = pa.float64() if number == "float32" else pa.int64()
     values = values if number == "float32" else [int(value) for value in values]
     schema = Schema(name="s", features=(feature,))
-    served = clean_strings({"t": tf.constant(values, number)}, schema)["t"].numpy()
+    served = clean_requests({"t": tf.constant(values, number)}, schema)["t"].numpy()
     for cells in (pa.array(list(map(str, values))), pa.array(values, dtype)):
         stored = parse(feature, cells).values.fill_null(feature.fill).to_numpy()
         np.testing.assert_array_equal(stored.astype(number), served)
@@ -85,7 +85,7 @@ def test_a_sentinel_is_missing_in_the_conversion_and_in_a_request(number, values
 def test_a_null_marker_of_a_date_is_no_stored_moment():
     feature = Datetime(name="t", format="%Y%m%d", missing="mark", clean=Clean(null_markers=("", "0")))
     stored = tf.constant([0, 86_400_000_000], tf.int64)  # 1970-01-01 is 0
-    cleaned = clean_strings({"t": stored}, Schema(name="s", features=(feature,)))
+    cleaned = clean_requests({"t": stored}, Schema(name="s", features=(feature,)))
     np.testing.assert_array_equal(cleaned["t"], stored)
 
 
@@ -100,7 +100,7 @@ def test_money_is_the_same_number_in_the_conversion_and_in_a_request(values):
     column = parse(feature, pa.array(values))
     stored = column.values.fill_null(np.nan).to_numpy().copy()
     stored[list(column.problems)] = np.nan
-    served = clean_strings({"t": tf.constant(values)}, Schema(name="s", features=(feature,)))["t"].numpy()
+    served = clean_requests({"t": tf.constant(values)}, Schema(name="s", features=(feature,)))["t"].numpy()
     np.testing.assert_array_equal(stored.astype("float32"), served)
     np.testing.assert_allclose(served[-7:-5], [1234.5, 12.0])
 
@@ -114,5 +114,5 @@ FINITE = st.floats(width=32, allow_infinity=False, allow_subnormal=False)
 def test_stored_numbers_are_spelled_as_texts_that_are_read_as_them(numbers):
     feature = Numeric(name="t", missing="mark", clean=Clean(remove=(".", "EUR"), decimal=","))
     texts = texts_of(feature, np.array(numbers, "float32"))
-    served = clean_strings({"t": tf.constant(texts)}, Schema(name="s", features=(feature,)))["t"].numpy()
+    served = clean_requests({"t": tf.constant(texts)}, Schema(name="s", features=(feature,)))["t"].numpy()
     np.testing.assert_array_equal(served, np.array(numbers, "float32"))

@@ -1,0 +1,179 @@
+"""Whatever a request holds, for every kind: finite answers, the same through each way to the model."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam_jobs.inference.batches import Batch
+from beam_jobs.inference.model import ExportedModel
+from beam_jobs.records.examples import encode
+from models.wide_deep import wide_deep
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.preprocessing.kinds import OF_KIND
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading.parsing import parse_examples
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.release.signatures import signatures
+from tests.kinds.conformance_test import UGLY, as_bytes, measured, typed_rows
+from tests.kinds.examples import EXAMPLES, Example
+from tests.shared.tiny_dataset import serialize
+
+INPUTS = [example for example in EXAMPLES if not isinstance(example.feature, Label)]
+LABEL = Label(name="y", classes=("no", "yes"))
+SCHEMA = Schema(name="all", features=(*(example.feature for example in INPUTS), LABEL))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The ways to one model: as training feeds it, and as its export is served."""
+
+    training: Callable[[tf.Tensor], tf.Tensor]  # records, string [n] → logits [n, 1]
+    served: tf.Module
+
+    def trained_with(self, records: list[bytes]) -> np.ndarray:
+        """Logits as probabilities [records, 2], by the preprocessing of training."""
+        logits = self.training(tf.constant(records))
+        return tf.nn.sigmoid(tf.concat([-logits, logits], axis=1)).numpy()
+
+    def predicted(self, records: list[bytes]) -> np.ndarray:
+        batch = Batch(piece=0, ordinal=0, keys=b"", examples=tuple(records))
+        (answer,) = ExportedModel("").run_inference([batch], self.served)
+        return answer.outputs["probabilities"]
+
+    def raw(self, values: Mapping[str, object]) -> np.ndarray:
+        """Of a row of `values`, by feature."""
+        tensors = {name: tensor(SCHEMA[name], [value]) for name, value in values.items()}
+        return self.served.signatures["raw"](**tensors)["probabilities"].numpy()
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> Ways:
+    statistics = {example.name: measured(example).features[example.name] for example in INPUTS}
+    preprocess = Preprocess(SCHEMA, SplitStatistics(examples=3, features=statistics))
+    model, directory = small_model(preprocess), tmp_path_factory.mktemp("export")
+    export(model, preprocess, directory)
+
+    @tf.function
+    def training(records: tf.Tensor) -> tf.Tensor:
+        features, _ = parse_examples(records, SCHEMA)
+        return model(preprocess(features), training=False)
+
+    return Ways(training=training, served=tf.saved_model.load(str(directory)))
+
+
+def small_model(preprocess: Preprocess) -> keras.Model:
+    """Of all inputs that there are, pictures too."""
+    keras.utils.set_random_seed(0)
+    sizes = preprocess.inputs
+    table = wide_deep(
+        numeric=sizes.numeric,
+        cardinalities=sizes.cardinalities,
+        sequences=sizes.sequences,
+        outputs=1,
+        embedding=2,
+        hidden=(4,),
+    )
+    image = keras.Input(sizes.image_shape, dtype=sizes.image_dtype, name="image")
+    seen = keras.layers.Dense(1)(keras.layers.Flatten()(keras.layers.Rescaling(1 / 255)(image)))
+    return keras.Model([*table.inputs, image], keras.layers.Add()([table.output, seen]))
+
+
+def export(model: keras.Model, preprocess: Preprocess, directory: pathlib.Path) -> None:
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.track(preprocess)
+    for name, function in signatures(model, preprocess, SCHEMA).items():
+        archive.add_endpoint(name, function)
+    archive.write_out(str(directory), verbose=False)
+
+
+def tensor(feature: Feature, values: list) -> tf.Tensor:
+    array = np.array(values, {"float32": np.float32, "int64": np.int64, "string": object}[feature.dtype])
+    return tf.constant(array.reshape(len(values), *feature.shape), dtype=feature.dtype)
+
+
+ANY = {
+    "float32": st.floats(width=32) | st.sampled_from([math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45]),
+    "int64": st.integers(-(1 << 63), (1 << 63) - 1) | st.sampled_from([0, -1, 1 << 31, 1 << 32]),
+    "string": st.text(max_size=8) | st.sampled_from(["", " ", "\t\n", "\0", "[UNK]", "é" * 300]),
+}
+
+
+def requests(example: Example) -> st.SearchStrategy:
+    """Anything of the right type and shape; files of pictures only such that decode, or TensorFlow raises."""
+    feature = example.feature
+    if not OF_KIND.of(feature).is_text:
+        return st.sampled_from([value for _, value in example.good])
+    values = ANY[feature.dtype] | st.sampled_from(np.ravel(example.stored()).tolist())
+    size = math.prod(feature.shape)
+    return st.lists(values, min_size=size, max_size=size) if feature.shape else values
+
+
+@settings(max_examples=25)
+@given(values=st.fixed_dictionaries({example.name: requests(example) for example in INPUTS}))
+def test_any_request_gets_a_finite_answer_the_same_by_both_signatures(ways, values):
+    answer = ways.raw(values)
+    assert np.isfinite(answer).all()
+    np.testing.assert_array_equal(ways.predicted([serialize(SCHEMA, values)]), answer)
+
+
+@pytest.mark.parametrize("example", INPUTS, ids=lambda example: example.name)
+def test_every_extreme_value_of_a_kind_gets_a_finite_answer(ways, example):
+    extremes = {
+        "float32": [math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, -0.0],
+        "int64": [-(1 << 63), -1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1],
+        "string": ["", " \t", "unknown", "[UNK]", "\0", "x" * 10_000],
+    }[example.feature.dtype]
+    if not OF_KIND.of(example.feature).is_text:
+        extremes = []
+    usual = {other.name: other.stored()[0] for other in INPUTS}
+    for value in extremes:
+        size = math.prod(example.feature.shape)
+        answer = ways.raw(usual | {example.name: [value] * size if example.feature.shape else value})
+        assert np.isfinite(answer).all(), (example.name, value)
+
+
+def cells(example: Example) -> st.SearchStrategy:
+    """Cells as raw data spells them, all of which conform."""
+    usual, *others = [as_bytes(cell) for cell, _ in example.good]
+    good = st.sampled_from([usual, *others])
+    if not OF_KIND.of(example.feature).is_text:
+        return good
+    ugly = st.sampled_from(
+        [cell for (cell,) in map(pa.Array.to_pylist, UGLY.values()) if type(cell) in (str, bytes)]
+    )
+    drawn = (ugly | st.text(max_size=8)).map(as_bytes)
+    return good | drawn.map(lambda cell: usual if typed_rows(example, pa.array([cell]))[1] else cell)
+
+
+def requested(feature: Feature, cell: bytes, value: object) -> object:
+    """What a request holds where raw data hold `cell`, of which conversion made `value`; None: missing."""
+    if feature.dtype == "string":
+        return cell
+    return (
+        math.nan if value is None and feature.dtype == "float32" else feature.fill if value is None else value
+    )
+
+
+@settings(max_examples=15)
+@given(spelled=st.fixed_dictionaries({example.name: cells(example) for example in INPUTS}))
+def test_what_conversion_keeps_is_trained_on_predicted_and_served_alike(ways, spelled):
+    rows = [typed_rows(example, pa.array([spelled[example.name]]))[0] for example in INPUTS]
+    columns = {example.name: row.column(1) for example, row in zip(INPUTS, rows, strict=True)}
+    record = encode(pa.record_batch({**columns, LABEL.name: pa.array([1])}), SCHEMA).to_pylist()
+    request = {e.name: requested(e.feature, spelled[e.name], columns[e.name][0].as_py()) for e in INPUTS}
+    answer = ways.trained_with(record)
+    assert np.isfinite(answer).all()
+    np.testing.assert_allclose(ways.predicted(record), answer, rtol=1e-6)
+    np.testing.assert_allclose(ways.raw(request), answer, rtol=1e-6)
