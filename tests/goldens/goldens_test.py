@@ -18,6 +18,7 @@ from tests.shared import archives
 
 HERE = pathlib.Path(__file__).resolve().parent
 VERSIONS = sorted(path for path in HERE.glob("v*") if path.is_dir())
+RUNS = [path for path in VERSIONS if (path / "run").is_dir()]  # a run of v1 had other inputs: it cannot go on
 MOST_BYTES = 300_000  # of the goldens of a version
 # Of a prediction, of 2 or so: another processor rounds differently, other weights are off by far more.
 TOLERANCE = 5e-3
@@ -60,7 +61,7 @@ def test_a_dataset_is_sound_and_holds_the_same_examples(version, layout):
         assert reading.examples(version / layout) == expected(version)["examples"][layout]
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("version", RUNS, ids=lambda path: path.name)
 def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(version, tmp_path):
     with still_read(version / "run"):
         workdir = shutil.copytree(version / "run", tmp_path / "run")

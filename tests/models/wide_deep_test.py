@@ -57,6 +57,20 @@ def test_padding_does_not_change_a_sequence():
     np.testing.assert_allclose(model({"words": WORDS}), other({"words": longer}), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_text_without_words_is_zero_and_leaves_gradients_finite(dtype):
+    """An average of no words was NaN, and one such text made all weights so."""
+    keras.config.set_dtype_policy(dtype)
+    try:
+        model = small(numeric=0, cardinalities=())
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model.compile("sgd", "mse")
+    model.fit({"words": WORDS * [[1], [0]]}, np.ones((2, 1)), verbose=0)
+    assert np.isfinite(model.predict({"words": WORDS * 0}, verbose=0)).all()
+    assert all(np.isfinite(weights).all() for weights in model.get_weights())
+
+
 def test_periodic_features_keep_the_number_and_add_waves():
     layer = PeriodicFeatures(1)
     layer.build((None, 2))

@@ -67,6 +67,7 @@ def test_a_constant_column_does_not_divide_by_zero():
         (Categorical(name="c"), ["often", "seldom", "never seen"], [1, 2, 0], 3),
         (Categorical(name="c", max_vocabulary=1), ["often", "seldom"], [1, 0], 2),
         (Categorical(name="c", encoding="integer", size=3), [0, 2, 3, -1], [1, 3, 0, 0], 4),
+        (Categorical(name="c", vocabulary=("[UNK]", "b")), ["[UNK]", "b", "zzz"], [1, 2, 0], 3),
     ],
 )
 def test_categories_become_ids_and_unknown_ones_id_0(feature, values, ids, cardinality):
@@ -74,6 +75,19 @@ def test_categories_become_ids_and_unknown_ones_id_0(feature, values, ids, cardi
     preprocess = preprocess_of(feature, seen)
     assert preprocess({"c": tf.constant(values)})["categories"].numpy().ravel().tolist() == ids
     assert preprocess.inputs.cardinalities == (cardinality,)
+
+
+def test_a_column_without_a_value_has_one_id():
+    preprocess = preprocess_of(Categorical(name="c", missing="default", default="none"), ["none", "none"])
+    assert preprocess({"c": tf.constant(["none", "a"])})["categories"].numpy().ravel().tolist() == [0, 0]
+    assert preprocess.inputs.cardinalities == (1,)
+
+
+def test_a_missing_value_shares_no_bucket():
+    feature = Categorical(name="c", encoding="hashed", buckets=2, missing="mark")
+    values = tf.constant(["", *(f"value {i}" for i in range(50))])
+    ids = preprocess_of(feature, ["x"])({"c": values})["categories"].numpy().ravel()
+    assert ids[0] == 0 and set(ids[1:]) == {1, 2}
 
 
 def test_hashed_categories_stay_within_their_buckets():
@@ -104,6 +118,9 @@ def test_tokens_leave_0_for_padding_and_tensors_are_flattened():
     tokens = preprocess_of(Tokens(name="t", length=2, vocabulary_size=9), [0])
     assert tokens({"t": tf.constant([[0, 8]], tf.int64)})["t"].numpy().tolist() == [[1, 9]]
     assert tokens.inputs.sequences == {"t": (2, 10)}
+    beyond = tf.constant([[9, -1], [1 << 32, 3]], tf.int64)
+    assert tokens({"t": beyond})["t"].numpy().tolist() == [[0, 0], [0, 4]]
+    assert tokens({"t": tf.constant([[9, -1]], tf.int32)})["t"].numpy().tolist() == [[0, 0]]
     tensor = preprocess_of(Tensor(name="t", dimensions=(2, 2)), [0.0])
     assert tensor({"t": tf.constant([[[1.0, 2.0], [3.0, 4.0]]])})["numeric"].numpy().tolist() == [
         [1, 2, 3, 4]

@@ -1,5 +1,7 @@
 """Raw strings at a serving signature are cleaned as the conversion cleaned the stored ones."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -35,13 +37,25 @@ def test_strip_then_null_markers_then_aliases_once():
     assert cleaned(RAW) == CLEANED
 
 
+def test_no_character_to_strip_has_a_meaning_of_its_own():
+    rules = Clean(strip="[:alpha^-]\\é", null_markers=())
+    schema = Schema(name="s", features=(Text(name="t", clean=rules),))
+    served = clean_requests({"t": tf.constant(["[:alphabet:]", "é^x-\\"])}, schema)["t"].numpy()
+    assert [value.decode() for value in served] == ["bet", "x"]
+
+
+def test_a_number_that_a_request_lacks_is_the_default():
+    schema = Schema(name="s", features=(Numeric(name="n", missing="default", default=7),))
+    assert clean_requests({"n": tf.constant([math.nan, 1.0])}, schema)["n"].numpy().tolist() == [7.0, 1.0]
+
+
 def test_features_that_are_no_strings_pass_unchanged():
     number = tf.constant([1.0])
     features = {"work": tf.constant(["x"]), "t": tf.constant(["x"]), "n": number}
     assert clean_requests(features, SCHEMA)["n"] is number
 
 
-ALPHABET = " \t.?^]-\\aé€"
+ALPHABET = " \t.?^[:]-\\aé€"
 
 
 @settings(max_examples=60)

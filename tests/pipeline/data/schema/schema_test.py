@@ -133,6 +133,10 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
             "field 'vocabulary': received [1, 2]; expected list of str",
         ),
         (
+            {"features": [{"kind": "categorical", "name": "c", "vocabulary": ["a", "b", "a"]}]},
+            "field 'vocabulary': received ['a']; expected every value once",
+        ),
+        (
             {"features": [{"kind": "numeric", "name": "x", "clean": {"aliases": {"a": 1}}}]},
             "field 'aliases': received {'a': 1}; expected dict of str",
         ),

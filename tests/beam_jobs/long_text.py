@@ -1,0 +1,61 @@
+r"""The peak memory of tokenising one text of 100 MB: a file of its own, or a cell.
+
+  python -m tests.beam_jobs.long_text --folder=DIR [--megabytes=100]
+
+Prints a line for each, and fails where a process took more than 1 GB. Needs 1 GB in DIR. Duration: minutes.
+"""
+
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from absl import app, flags
+
+_FOLDER = flags.DEFINE_string("folder", None, "Folder for the data.", required=True)
+_MEGABYTES = flags.DEFINE_integer("megabytes", 100, "Length of the text.", 1)
+
+_MOST = 1_000_000_000  # bytes
+
+
+def write(folder: pathlib.Path, megabytes: int) -> dict[str, tuple[str, ...]]:
+    """Writes the text in several ways; returns the flags that read each."""
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyzäé", k=draw.randint(2, 9))) for _ in range(5000)]
+    line = " ".join(draw.choices(words, k=1 << 17)) + " "
+    text = line * (megabytes * 1_000_000 // len(line.encode()) + 1)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "one.txt").write_text(text)
+    pq.write_table(pa.table({"text": [text]}), folder / "one.parquet")
+    return {"one.txt": ("--text_unit=document",), "one.parquet": ()}
+
+
+def peak_bytes(folder: pathlib.Path, name: str, extra: Sequence[str]) -> int:
+    """Peak memory of the largest process of converting `name`."""
+    output = folder / f"{name}.dataset" / "1.0.0"
+    command = [sys.executable, "-m", "beam_jobs.convert", f"--input={folder / name}", f"--output={output}"]
+    started = subprocess.Popen([*command, "--tokenizer=bytes", "--sequence_length=512", *extra])
+    _, status, usage = os.wait4(started.pid, 0)
+    shutil.rmtree(output.parent, ignore_errors=True)
+    if status:
+        sys.exit(f"{name}: convert ended with {os.waitstatus_to_exitcode(status)}")
+    return usage.ru_maxrss << 10
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    folder = pathlib.Path(_FOLDER.value)
+    peaks = {name: peak_bytes(folder, name, extra) for name, extra in write(folder, _MEGABYTES.value).items()}
+    for name, peak in peaks.items():
+        print(f"{name:12} {_MEGABYTES.value} MB of text: peak {peak / 1e6:,.0f} MB")
+    if max(peaks.values()) > _MOST:
+        sys.exit(f"more than {_MOST / 1e6:,.0f} MB")
+
+
+if __name__ == "__main__":
+    app.run(main)
