@@ -17,10 +17,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from absl import app, flags
 
+from beam_jobs.sources.tokens.tokenizers import ByteTokenizer
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.kinds import Tokens
+from pipeline.data.schema.schema import Schema
+
 _FOLDER = flags.DEFINE_string("folder", None, "Folder for the data.", required=True)
 _MEGABYTES = flags.DEFINE_integer("megabytes", 100, "Length of the text.", 1)
 
 _MOST = 1_000_000_000  # bytes
+_LENGTH = 512
+SCHEMA = Schema(
+    name="corpus",
+    features=(
+        Tokens(name="tokens", length=_LENGTH, vocabulary_size=ByteTokenizer().size),
+        Tokens(name="segments", length=_LENGTH, vocabulary_size=_LENGTH + 1),
+    ),
+)
 
 
 def write(folder: pathlib.Path, megabytes: int) -> dict[str, tuple[str, ...]]:
@@ -32,6 +45,7 @@ def write(folder: pathlib.Path, megabytes: int) -> dict[str, tuple[str, ...]]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "one.txt").write_text(text)
     pq.write_table(pa.table({"text": [text]}), folder / "one.parquet")
+    schema_lib.save(SCHEMA, folder / "schema.json")
     return {"one.txt": ("--text_unit=document",), "one.parquet": ()}
 
 
@@ -39,7 +53,8 @@ def peak_bytes(folder: pathlib.Path, name: str, extra: Sequence[str]) -> int:
     """Peak memory of the largest process of converting `name`."""
     output = folder / f"{name}.dataset" / "1.0.0"
     command = [sys.executable, "-m", "beam_jobs.convert", f"--input={folder / name}", f"--output={output}"]
-    started = subprocess.Popen([*command, "--tokenizer=bytes", "--sequence_length=512", *extra])
+    tokenizing = ("--tokenizer=bytes", f"--sequence_length={_LENGTH}", f"--schema={folder / 'schema.json'}")
+    started = subprocess.Popen([*command, *tokenizing, *extra])
     _, status, usage = os.wait4(started.pid, 0)
     shutil.rmtree(output.parent, ignore_errors=True)
     if status:
