@@ -53,7 +53,7 @@ class Ways:
 
     def raw(self, values: Mapping[str, object]) -> np.ndarray:
         """Of a row of `values`, by feature."""
-        tensors = {name: tensor(SCHEMA[name], [value]) for name, value in values.items()}
+        tensors = {name: as_requested(SCHEMA[name], value) for name, value in values.items()}
         return self.served.signatures["raw"](**tensors)["probabilities"].numpy()
 
 
@@ -110,11 +110,20 @@ ANY = {
 }
 
 
+def as_requested(feature: Feature, value: object) -> tf.Tensor:
+    """[1, *shape] as `raw` takes it, of what a record holds, or of the text that raw data have for it."""
+    if not feature.is_text_in_requests:
+        return tensor(feature, [value])
+    if isinstance(value, str | bytes):
+        return tf.constant([value])
+    return tf.constant(OF_KIND.of(feature).spelled(feature, np.array([value])))
+
+
 def requests(example: Example) -> st.SearchStrategy:
-    """Anything of the right type and shape; files of pictures only such that decode, or TensorFlow raises."""
+    """Anything of the right type and shape; pictures only such that decode, or TensorFlow raises."""
     feature = example.feature
-    if not OF_KIND.of(feature).is_text:
-        return st.sampled_from([value for _, value in example.good])
+    if not OF_KIND.of(feature).is_text or (feature.is_text_in_requests and feature.dtype != "string"):
+        return st.sampled_from(example.stored())  # what text stands for is of limited range
     values = ANY[feature.dtype] | st.sampled_from(np.ravel(example.stored()).tolist())
     size = math.prod(feature.shape)
     return st.lists(values, min_size=size, max_size=size) if feature.shape else values
@@ -128,20 +137,24 @@ def test_any_request_gets_a_finite_answer_the_same_by_both_signatures(ways, valu
     np.testing.assert_array_equal(ways.predicted([serialize(SCHEMA, values)]), answer)
 
 
+EXTREMES = {
+    "float32": [math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, -0.0],
+    "int64": [-(1 << 63), -1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1],
+    "string": ["", " \t", "unknown", "[UNK]", "\0", "x" * 10_000],
+}
+
+
 @pytest.mark.parametrize("example", INPUTS, ids=lambda example: example.name)
 def test_every_extreme_value_of_a_kind_gets_a_finite_answer(ways, example):
-    extremes = {
-        "float32": [math.nan, math.inf, -math.inf, 3.4e38, -3.4e38, 1e-45, -0.0],
-        "int64": [-(1 << 63), -1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1],
-        "string": ["", " \t", "unknown", "[UNK]", "\0", "x" * 10_000],
-    }[example.feature.dtype]
-    if not OF_KIND.of(example.feature).is_text:
-        extremes = []
-    usual = {other.name: other.stored()[0] for other in INPUTS}
-    for value in extremes:
-        size = math.prod(example.feature.shape)
-        answer = ways.raw(usual | {example.name: [value] * size if example.feature.shape else value})
-        assert np.isfinite(answer).all(), (example.name, value)
+    feature, usual = example.feature, {other.name: other.stored()[0] for other in INPUTS}
+    if not OF_KIND.of(feature).is_text:
+        return
+    for value in EXTREMES[feature.dtype]:
+        values = [value] * math.prod(feature.shape) if feature.shape else value
+        record = serialize(SCHEMA, usual | {example.name: values})
+        assert np.isfinite(ways.predicted([record])).all(), (example.name, value)
+    for text in EXTREMES["string"] if feature.is_text_in_requests else ():
+        assert np.isfinite(ways.raw(usual | {example.name: text})).all(), (example.name, text)
 
 
 def cells(example: Example) -> st.SearchStrategy:
@@ -159,7 +172,7 @@ def cells(example: Example) -> st.SearchStrategy:
 
 def requested(feature: Feature, cell: bytes, value: object) -> object:
     """What a request holds where raw data hold `cell`, of which conversion made `value`; None: missing."""
-    if feature.dtype == "string":
+    if feature.is_text_in_requests:
         return cell
     return (
         math.nan if value is None and feature.dtype == "float32" else feature.fill if value is None else value
