@@ -23,7 +23,7 @@ def numbers_of(feature: Feature, texts: tf.Tensor) -> tf.Tensor:
 
 
 def filled(feature: Feature, numbers: tf.Tensor) -> tf.Tensor:
-    """`numbers` [batch, …] with the fill value, if there is one, for NaN and for those that mean "no value"."""
+    """`numbers` [batch, …], with the fill value, if there is one, for NaN and what means "no value"."""
     if feature.fill is None:
         return numbers
     is_float = numbers.dtype.is_floating
