@@ -19,6 +19,7 @@ from tests.shared import archives
 HERE = pathlib.Path(__file__).resolve().parent
 VERSIONS = sorted(path for path in HERE.glob("v*") if path.is_dir())
 RUNS = [path for path in VERSIONS if (path / "run").is_dir()]  # a run of v1 had other inputs: it cannot go on
+EXPORTS = [path for path in VERSIONS if (path / EXPORT).is_file()]  # the weights of v1's were not finite
 MOST_BYTES = 300_000  # of the goldens of a version
 # Of a prediction, of 2 or so: another processor rounds differently, other weights are off by far more.
 TOLERANCE = 5e-3
@@ -76,7 +77,7 @@ def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(version, tmp_path):
         assert after[:STEPS] == before  # it did not start over
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("version", EXPORTS, ids=lambda path: path.name)
 def test_an_export_serves_the_same_predictions(version, tmp_path):
     archives.unpack(version / EXPORT, tmp_path)
     with still_read(version / EXPORT):
