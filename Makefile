@@ -135,6 +135,10 @@ strangers: install  ## Odd data sets from schema to prediction: each works, or e
 fuzz: install  ## Damaged and hostile files through the commands: one line each, 1 GB and 60 s at most.
 	.venv/bin/python -m tests.fuzz --jobs=$(JOBS)
 
+.PHONY: pictures
+pictures: install  ## Pictures of every subtype, whole and damaged, beside Pillow: refused, or the same pixels.
+	.venv/bin/python -m tests.pictures
+
 # Signals of each kind at each moment that `make signals` sends to each command.
 SIGNALS ?= 20
 

@@ -1,7 +1,8 @@
 """Checks JPEGs for a fraction of what decoding all of one with an image library costs.
 
 A plain JPEG is what cameras and libraries write by default: 8 bits, grey or colour, all of it in one scan.
-libjpeg decodes its tables and first pixels; the rest is searched for markers that do not belong there.
+libjpeg decodes its tables and first pixels; the rest is searched for markers that do not belong there. A JPEG
+with an APP1 segment, in which cameras say which way up it is, is left to the image library.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ import PIL.Image
 START_OF_IMAGE, _START_OF_SCAN, _END_OF_IMAGE = b"\xff\xd8", b"\xff\xda", b"\xff\xd9"
 _ONE_SCAN_FRAMES = (0xC0, 0xC1)  # baseline and extended sequential
 # Tables, restart interval, comment, what applications add: each says its length, by which libjpeg steps on.
-_SEGMENTS = frozenset((0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)))
+_SEGMENTS = frozenset((0xC4, 0xDB, 0xDD, 0xFE, 0xE0, *range(0xE2, 0xF0)))
 _FRAME_HEADER_BYTES = 10  # from its marker to its number of components
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # less what occurs within a scan
 _ENOUGH_OF_A_SCAN = 1024  # bytes: its own header, and some pixels
@@ -32,16 +33,15 @@ class _Frame:
     components: int
     scan: int
 
-    @property
-    def is_plain(self) -> bool:
-        in_memory = 0 < self.width * self.height <= PIL.Image.MAX_IMAGE_PIXELS
-        return (self.bits, self.components) in _PLAIN and in_memory
+    def is_plain(self, max_pixels: int) -> bool:
+        return (self.bits, self.components) in _PLAIN and 0 < self.width * self.height <= max_pixels
 
 
-def size_of(data: bytes) -> tuple[int, int] | None:
-    """(width, height); None if `data` is anything but a plain JPEG without fault."""
+def size_of(data: bytes, *, max_pixels: int) -> tuple[int, int] | None:
+    """(width, height); None if `data` is anything but a plain JPEG without fault of at most `max_pixels`."""
     frame = _frame(data)
-    if frame is None or not frame.is_plain or not _is_last(frame.scan, data):
+    max_pixels = min(max_pixels, PIL.Image.MAX_IMAGE_PIXELS)
+    if frame is None or not frame.is_plain(max_pixels) or not _is_last(frame.scan, data):
         return None
     return (frame.width, frame.height) if _decodes(data, frame) else None
 

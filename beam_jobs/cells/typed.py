@@ -35,12 +35,13 @@ class Column:
 class RawColumn:
     """Raw `cells` of any Arrow type, and what their source says of them.
 
-    `directory` is what relative paths of images start from; `undecoded` says that binary cells are text, not
-    an image's own bytes.
+    `directory` is what relative paths of images start from, and `path_roots` are where else paths may lead:
+    None says anywhere. `undecoded` says that binary cells are text, not an image's own bytes.
     """
 
     cells: pa.Array
     directory: str = ""
+    path_roots: tuple[str, ...] | None = ()
     undecoded: bool = False
 
 
@@ -66,15 +67,23 @@ def arrow_type(feature: Feature) -> pa.DataType:
     return _OF_KIND.of(feature).arrow_type(feature)
 
 
-def parse(feature: Feature, cells: pa.Array, *, directory: str = "", undecoded: bool = False) -> Column:
+def parse(
+    feature: Feature,
+    cells: pa.Array,
+    *,
+    directory: str = "",
+    path_roots: tuple[str, ...] | None = (),
+    undecoded: bool = False,
+) -> Column:
     """Parses `cells` [rows] of any Arrow type into values [rows] of `arrow_type(feature)`.
 
     Text is cleaned up first. Numbers stay numbers, unless the schema declares markers or aliases for them;
-    points in time are seconds since 1970-01-01 where a number is wanted. `directory` and `undecoded`: see
-    `RawColumn`.
+    points in time are seconds since 1970-01-01 where a number is wanted. `directory`, `path_roots` and
+    `undecoded`: see `RawColumn`.
     """
     problems = Problems()
-    raw = RawColumn(cells=cell_text.plain(cells), directory=directory, undecoded=undecoded)
+    plain = cell_text.plain(cells)
+    raw = RawColumn(cells=plain, directory=directory, path_roots=path_roots, undecoded=undecoded)
     values = _OF_KIND.of(feature).parse(feature, raw, problems)
     return Column(values=values, problems=problems)
 
@@ -118,7 +127,7 @@ def _label(feature: Label, raw: RawColumn, problems: Problems) -> pa.Array:
 
 def _image(feature: Image, raw: RawColumn, problems: Problems) -> pa.Array:
     cells = decode(raw.cells, problems) if raw.undecoded else single(raw.cells, problems)
-    return image(feature, cells, problems, directory=raw.directory)
+    return image(feature, cells, problems, directory=raw.directory, path_roots=raw.path_roots)
 
 
 def _tokens(feature: Tokens, raw: RawColumn, problems: Problems) -> pa.Array:

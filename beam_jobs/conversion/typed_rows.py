@@ -38,7 +38,11 @@ def type_rows(
     """
     columns = {
         feature.name: typed.parse(
-            feature, raw.column(feature.source_column), directory=raw.directory, undecoded=raw.undecoded
+            feature,
+            raw.column(feature.source_column),
+            directory=raw.directory,
+            path_roots=None if raw.are_paths_listed else raw.path_roots,
+            undecoded=raw.undecoded,
         )
         for feature in schema.features
     }

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from beam_jobs.cells import text
 from beam_jobs.sources.header import column_names
+from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.rejections import Rejection
 from beam_jobs.sources.pieces.source import Piece, RawRows
 
@@ -69,7 +70,7 @@ def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterabl
         numbers=np.array(numbers, np.int64),
         rejected=tuple(rejected),
         sparse=True,
-        directory=piece.paths[0].rpartition("/")[0],
+        directory=files.directory_of(piece.paths[0]),
     )
 
 

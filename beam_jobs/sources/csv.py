@@ -74,7 +74,7 @@ class CsvFiles:
                 sources=wrong.source,
                 numbers=numbers,
                 undecoded=True,
-                directory=path.rpartition("/")[0],
+                directory=files.directory_of(path),
             )
         yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
 

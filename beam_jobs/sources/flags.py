@@ -5,8 +5,11 @@ from typing import Any
 
 from absl import flags
 
+from beam_jobs.cells.path_roots import check_root
 from beam_jobs.sources import dialect, formats
 from beam_jobs.sources.formats import FORMATS, Option, format_of, open_source
+from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.path_roots import WithPathRoots
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import PACKINGS, TokenRows
 from beam_jobs.sources.tokens.tokenizers import open_tokenizer
@@ -28,6 +31,11 @@ def _define(option: Option) -> flags.FlagHolder:
 
 
 _OPTIONS = tuple(_define(option) for known in FORMATS.values() for option in known.options)
+_PATH_ROOT = flags.DEFINE_multi_string(
+    "path_root",
+    [],
+    "FOLDER: where paths of images in a table's column may lead, besides the table's own folder.",
+)
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer",
     None,
@@ -48,7 +56,7 @@ _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokeni
 
 def settings_of(source: Source) -> dict[str, Any]:
     """What a schema remembers of how its raw files are read."""
-    return formats.settings_of(source.source if isinstance(source, TokenRows) else source)
+    return formats.settings_of(source.source if isinstance(source, TokenRows | WithPathRoots) else source)
 
 
 def described(settings: Mapping[str, Any]) -> str:
@@ -69,7 +77,7 @@ def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-RAW_DATA = (_FORMAT, *_OPTIONS)
+RAW_DATA = (_FORMAT, *_OPTIONS, _PATH_ROOT)
 TOKENS = (_TOKENIZER, _SEQUENCE_LENGTH, _PACKING, _TEXT_COLUMN)
 
 
@@ -87,7 +95,7 @@ def source_of(
         values |= find(inputs, values, guess=guess)
     source = open_source(raw_format, values)
     if _TOKENIZER.value is None:
-        return source
+        return _with_path_roots(source)
     return TokenRows(
         source=source,
         tokenizer=open_tokenizer(_TOKENIZER.value),
@@ -95,3 +103,9 @@ def source_of(
         length=_SEQUENCE_LENGTH.value,
         packing=_PACKING.value,
     )
+
+
+def _with_path_roots(source: Source) -> Source:
+    roots = tuple(map(check_root, _PATH_ROOT.value))
+    is_table = not isinstance(source, ImageFolders)
+    return WithPathRoots(source=source, roots=roots) if roots and is_table else source

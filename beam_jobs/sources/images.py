@@ -59,6 +59,7 @@ class ImageFolders:
             columns=pa.record_batch(columns),
             sources=[path.removeprefix(piece.root) for path in rows],
             ids=pa.array(map("/".join, rows.values()), pa.string()),
+            are_paths_listed=True,
             rejected=tuple(_misplaced(path.removeprefix(piece.root)) for path in inside if path not in rows),
         )
 

@@ -55,7 +55,7 @@ class ParquetFiles:
                     columns=without_structs(batch, piece.paths[0]),
                     sources=piece.paths[0].removeprefix(piece.root),
                     numbers=np.arange(row, row + batch.num_rows) + 1,
-                    directory=piece.paths[0].rpartition("/")[0],
+                    directory=files.directory_of(piece.paths[0]),
                 )
                 row += batch.num_rows
 

@@ -67,7 +67,7 @@ def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
         numbers=np.array(numbers, np.int64),
         rejected=tuple(rejected),
         sparse=True,
-        directory=piece.paths[0].rpartition("/")[0],
+        directory=files.directory_of(piece.paths[0]),
     )
 
 

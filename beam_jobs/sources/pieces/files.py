@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
@@ -21,6 +22,12 @@ _OF_SYSTEMS = frozenset(
 _GZIP = b"\x1f\x8b"
 # The part of a glob that names directories: what stands before its first wildcard.
 _FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
+_NOT_ORDINARY = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
 
 
@@ -67,6 +74,8 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
             expected="a file, a directory with files, or a glob that matches some",
             action="Correct the path.",
         )
+    for file in files:
+        _check_ordinary(file.path)
     return files
 
 
@@ -104,6 +113,12 @@ def open_stream(path: str, *, sniff: bool = False) -> pa.NativeFile:
     return pa.input_stream(open_seekable(path), compression=compression)
 
 
+def directory_of(path: str) -> str:
+    """The directory that a file is in."""
+    directory, slash, _ = path.rpartition("/")
+    return directory or slash or "."
+
+
 def common_root(locations: Iterable[str]) -> str:
     """The longest directory, with its `/`, that all `locations` are in."""
     prefix = os.path.commonprefix(list(locations))  # noqa: RUF071 - commonpath would spoil "gs://"
@@ -118,6 +133,20 @@ def check_not_empty(files: Sequence[InputFile]) -> None:
             received="0 bytes",
             expected="files with rows in them",
             action="Check how these files were written.",
+        )
+
+
+def _check_ordinary(path: str) -> None:
+    """Raises InputError for what may never end, or wait for ever: only a file has a size to plan with."""
+    if "://" in path:
+        return
+    kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116 - once a file, of which there may be millions
+    if kind != stat.S_IFREG:
+        raise InputError(
+            f"input {path}",
+            received=_NOT_ORDINARY.get(kind, "something else"),
+            expected="an ordinary file",
+            action="Write what it gives to a file, and name that.",
         )
 
 

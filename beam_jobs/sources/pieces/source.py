@@ -67,6 +67,8 @@ class RawRows:
     sparse: bool = False  # rows name their columns: a column may be absent, and is missing in all rows then
     undecoded: bool = False  # binary cells are text, not an image's own bytes
     directory: str = ""  # what relative paths in cells start from
+    path_roots: tuple[str, ...] = ()  # where else paths in cells may lead
+    are_paths_listed: bool = False  # paths in cells name files that the source itself listed
 
     @property
     def rows_read(self) -> int:

@@ -1,7 +1,7 @@
 """Encoded images → uint8 pixels, in the graph: for training, evaluation and serving alike.
 
-Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. Nothing is decoded that declares more pixels than
-`max_pixels`; limits.py says what is raised then.
+Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. A JPEG is turned as its EXIF data say. Nothing is
+decoded that declares more pixels than `max_pixels`; limits.py says what is raised then.
 """
 
 import functools
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.images import first_frame, header
+from pipeline.data.images import first_frame, header, orientation
 from pipeline.data.images.limits import refuse_format, refuse_webp, require_pixels
 from pipeline.data.images.pixels import normalize, scaled
 from pipeline.data.tracing import apart
@@ -64,7 +64,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     """
     head = header.first_bytes(data)
     readers = {
-        header.JPEG: lambda: _read_jpeg(data, channels, max_pixels),
+        header.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
         header.PNG: lambda: _read_png(data, head, channels, max_pixels),
         header.GIF: apart(lambda: _read_gif(data, head, channels, max_pixels)),
         header.WEBP: apart(lambda: _read_webp(data, channels, max_pixels)),
@@ -75,9 +75,26 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     return tf.ensure_shape(image, [None, None, channels])
 
 
-def _read_jpeg(data: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     allowed = _allowed(data, _jpeg_size(data), max_pixels)
-    image = tf.io.decode_jpeg(allowed, channels=min(channels, 3), dct_method=_DCT_METHOD)
+    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=_DCT_METHOD)
+    return orientation.upright(_of_jpeg(image, channels), orientation.of_jpeg(data, head))
+
+
+def _jpeg_channels(channels: int) -> int:
+    """What libjpeg is asked for.
+
+    Not for grey, which it makes of colour by leaving colour out: up to 34 levels from the grey of the
+    picture, and an error for CMYK.
+    """
+    return 0 if channels == 1 else 3
+
+
+def _of_jpeg(image: tf.Tensor, channels: int) -> tf.Tensor:
+    """What libjpeg gave, uint8 [height, width, 1 or 3] → [height, width, channels]."""
+    if channels == 1:
+        return _grey(image)
+    image = tf.ensure_shape(image, [None, None, 3])
     return _with_alpha(image) if channels == 4 else image
 
 
@@ -124,16 +141,18 @@ def _refused(refusal: tf.Operation | None, channels: int) -> tf.Tensor:
 
 def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) -> tf.Tensor:
     """The part that `box` says, uint8 [height, width, channels], shrunk as far as `shape` allows."""
-    part = box(require_pixels(_jpeg_size(data), max_pixels))
-    channels = min(shape[-1], 3)
-    times = tf.reduce_min(part[2:] // shape[:2])  # how many times larger the part is than what is wanted
+    turn = orientation.of_jpeg(data, header.first_bytes(data))
+    size = orientation.seen_size(require_pixels(_jpeg_size(data), max_pixels), turn)
+    seen = box(size)
+    part = orientation.stored_part(seen, size, turn)
+    channels = _jpeg_channels(shape[-1])
+    times = tf.reduce_min(seen[2:] // shape[:2])  # how many times larger the part is than what is wanted
     image = tf.cond(
         times < _SHRINKS[0],
         lambda: _decode_part(data, part, channels=channels, ratio=1),
         apart(lambda: _decode_shrunk(data, part, times, channels=channels)),
     )
-    image = tf.ensure_shape(image, [None, None, channels])
-    return _with_alpha(image) if shape[-1] == 4 else image
+    return orientation.upright(_of_jpeg(image, shape[-1]), turn)
 
 
 def _decode_shrunk(data: tf.Tensor, part: tf.Tensor, times: tf.Tensor, *, channels: int) -> tf.Tensor:
@@ -151,14 +170,24 @@ def _decode_part(data: tf.Tensor, part: tf.Tensor, *, channels: int, ratio: int)
 
 def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
     """uint8 [height, width, 1, 3 or 4] → [height, width, channels]; transparency is dropped, not applied."""
+    if channels == 1:
+        return _grey(image)
     has_colour = tf.shape(image)[2] >= 3
     colour = tf.cond(has_colour, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=2))
     colour = tf.ensure_shape(colour, [None, None, 3])
-    if channels == 1:
-        return tf.cond(has_colour, lambda: tf.image.rgb_to_grayscale(colour), lambda: colour[..., :1])
     if channels == 3:
         return colour
     return tf.cond(tf.shape(image)[2] == 4, lambda: image, lambda: _with_alpha(colour))
+
+
+def _grey(image: tf.Tensor) -> tf.Tensor:
+    """uint8 [height, width, 1, 3 or 4] → its luma, [height, width, 1]."""
+
+    def of_colour() -> tf.Tensor:
+        return tf.image.rgb_to_grayscale(tf.ensure_shape(image[..., :3], [None, None, 3]))
+
+    grey = tf.cond(tf.shape(image)[2] >= 3, apart(of_colour), lambda: image[..., :1])
+    return tf.ensure_shape(grey, [None, None, 1])
 
 
 def _with_alpha(image: tf.Tensor) -> tf.Tensor:

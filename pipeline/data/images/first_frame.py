@@ -16,18 +16,22 @@ _BYTES = [bytes([value]) for value in range(256)]
 
 
 def of_gif(data: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cuts a GIF, string [], off behind its first frame.
+    """Leaves of a GIF, string [], its first frame alone, with no extension.
+
+    An extension may make a colour transparent, and TensorFlow paints that black; Pillow reads its colour.
 
     Returns:
       The shorter file, string [], and the first frame's height and width, int64 [2]: (0, 0) without a frame.
     """
     values = _values(data)
-    at = _past_extensions(values, _GIF_HEADER_BYTES + _table_bytes(_byte(values, 10)))
+    header = _GIF_HEADER_BYTES + _table_bytes(_byte(values, 10))
+    at = _past_extensions(values, header)
     left, top, width, height = (_byte(values, at + i) + 256 * _byte(values, at + i + 1) for i in (1, 3, 5, 7))
     end = _past_blocks(values, at + 11 + _table_bytes(_byte(values, at + 9)))
     size = tf.stack([top + height, left + width])
     is_frame = _byte(values, at) == _IMAGE
-    return _part(data, tf.constant(0, tf.int64), end) + b";", tf.where(is_frame, size, 0)
+    frame = _part(data, tf.constant(0, tf.int64), header) + _part(data, at, end - at) + b";"
+    return frame, tf.where(is_frame, size, 0)
 
 
 def of_webp(data: tf.Tensor) -> tf.Tensor:

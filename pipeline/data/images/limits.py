@@ -39,31 +39,32 @@ def naming_refused_images() -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        refusal = _refusal(error.message)
-        if refusal is None:
+        found = refusal(error.message)
+        if found is None:
             raise
-        raise refusal from None
+        raise found from None
 
 
-def _refusal(message: str) -> InputError | None:
+def refusal(message: str, *, where: str = "image") -> InputError | None:
+    """What to tell of the image `where`, if TensorFlow's message is of one that the graph refused."""
     if found := re.search(re.escape(_LIMIT) + r"\] \[(\d+) (\d+)\] \[limit\] \[(\d+)\]", message):
         height, width, limit = map(int, found.groups())
         return InputError(
-            "image",
+            where,
             received=f"{height:,} x {width:,} pixels (height x width)",
             expected=f"1 to {limit:,} pixels in all (the schema's max_pixels)",
             action='If the image is meant to be read, set "max_pixels" of the schema\'s image feature.',
         )
     if found := re.search(re.escape(_FORMAT) + r"\] \[([\d ]+)\]", message):
         return InputError(
-            "image",
+            where,
             received=f"data that begins with {bytes(map(int, found.group(1).split()))!r}",
             expected="a JPEG, PNG, GIF, WebP or BMP file",
             action="Convert the image, or leave it out.",
         )
     if found := re.search(re.escape(_WEBP) + r"\] \[TensorFlow\] \[([^]]+)\]", message):
         return InputError(
-            "image",
+            where,
             received=f"a WebP file, with TensorFlow {found.group(1)}",
             expected="a TensorFlow with tf.raw_ops.DecodeWebP, as 2.21 has it",
             action="Upgrade TensorFlow, or convert the image to PNG.",

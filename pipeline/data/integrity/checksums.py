@@ -44,7 +44,7 @@ class DamagedRecord:
 def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
     """Every damaged record that holds selected rows, in stored order; reads all records once."""
     shards = selection.shards
-    selected = _selected_records(selection)
+    selected = selected_records(selection)
     ends = np.searchsorted(selected, shards.record_starts)
     of_shards = [selected[first:last] for first, last in itertools.pairwise(ends)]
     check = functools.partial(_damaged_in, shards)
@@ -52,13 +52,13 @@ def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
         found = pool.map(check, range(len(of_shards)), of_shards)
         shown = tqdm(found, total=len(of_shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
         return tuple(
-            _described(selection, shard, number, reason)
+            described(selection, shard, number, reason)
             for shard, damaged in enumerate(shown)
             for number, reason in damaged
         )
 
 
-def _selected_records(selection: Selection) -> np.ndarray:
+def selected_records(selection: Selection) -> np.ndarray:
     """Numbers over all shards of the records that hold selected rows: int64 [n], ascending."""
     shards = selection.shards
     chosen = np.zeros(len(shards.offsets), bool)
@@ -91,7 +91,8 @@ def _problem(frame: bytes, size: int, content_hash: int) -> str:
     return ""
 
 
-def _described(selection: Selection, shard: int, number: int, reason: str) -> DamagedRecord:
+def described(selection: Selection, shard: int, number: int, reason: str) -> DamagedRecord:
+    """The record of this number over all shards, and what is wrong with it."""
     shards = selection.shards
     first, last = shards.rows_of_record(number)
     return DamagedRecord(

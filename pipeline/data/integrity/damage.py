@@ -8,8 +8,7 @@ import tensorflow as tf
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
-from pipeline.data.images.limits import naming_refused_images
-from pipeline.data.integrity import checksums
+from pipeline.data.integrity import checksums, undecodable
 from pipeline.data.integrity.checksums import DamagedRecord
 
 _LISTED = 10  # records that an error names
@@ -22,17 +21,18 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
-    It checks all of the selections then, so that the error names all damage at once. Refused images are named
-    too.
+    It checks all of the selections then, so that the error names all damage at once. The first record whose
+    image is refused, or does not decode, is named too.
     """
     try:
-        with naming_refused_images():
-            yield
+        yield
     except tf.errors.DataLossError as error:
         _check_files(selections)
         raise _damaged(selections, error.message) from None
-    except _OF_CHANGED_FILES:
+    except _OF_CHANGED_FILES as error:
         _check_files(selections)
+        if (found := undecodable.problem(selections, error.message)) is not None:
+            raise found from None
         raise
 
 

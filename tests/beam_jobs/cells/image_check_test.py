@@ -1,13 +1,17 @@
 """The check of an image file finds what TensorFlow would refuse to decode, without decoding all of it."""
 
+import os
+import pathlib
 import random
+import struct
+import zlib
 
 import numpy as np
 import PIL.Image
 import pytest
 import tensorflow as tf
 
-from beam_jobs.cells.image_check import BadImageError, check_image, has_image_header
+from beam_jobs.cells.image_check import BadImageError, check_image, has_image_header, read_image
 from pipeline.data.schema.kinds import Image
 from tests.shared.pictures import encode
 
@@ -85,3 +89,24 @@ def test_other_riff_files_are_no_images():
 def test_what_stands_behind_the_end_does_no_harm():
     assert passes(jpeg() + b"\x00" * 100)  # some cameras pad their files
     assert passes(jpeg() + jpeg())  # and some append a preview
+
+
+def png_of_size(height: int, width: int) -> bytes:
+    """A whole header, and no pixels."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n\0\0\0\x0d" + header + struct.pack(">I", zlib.crc32(header)) + b"\0\0\0\0IDAT"
+
+
+def test_nothing_larger_than_the_schema_allows_is_decoded():
+    expected = r"^13,300x13,300 pixels, more than the 1,000,000 of the schema's max_pixels"
+    with pytest.raises(BadImageError, match=expected):
+        check_image(png_of_size(13_300, 13_300), Image(name="image", max_pixels=1_000_000))
+    with pytest.raises(BadImageError, match=r"^160x120 pixels, more than the 19,199"):
+        check_image(jpeg(), Image(name="image", max_pixels=19_199))
+    check_image(jpeg(), Image(name="image", max_pixels=19_200))
+
+
+def test_a_pipe_is_not_opened(tmp_path: pathlib.Path):
+    os.mkfifo(tmp_path / "endless.png")
+    with pytest.raises(BadImageError, match="not an ordinary file"):
+        read_image(str(tmp_path / "endless.png"), ANY)

@@ -96,6 +96,7 @@ def test_an_image_is_a_path_or_its_own_bytes():
     assert (values[0]["data"], problems) == (file.getvalue(), {})
     paths = parse(feature, pa.array([b"a.png", b"/b.png", b""]), directory="gs://x", undecoded=True)
     assert [value["path"] for value in paths.values.to_pylist()] == ["gs://x/a.png", "/b.png", None]
-    assert paths.problems == {2: "missing"}
+    outside = "outside of the table's folder: --path_root=FOLDER allows another"
+    assert paths.problems == {1: outside, 2: "missing"}
     large = parse(feature, pa.array(["a.png"], pa.large_string()), directory="gs://x")
     assert [value["path"] for value in large.values.to_pylist()] == ["gs://x/a.png"]

@@ -1,11 +1,13 @@
 """Which files a location names: a file, a directory, a glob; and names that look like a glob."""
 
+import os
 import pathlib
 
 import pytest
 
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.source import Input
+from pipeline.data.errors import InputError
 
 
 def named(location: pathlib.Path | str, *, deep: bool = False) -> list[str]:
@@ -49,3 +51,13 @@ def test_a_glob_matches_no_hidden_file(directory: pathlib.Path):
     directory.rename(directory.parent / "data")
     assert named(directory.parent / "data" / "[ab].csv") == ["a.csv", "b.csv"]
     assert named(directory.parent / "data" / "**" / "*.csv") == ["c.csv"]
+
+
+def test_what_may_never_end_is_refused(tmp_path: pathlib.Path):
+    os.mkfifo(tmp_path / "rows.csv")
+    (tmp_path / "link.csv").symlink_to("rows.csv")
+    for given in ("rows.csv", "link.csv", "*.csv", ""):
+        with pytest.raises(InputError, match="csv: received a pipe; expected an ordinary file"):
+            named(tmp_path / given)
+    with pytest.raises(InputError, match="input /dev/zero: received a device"):
+        named("/dev/zero")

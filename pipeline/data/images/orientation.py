@@ -1,0 +1,136 @@
+"""Which way up a JPEG is meant to be seen, by its EXIF data, and turning its pixels that way; in the graph.
+
+Cameras store what the sensor saw, and how the camera was held (CIPA DC-008, 4.6.4 A: tag 0x0112). An
+orientation is 1 to 8; 1, 2, 3 and 4 are unturned, mirrored, turned by 180 degrees and upside down; 5 to 8 are
+the same after a transposition. `beam_jobs/cells/jpeg_orientation.py` finds it in the same way.
+"""
+
+import tensorflow as tf
+
+from pipeline.data.tracing import apart
+
+UPRIGHT = 1
+_TAG, _SHORT = 0x0112, 3
+_ENTRY_BYTES = 12
+_EXIF = b"Exif\0\0"
+_SEGMENT_START = 10  # bytes from the marker on: itself, the length, and the name of what follows
+_JFIF_MARKER, _JFIF_LENGTH, _AFTER_JFIF = 0xE0, 16, 20
+_COMMENT = 0xFE
+
+
+def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
+    """The orientation, int32 [], of a JPEG, string [], whose first bytes are `head`, int32 [32]."""
+    described = _is_skipped(head)
+    ends_with_jfif = (head[3] == _JFIF_MARKER) & (head[4] * 256 + head[5] == _JFIF_LENGTH)
+    # What libraries write: then nothing is searched, which costs more than the rest of this file.
+    has_more = described[3] & ~(ends_with_jfif & ~described[_AFTER_JFIF + 1])
+    return tf.cond(has_more, apart(lambda: _of_exif(_exif(data))), lambda: tf.constant(UPRIGHT))
+
+
+def upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """Pixels as stored, [height, width, channels] → as seen."""
+    turned = apart(lambda: _turned(image, orientation))
+    return tf.cond(tf.equal(orientation, UPRIGHT), lambda: image, turned)
+
+
+def seen_size(size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """Height and width, [2], as stored → as seen."""
+    return tf.where(_is_transposed(orientation), size[::-1], size)
+
+
+def stored_part(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """A part of the picture as seen → the same part as stored: int32 [4] (top, left, height, width).
+
+    Args:
+      size: the picture's height and width as seen, [2].
+    """
+
+    def moved() -> tf.Tensor:
+        opposite = tf.cast(size, tf.int32) - part[:2] - part[2:]
+        corner = tf.where(_is_reversed(orientation), opposite, part[:2])
+        is_transposed = _is_transposed(orientation)
+        corner, extent = (tf.where(is_transposed, pair[::-1], pair) for pair in (corner, part[2:]))
+        return tf.concat([corner, extent], axis=0)
+
+    return tf.cond(tf.equal(orientation, UPRIGHT), lambda: part, apart(moved))
+
+
+def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    transposed = tf.cond(
+        _is_transposed(orientation), lambda: tf.transpose(image, [1, 0, 2]), lambda: tf.identity(image)
+    )
+    dims = tf.concat([_is_reversed(orientation), [False]], axis=0)
+    turned = tf.raw_ops.Reverse(tensor=transposed, dims=dims)
+    return tf.ensure_shape(turned, [None, None, image.shape[2]])
+
+
+def _is_transposed(orientation: tf.Tensor) -> tf.Tensor:
+    return orientation >= 5
+
+
+def _is_reversed(orientation: tf.Tensor) -> tf.Tensor:
+    """Whether rows, and columns, are seen in reverse order: bool [2]."""
+    of_rows = tf.constant([False, False, False, True, True, False, False, True, True])
+    of_columns = tf.constant([False, False, True, True, False, False, True, True, False])
+    return tf.stack([of_rows[orientation], of_columns[orientation]])
+
+
+def _is_skipped(marker: tf.Tensor) -> tf.Tensor:
+    """Whether a segment may stand before EXIF data: of an application, or a comment (ITU T.81, table B.1)."""
+    return tf.equal(marker // 16, 0xE) | tf.equal(marker, _COMMENT)
+
+
+def _exif(data: tf.Tensor) -> tf.Tensor:
+    """The first EXIF segment from its TIFF header on, string []; empty without one."""
+
+    def start(at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        start = _part(data, at, _SEGMENT_START)
+        return start, tf.cast(tf.io.decode_raw(start, tf.uint8, fixed_length=_SEGMENT_START), tf.int32)
+
+    def is_exif(start: tf.Tensor) -> tf.Tensor:
+        return tf.equal(tf.strings.substr(_padded(start), 4, 6), _EXIF)
+
+    def goes_on(at: tf.Tensor) -> tf.Tensor:
+        text, values = start(at)
+        return (values[0] == 0xFF) & _is_skipped(values[1]) & ~is_exif(text)
+
+    def following(at: tf.Tensor) -> list[tf.Tensor]:
+        _, values = start(at)
+        return [at + 2 + values[2] * 256 + values[3]]
+
+    (at,) = tf.while_loop(goes_on, following, [tf.constant(2)])
+    text, values = start(at)
+    found = is_exif(text) & (values[1] == 0xE1)
+    length = tf.where(found, tf.maximum(values[2] * 256 + values[3] - (_SEGMENT_START - 2), 0), 0)
+    return _part(data, at + _SEGMENT_START, length)
+
+
+def _of_exif(tiff: tf.Tensor) -> tf.Tensor:
+    """The orientation in the first directory (TIFF 6.0, 2), int32 []; UPRIGHT where it says none."""
+    values = tf.cast(tf.io.decode_raw(tiff, tf.uint8), tf.int32)
+    values = tf.concat([values, tf.zeros([8], tf.int32)], axis=0)
+    is_little = values[0] == ord("I")
+
+    def number(pair: tf.Tensor) -> tf.Tensor:  # [..., 2] bytes
+        return tf.where(is_little, pair[..., 0] + 256 * pair[..., 1], pair[..., 1] + 256 * pair[..., 0])
+
+    size = tf.size(values) - 8
+    # The offset's upper half is 0: a segment has at most 64 KiB.
+    directory = tf.minimum(number(tf.where(is_little, values[4:6], values[6:8])), size)
+    count = tf.minimum(number(values[directory : directory + 2]), (size - directory - 2) // _ENTRY_BYTES)
+    first = directory + 2
+    entries = values[first : first + tf.maximum(count, 0) * _ENTRY_BYTES]
+    entries = tf.reshape(entries, [-1, _ENTRY_BYTES])
+    is_it = tf.equal(number(entries[:, :2]), _TAG) & tf.equal(number(entries[:, 2:4]), _SHORT)
+    found = tf.boolean_mask(number(entries[:, 8:10]), is_it)
+    orientation = tf.concat([found, [UPRIGHT]], axis=0)[0]
+    return tf.where((orientation >= 1) & (orientation <= 8), orientation, UPRIGHT)
+
+
+def _padded(text: tf.Tensor) -> tf.Tensor:
+    return text + b"\0" * _SEGMENT_START
+
+
+def _part(data: tf.Tensor, start: tf.Tensor, length: tf.Tensor | int) -> tf.Tensor:
+    """The bytes [start, start + length) of a string [], as far as there are any."""
+    return tf.strings.substr(data, tf.minimum(start, tf.strings.length(data)), length)

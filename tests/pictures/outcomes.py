@@ -1,0 +1,119 @@
+"""Pictures in number: which are refused, which come out as Pillow reads them, and which fail."""
+
+import collections
+import dataclasses
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tests.pictures import readers
+from tests.pictures.mutated import mutated
+from tests.pictures.subtypes import subtypes
+
+LEVELS = 2  # that a pixel may differ from Pillow's
+_BATCH = 32
+_MODEL = (8, 12)  # height and width that damaged pictures are resized to
+_SIZES = ((1, 1), (1, 9), (8, 12), (17, 33), (40, 56))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A file, and how many channels the schema asks for."""
+
+    name: str
+    channels: int
+    data: bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """`refused`: the conversion's reason; `failures`: what is wrong, by the way of reading."""
+
+    picture: Picture
+    refused: str = ""
+    failures: tuple[str, ...] = ()
+
+
+def pictures(
+    count: int,
+    *,
+    seed: int = 0,
+    sizes: Sequence[tuple[int, int]] = _SIZES,
+    channels: Sequence[int] = tuple(readers.MODES),
+) -> Iterator[Picture]:
+    """Random ones of every subtype in turn."""
+    makers = list(subtypes().items())
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        name, make = makers[number % len(makers)]
+        data = make(rng, *sizes[rng.integers(len(sizes))])
+        yield Picture(name=name, channels=int(rng.choice(channels)), data=data)
+
+
+def damaged(
+    count: int, *, seed: int = 0, channels: Sequence[int] = tuple(readers.MODES)
+) -> Iterator[Picture]:
+    """Pictures of every subtype in turn, each damaged in its own way."""
+    for number, picture in enumerate(pictures(count, seed=seed, channels=channels)):
+        data = mutated(picture.data, random.Random(f"{seed} {number}"))
+        yield dataclasses.replace(picture, data=data)
+
+
+def compared(some: Sequence[Picture]) -> list[Outcome]:
+    """Refused, or within LEVELS of Pillow by every way of reading."""
+    outcomes, taken = _refused(some)
+    expected = [readers.by_pillow(one.data, channels=one.channels) for one in taken]
+    groups = collections.defaultdict(list)
+    for picture, pixels in zip(taken, expected, strict=True):
+        groups[pixels.shape].append((picture, pixels))
+    for shape, group in sorted(groups.items()):
+        some, pixels = zip(*group, strict=True)
+        outcomes += _read(shape, some, lambda got, n, pixels=pixels: _difference(got, pixels[n]))
+    return outcomes
+
+
+def decoded(some: Sequence[Picture]) -> list[Outcome]:
+    """Refused, or decoded without an error by every way of reading."""
+    outcomes, taken = _refused(some)
+    for channels in readers.MODES:
+        group = [one for one in taken if one.channels == channels]
+        outcomes += _read((*_MODEL, channels), group, lambda got, n: "")
+    return outcomes
+
+
+def _refused(some: Sequence[Picture]) -> tuple[list[Outcome], list[Picture]]:
+    reasons = [readers.refusal(one.data, channels=one.channels) for one in some]
+    pairs = list(zip(some, reasons, strict=True))
+    outcomes = [Outcome(picture=picture, refused=reason) for picture, reason in pairs if reason]
+    return outcomes, [picture for picture, reason in pairs if not reason]
+
+
+def _read(
+    shape: tuple[int, int, int], some: Sequence[Picture], judge: Callable[[np.ndarray, int], str]
+) -> list[Outcome]:
+    """`judge` says of the pixels of picture number n what is wrong with them."""
+    failures: list[list[str]] = [[] for _ in some]
+    for way, read in readers.readers(*shape).items() if some else ():
+        for start in range(0, len(some), _BATCH):
+            batch = [one.data for one in some[start : start + _BATCH]]
+            for n, got in enumerate(_each(read, batch), start):
+                wrong = got if isinstance(got, str) else judge(got, n)
+                failures[n] += [f"{way}: {wrong}"] if wrong else []
+    return [Outcome(picture=one, failures=tuple(found)) for one, found in zip(some, failures, strict=True)]
+
+
+def _each(read: readers.Read, batch: Sequence[bytes]) -> list[np.ndarray | str]:
+    """The pixels of each file, or the error; one by one only where the batch has an error."""
+    try:
+        return list(read(batch))
+    except tf.errors.OpError as error:
+        if len(batch) == 1:
+            return [error.message.split("\n")[0]]
+    return [got for data in batch for got in _each(read, [data])]
+
+
+def _difference(got: np.ndarray, expected: np.ndarray) -> str:
+    levels = int(np.abs(got.astype(int) - expected).max())
+    return f"{levels} levels from Pillow" if levels > LEVELS else ""

@@ -1,0 +1,92 @@
+"""What becomes of pictures in the conversion, in training, in evaluation and in serving."""
+
+import functools
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import PIL.Image
+import PIL.ImageOps
+import tensorflow as tf
+
+from beam_jobs.cells.image_check import BadImageError, check_image
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.input import stages
+from pipeline.data.input.image_stages import image_stages
+from pipeline.data.input.stages import Stage
+from pipeline.data.input.training import parse_stage
+from pipeline.data.preprocessing.example_writer import serialize
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.schema import Schema
+from tests.shared.tiny_dataset import describe
+
+Read = Callable[[Sequence[bytes]], np.ndarray]  # files → uint8 [files, height, width, channels]
+
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+MAX_PIXELS = 1_000_000
+# A part of the picture that only the whole of it can be: so training decodes by cropping, and shows it all.
+_WHOLE = Augmentation(crop_area=(0.9999, 1.0))
+
+
+def refusal(data: bytes, *, channels: int) -> str:
+    """Why the conversion leaves a file out; empty if it takes it."""
+    try:
+        check_image(data, _feature(channels))
+    except BadImageError as error:
+        return str(error)
+    return ""
+
+
+def by_pillow(data: bytes, *, channels: int) -> np.ndarray:
+    """The picture the way up that it is meant to be seen: uint8 [height, width, channels]."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with PIL.Image.open(io.BytesIO(data)) as image:
+            pixels = np.asarray(PIL.ImageOps.exif_transpose(image).convert(MODES[channels]))
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+@functools.cache
+def readers(height: int, width: int, channels: int) -> Mapping[str, Read]:
+    """By name: each way in which a picture of the conversion reaches a model of this input."""
+    schema = Schema(name="pictures", features=(_feature(channels), Label(name="y", classes=("a", "b"))))
+    statistics = describe(schema, [{"image": b"", "y": 0}])
+    preprocess = Preprocess(schema, statistics, image_size=(height, width))
+    model_inputs = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
+    augmented = functools.partial(image_stages, schema, preprocess, seed=0)
+    paths = {
+        "training": (*augmented(augmentation=Augmentation()), model_inputs),
+        "training that crops": (*augmented(augmentation=_WHOLE), model_inputs),
+        "evaluation": (parse_stage(schema), model_inputs),
+    }
+    serve = tf.function(lambda images: preprocess(clean_strings({"image": images}, schema))["image"])
+    serve = serve.get_concrete_function(tf.TensorSpec([None], tf.string))
+    staged = {name: _staged(schema, some) for name, some in paths.items()}
+    return {**staged, "serving": lambda files: serve(tf.constant(list(files))).numpy()}
+
+
+def _feature(channels: int) -> Image:
+    return Image(name="image", channels=channels, max_pixels=MAX_PIXELS)
+
+
+def _staged(schema: Schema, some: Sequence[Stage]) -> Read:
+    """Records of the files through these stages, as the input pipeline runs them, made once."""
+    records = tf.Variable(tf.constant([""]), shape=[None], trainable=False)
+
+    def group() -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensors(0).map(
+            lambda _: (tf.range(tf.size(records, tf.int64), dtype=tf.int64), records.read_value())
+        )
+
+    prepared = stages.apply(group(), some)
+
+    def read(files: Sequence[bytes]) -> np.ndarray:
+        rows = {"image": np.array(list(files), object), "y": np.zeros(len(files), np.int64)}
+        records.assign(serialize(rows, schema))
+        inputs, _ = next(iter(prepared))
+        return inputs["image"].numpy()
+
+    return read
