@@ -18,7 +18,7 @@ from pipeline.data.input.stages import Stage
 from pipeline.data.input.training import parse_stage
 from pipeline.data.preprocessing.example_writer import serialize
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.preprocessing.request_cleaning import clean_strings
+from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.schema.kinds import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import describe
@@ -62,7 +62,7 @@ def readers(height: int, width: int, channels: int) -> Mapping[str, Read]:
         "training that crops": (*augmented(augmentation=_WHOLE), model_inputs),
         "evaluation": (parse_stage(schema), model_inputs),
     }
-    serve = tf.function(lambda images: preprocess(clean_strings({"image": images}, schema))["image"])
+    serve = tf.function(lambda images: preprocess(clean_requests({"image": images}, schema))["image"])
     serve = serve.get_concrete_function(tf.TensorSpec([None], tf.string))
     staged = {name: _staged(schema, some) for name, some in paths.items()}
     return {**staged, "serving": lambda files: serve(tf.constant(list(files))).numpy()}
