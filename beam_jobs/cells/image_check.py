@@ -67,12 +67,17 @@ def check_image(data: bytes, feature: Image) -> None:
 
 def _content(path: str) -> bytes:
     if "://" not in path:
-        if stat.S_IFMT(os.stat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # noqa: PTH116 - fast
-            raise BadImageError("not an ordinary file")  # a pipe or a device may never end
-        with io.FileIO(path) as file:  # opening a local file through Beam costs more than reading an image
+        # Opening a local file through Beam costs more than reading an image.
+        with io.FileIO(path, opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadImageError("not an ordinary file")  # a pipe or a device may never end
             return file.readall()
     with FileSystems.open(path, compression_type="uncompressed") as stream:
         return stream.read()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe is not waited for
 
 
 def _of_plain_jpeg(data: bytes, feature: Image) -> tuple[str, _Size] | None:

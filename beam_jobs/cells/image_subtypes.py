@@ -5,6 +5,7 @@ TensorFlow (2.21) decodes them to other pixels without a word, or not at all. Ea
 """
 
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 
 _GREY, _COLOUR, _PALETTE = 0, 2, 3  # colour types of PNG (ISO 15948, 11.2.2)
@@ -23,10 +24,15 @@ def difference(data: bytes, kind: str, *, channels: int) -> str:
       channels: how many the model takes.
     """
     find = _OF_KIND.get(kind)
-    return find(data, channels) if find else ""
+    try:
+        return find(data, channels) if find else ""
+    except (IndexError, struct.error):  # a reader of it walked past the end
+        return f"a {kind} that is cut off: save it again"
 
 
 def _of_png(data: bytes, channels: int) -> str:
+    if not _has_whole_chunks(data):
+        return "a PNG with a damaged part, or none that ends it: save it again"
     depth, colour = data[24], data[25]
     if (colour, depth) == (_GREY, 16):
         return "a grey PNG of 16 bits, of which a model would see 8: save it with 8"
@@ -38,6 +44,18 @@ def _of_png(data: bytes, channels: int) -> str:
     if colour == _COLOUR and depth == 16 and is_transparent:
         return "a PNG of 16 bits with a transparent colour for 4 channels: save it with 8"
     return ""
+
+
+def _has_whole_chunks(data: bytes) -> bool:
+    """Whether the checksums of all chunks are right up to IEND, which is there: Pillow checks fewer."""
+    view, at, name = memoryview(data), _PNG_SIGNATURE_BYTES, b""
+    while name != b"IEND":
+        (length,) = struct.unpack_from(">I", data, at)
+        name, end = data[at + 4 : at + 8], at + 8 + length
+        if struct.unpack_from(">I", data, end) != (zlib.crc32(view[at + 4 : end]),):
+            return False
+        at = end + 4
+    return True
 
 
 def _png_chunks(data: bytes) -> Iterator[bytes]:
@@ -82,6 +100,7 @@ def _of_gif(data: bytes, channels: int) -> str:
         at = _past_blocks(data, at + 2)
     if data[at] != _FRAME or struct.unpack_from("<HHHH", data, at + 1) != (0, 0, *screen):
         return "a GIF whose first frame is not as large as its screen: save it as PNG"
+    _past_blocks(data, at + 11 + _table_bytes(data[at + 9]))
     if is_transparent and channels == 4:
         return "a transparent GIF for 4 channels: save it as PNG"
     return ""

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -61,7 +61,7 @@ def damaged(
         yield dataclasses.replace(picture, data=data)
 
 
-def compared(some: Sequence[Picture]) -> list[Outcome]:
+def compared(some: Sequence[Picture], ways: readers.Ways = readers.readers) -> list[Outcome]:
     """Refused, or within LEVELS of Pillow by every way of reading."""
     outcomes, taken = _refused(some)
     expected = [readers.by_pillow(one.data, channels=one.channels) for one in taken]
@@ -70,16 +70,17 @@ def compared(some: Sequence[Picture]) -> list[Outcome]:
         groups[pixels.shape].append((picture, pixels))
     for shape, group in sorted(groups.items()):
         some, pixels = zip(*group, strict=True)
-        outcomes += _read(shape, some, lambda got, n, pixels=pixels: _difference(got, pixels[n]))
+        outcomes += _read(ways(*shape), some, lambda got, n, pixels=pixels: _difference(got, pixels[n]))
     return outcomes
 
 
-def decoded(some: Sequence[Picture]) -> list[Outcome]:
+def decoded(some: Sequence[Picture], ways: readers.Ways = readers.readers) -> list[Outcome]:
     """Refused, or decoded without an error by every way of reading."""
     outcomes, taken = _refused(some)
     for channels in readers.MODES:
         group = [one for one in taken if one.channels == channels]
-        outcomes += _read((*_MODEL, channels), group, lambda got, n: "")
+        if group:
+            outcomes += _read(ways(*_MODEL, channels), group, lambda got, n: "")
     return outcomes
 
 
@@ -91,11 +92,11 @@ def _refused(some: Sequence[Picture]) -> tuple[list[Outcome], list[Picture]]:
 
 
 def _read(
-    shape: tuple[int, int, int], some: Sequence[Picture], judge: Callable[[np.ndarray, int], str]
+    ways: Mapping[str, readers.Read], some: Sequence[Picture], judge: Callable[[np.ndarray, int], str]
 ) -> list[Outcome]:
     """`judge` says of the pixels of picture number n what is wrong with them."""
     failures: list[list[str]] = [[] for _ in some]
-    for way, read in readers.readers(*shape).items() if some else ():
+    for way, read in ways.items():
         for start in range(0, len(some), _BATCH):
             batch = [one.data for one in some[start : start + _BATCH]]
             for n, got in enumerate(_each(read, batch), start):

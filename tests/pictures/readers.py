@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from beam_jobs.cells.image_check import BadImageError, check_image
 from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.images.decoding import decode_image
 from pipeline.data.input import stages
 from pipeline.data.input.image_stages import image_stages
 from pipeline.data.input.stages import Stage
@@ -23,7 +24,9 @@ from pipeline.data.schema.kinds import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import describe
 
-Read = Callable[[Sequence[bytes]], np.ndarray]  # files → uint8 [files, height, width, channels]
+Read = Callable[[Sequence[bytes]], Sequence[np.ndarray]]  # files → each one's uint8 [height, width, channels]
+# Height, width and channels of a model's input → by name, ways in which pictures reach it.
+Ways = Callable[[int, int, int], Mapping[str, Read]]
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 MAX_PIXELS = 1_000_000
@@ -66,6 +69,19 @@ def readers(height: int, width: int, channels: int) -> Mapping[str, Read]:
     serve = serve.get_concrete_function(tf.TensorSpec([None], tf.string))
     staged = {name: _staged(schema, some) for name, some in paths.items()}
     return {**staged, "serving": lambda files: serve(tf.constant(list(files))).numpy()}
+
+
+def decoder(height: int, width: int, channels: int) -> Mapping[str, Read]:
+    """What all of `readers` decode with, in the picture's own size: traced once, where they are for each size."""
+    del height, width
+    decode = _decoder(channels)
+    return {"decoding": lambda files: [decode(tf.constant(data)).numpy() for data in files]}
+
+
+@functools.cache
+def _decoder(channels: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    decode = functools.partial(decode_image, channels=channels, max_pixels=MAX_PIXELS)
+    return tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)], autograph=False)
 
 
 def _feature(channels: int) -> Image:

@@ -23,9 +23,11 @@ def serialize(features: Mapping[str, np.ndarray], schema: Schema) -> list[bytes]
 
 
 def _feature(feature: Feature, value: np.ndarray) -> tf.train.Feature:
-    values = np.ravel(value).tolist()
     if feature.wire == "bytes":
+        # As objects, because numpy's own type for bytes drops zeros at their end, as a WebP file may have.
+        values = np.ravel(np.asarray(value, object)).tolist()
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    values = np.ravel(value).tolist()
     if feature.wire == "int64":
         return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
     return tf.train.Feature(float_list=tf.train.FloatList(value=values))

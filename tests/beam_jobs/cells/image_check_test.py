@@ -106,7 +106,7 @@ def test_nothing_larger_than_the_schema_allows_is_decoded():
     check_image(jpeg(), Image(name="image", max_pixels=19_200))
 
 
-def test_a_pipe_is_not_opened(tmp_path: pathlib.Path):
+def test_a_pipe_is_not_read(tmp_path: pathlib.Path):
     os.mkfifo(tmp_path / "endless.png")
     with pytest.raises(BadImageError, match="not an ordinary file"):
         read_image(str(tmp_path / "endless.png"), ANY)

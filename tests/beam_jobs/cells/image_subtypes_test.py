@@ -1,8 +1,11 @@
 """What a model would see otherwise than Pillow is refused by its header, with the way out."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from beam_jobs.cells import image_subtypes
 from beam_jobs.cells.image_check import BadImageError, check_image
 from pipeline.data.schema.kinds import Image
 from tests.pictures import subtypes
@@ -32,3 +35,23 @@ def test_it_is_refused_by_its_header(name: str, channels: int, expected: str):
     with pytest.raises(BadImageError) as raised:
         check_image(data, Image(name="image", channels=channels))
     assert expected in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "expected"),
+    [
+        ("png rgb, 8 bits", lambda data: data[:60] + b"?" + data[61:], "a PNG with a damaged part"),
+        ("png rgb, 8 bits", lambda data: data[:-12], "a PNG that is cut off: save it again"),
+        (
+            "png rgb, 8 bits",
+            lambda data: data[:-8] + b"IENT" + data[-4:],
+            "or none that ends it: save it again",
+        ),
+        ("gif, not interlaced", lambda data: data[:-2], "a GIF that is cut off: save it again"),
+    ],
+)
+def test_a_damaged_end_is_refused_that_pillow_does_not_mind(name: str, damage: Callable, expected: str):
+    data = subtypes.subtypes()[name](np.random.default_rng(0), 8, 12)
+    kind = name[:3].upper()
+    assert image_subtypes.difference(data, kind, channels=3) == ""
+    assert expected in image_subtypes.difference(damage(data), kind, channels=3)
