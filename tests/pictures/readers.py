@@ -72,7 +72,7 @@ def readers(height: int, width: int, channels: int) -> Mapping[str, Read]:
 
 
 def decoder(height: int, width: int, channels: int) -> Mapping[str, Read]:
-    """What all of `readers` decode with, in the picture's own size: traced once, where they are for each size."""
+    """What all of `readers` decode with, in each picture's own size; traced once."""
     del height, width
     decode = _decoder(channels)
     return {"decoding": lambda files: [decode(tf.constant(data)).numpy() for data in files]}

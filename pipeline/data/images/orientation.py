@@ -24,13 +24,12 @@ def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
     ends_with_jfif = (head[3] == _JFIF_MARKER) & (head[4] * 256 + head[5] == _JFIF_LENGTH)
     # What libraries write: then nothing is searched, which costs more than the rest of this file.
     has_more = described[3] & ~(ends_with_jfif & ~described[_AFTER_JFIF + 1])
-    return tf.cond(has_more, apart(lambda: _of_exif(_exif(data))), lambda: tf.constant(UPRIGHT))
+    return tf.cond(has_more, lambda: _searched(data), lambda: tf.constant(UPRIGHT))
 
 
 def upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     """Pixels as stored, [height, width, channels] → as seen."""
-    turned = apart(lambda: _turned(image, orientation))
-    return tf.cond(tf.equal(orientation, UPRIGHT), lambda: image, turned)
+    return tf.cond(tf.equal(orientation, UPRIGHT), lambda: image, lambda: _turned(image, orientation))
 
 
 def seen_size(size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
@@ -44,17 +43,25 @@ def stored_part(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.
     Args:
       size: the picture's height and width as seen, [2].
     """
-
-    def moved() -> tf.Tensor:
-        opposite = tf.cast(size, tf.int32) - part[:2] - part[2:]
-        corner = tf.where(_is_reversed(orientation), opposite, part[:2])
-        is_transposed = _is_transposed(orientation)
-        corner, extent = (tf.where(is_transposed, pair[::-1], pair) for pair in (corner, part[2:]))
-        return tf.concat([corner, extent], axis=0)
-
-    return tf.cond(tf.equal(orientation, UPRIGHT), lambda: part, apart(moved))
+    return tf.cond(tf.equal(orientation, UPRIGHT), lambda: part, lambda: _moved(part, size, orientation))
 
 
+# Once a process, not once a graph that reads pictures: tracing these takes longer than the rest of a reader.
+@apart
+def _searched(data: tf.Tensor) -> tf.Tensor:
+    return _of_exif(_exif(data))
+
+
+@apart
+def _moved(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    opposite = tf.cast(size, tf.int32) - part[:2] - part[2:]
+    corner = tf.where(_is_reversed(orientation), opposite, part[:2])
+    is_transposed = _is_transposed(orientation)
+    corner, extent = (tf.where(is_transposed, pair[::-1], pair) for pair in (corner, part[2:]))
+    return tf.concat([corner, extent], axis=0)
+
+
+@apart
 def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     transposed = tf.cond(
         _is_transposed(orientation), lambda: tf.transpose(image, [1, 0, 2]), lambda: tf.identity(image)
