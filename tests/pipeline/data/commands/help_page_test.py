@@ -15,7 +15,7 @@ from tests.house.build_file import ROOT
 
 OF_SOURCES = {
     *("format", "column_names", "delimiter", "encoding", "header"),
-    *("text_unit", "tokenizer", "text_column"),
+    *("path_root", "text_unit", "tokenizer", "text_column"),
 }
 SHOWN_FLAG = re.compile(r"^  --(?:\[no\])?([a-z_]+)\S*\n      ", re.MULTILINE)
 
