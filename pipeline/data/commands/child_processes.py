@@ -7,10 +7,21 @@ _PARENT = 1  # field of /proc/<pid>/stat after the command's name
 
 
 def kill() -> None:
-    """Kills all of them: what they write is temporary, and nobody would read their answers."""
-    for pid in descendants(os.getpid()):
+    """Kills all of them: what they write is temporary, and nobody would read their answers.
+
+    They are stopped first, until no more are found: one that runs may just then start another.
+    """
+    stopped: list[int] = []
+    while more := [pid for pid in descendants(os.getpid()) if pid not in stopped]:
+        _send(more, signal.SIGSTOP)
+        stopped += more
+    _send(stopped, signal.SIGKILL)
+
+
+def _send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
         try:  # noqa: SIM105 - contextlib takes long to import
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except (ProcessLookupError, PermissionError):  # it has ended, or is another user's by now
             pass
 

@@ -197,6 +197,20 @@ handler.guard(work)
     assert ended(code) == (143, "", 1)
 
 
+def test_what_is_just_being_started_ends_too():
+    # A shell that starts one process after the other: whatever moment it is, one is being started.
+    code = """
+import subprocess
+def work():
+    starting = ["sh", "-c", "echo started; for _ in $(seq 500); do sleep 100 & done; wait"]
+    child = subprocess.Popen(starting, stdout=subprocess.PIPE)
+    child.stdout.readline()
+    press(signal.SIGTERM)
+handler.guard(work)
+"""
+    assert ended(code) == (143, "", 1)
+
+
 def test_other_errors_and_exit_codes_pass():
     assert ended("sys.exit(handler.guard(lambda: 3))") == (3, "", 0)
     code, _, lines = ended("handler.guard(lambda: 1 / 0)")
