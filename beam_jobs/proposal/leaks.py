@@ -86,8 +86,9 @@ def _read(source: Source, pieces: Sequence[Piece], schema: Schema) -> dict[str, 
     for piece in pieces[:_ROWS]:
         left = limit
         for raw in source.read(piece):
+            names = set(raw.columns.schema.names)  # once: pyarrow makes the list anew each time
             for feature in features:
-                if feature.source_column in raw.columns.schema.names:
+                if feature.source_column in names:
                     cells = raw.columns.column(feature.source_column)[:left]
                     found[feature.name].append(_values(feature, cells, raw.undecoded))
             left -= raw.columns.num_rows

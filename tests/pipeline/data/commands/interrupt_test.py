@@ -183,27 +183,19 @@ handler.guard(compute)
     assert ended(code) == (130, "", 1)
 
 
-def test_what_it_started_ends_too():
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "trap '' INT TERM HUP; echo started; sleep 1000; :",  # deaf
+        "echo started; for _ in $(seq 500); do sleep 100 & done; wait",  # at any moment it starts another one
+    ],
+)
+def test_what_it_started_ends_too(shell: str):
     # The grandchild holds the pipe open on which the test waits for the end of its output.
-    code = """
+    code = f"""
 import subprocess
 def work():
-    deaf = ["sh", "-c", "trap '' INT TERM HUP; echo started; sleep 1000; :"]
-    child = subprocess.Popen(deaf, stdout=subprocess.PIPE)
-    child.stdout.readline()
-    press(signal.SIGTERM)
-handler.guard(work)
-"""
-    assert ended(code) == (143, "", 1)
-
-
-def test_what_is_just_being_started_ends_too():
-    # A shell that starts one process after the other: whatever moment it is, one is being started.
-    code = """
-import subprocess
-def work():
-    starting = ["sh", "-c", "echo started; for _ in $(seq 500); do sleep 100 & done; wait"]
-    child = subprocess.Popen(starting, stdout=subprocess.PIPE)
+    child = subprocess.Popen(["sh", "-c", {shell!r}], stdout=subprocess.PIPE)
     child.stdout.readline()
     press(signal.SIGTERM)
 handler.guard(work)
