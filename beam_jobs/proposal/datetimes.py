@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -69,15 +69,17 @@ def _fits(profile: ColumnProfile) -> list[_Fit]:
     values = profile.values
     if not values or profile.are_images or profile.holds_lists:
         return []
-    fits = [_fit(format, values) for format in _possible(values)]
+    # No other date reads as a number, so a wide table of numbers need not be tried in every format.
+    formats = FORMATS if profile.numbers is None else (_COMPACT,)
+    fits = [_fit(format, values) for format in _possible(values, formats)]
     rows = sum(values.values())
     return sorted((fit for fit in fits if fit.rows_wrong <= _WRONG * rows), key=lambda fit: fit.rows_wrong)
 
 
-def _possible(values: Mapping[str, int]) -> Iterator[str]:
-    """Formats that read one of the first values, and not only by chance."""
+def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str]:
+    """Those of the formats that read one of the first values, and not only by chance."""
     first = dict(itertools.islice(values.items(), _TRIED))
-    for format in FORMATS:
+    for format in formats:
         compact = format == _COMPACT
         if compact and (len(values) < 2 or not all(value.startswith(_YEARS) for value in first)):
             continue
