@@ -59,6 +59,7 @@ MEASUREMENTS = (
     ),
     Measurement(benchmark="convert", workload="tabular", name="ours_rows"),
     Measurement(benchmark="convert", workload="tabular", name="ours_blocks"),
+    Measurement(benchmark="convert", workload="images", name="ours_rows"),
 )
 
 Measure = Callable[[Tree, Measurement], float]
