@@ -3,11 +3,13 @@
 import collections
 import dataclasses
 import enum
+import io
 import pathlib
 import random
 import shutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 
 from pipeline.data.errors import InputError
 
@@ -17,7 +19,7 @@ Command = Callable[[pathlib.Path], object]  # what it makes of a directory, comp
 class Verdict(enum.Enum):
     """Best first: of several commands, the worst counts."""
 
-    NAMED = "named"  # one line that names the file
+    NAMED = "named"  # one line that names the file: an error, or a warning and the same result
     NO_EFFECT = "no effect"  # what came out is the same
     NOT_NAMED = "not named"  # one line, of something else
     TRACEBACK = "traceback"
@@ -60,7 +62,7 @@ class Flipper:
     def __init__(self, subject: Subject, scratch: pathlib.Path) -> None:
         self._subject = subject
         self._copy = scratch / subject.directory.name
-        self._whole = {name: self._result(name) for name in subject.commands}
+        self._whole = {name: self._result(name)[0] for name in subject.commands}
         self._readers: dict[str, list[str]] = {}
 
     def flip(self, file: str, byte: int, bit: int) -> Flip:
@@ -101,23 +103,30 @@ class Flipper:
         def damage(copy: pathlib.Path) -> None:
             (copy / file).write_bytes(change((copy / file).read_bytes()))
 
+        base = pathlib.PurePath(file).name
         try:
-            result = self._result(name, damage)
+            result, printed = self._result(name, damage)
         except InputError as error:
-            is_named = pathlib.PurePath(file).name in str(error) and "\n" not in str(error)
+            is_named = base in str(error) and "\n" not in str(error)
             return (Verdict.NAMED if is_named else Verdict.NOT_NAMED), str(error)
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             return Verdict.TRACEBACK, f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
-        if result == self._whole[name]:
-            return Verdict.NO_EFFECT, ""
-        return Verdict.WRONG, "another result"
+        if result != self._whole[name]:
+            return Verdict.WRONG, "another result"
+        warned = [line for line in printed if line.startswith("warning") and base in line]
+        return (Verdict.NAMED, warned[0]) if warned else (Verdict.NO_EFFECT, "")
 
-    def _result(self, name: str, damage: Callable[[pathlib.Path], None] = lambda copy: None) -> object:
+    def _result(
+        self, name: str, damage: Callable[[pathlib.Path], None] = lambda copy: None
+    ) -> tuple[object, list[str]]:
+        """What the command makes of a copy, and the lines that it prints."""
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self._subject.directory, self._copy)
         damage(self._copy)
-        return self._subject.commands[name](self._copy)
+        with redirect_stdout(io.StringIO()) as printed:
+            result = self._subject.commands[name](self._copy)
+        return result, printed.getvalue().splitlines()
 
 
 def flips(subject: Subject, scratch: pathlib.Path, *, count: int, seed: int) -> Iterator[Flip]:

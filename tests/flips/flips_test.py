@@ -73,6 +73,20 @@ def test_no_flipped_bit_changes_a_result_in_silence(tmp_path, make):
     assert sum(flip.verdict is Verdict.NAMED for flip in found) >= 35
 
 
+def test_a_flip_that_a_command_warns_of_is_named(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "newest").write_text("5")
+
+    def read(copy: pathlib.Path) -> int:
+        if (copy / "newest").read_bytes() != b"5":
+            print("warning    newest is damaged, so the older one is taken")
+        return 5
+
+    subject = Subject(name="data", directory=tmp_path / "data", commands={"read": read})
+    (told,) = flips(subject, tmp_path / "scratch", count=1, seed=0)
+    assert (told.verdict, told.command) == (Verdict.NAMED, "read")
+
+
 def test_a_flip_that_nobody_notices_is_wrong(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "numbers.json").write_text("[100, 200]")
