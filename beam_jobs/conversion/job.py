@@ -1,6 +1,7 @@
 """The job of `convert`: its graph, and what has to hold before a dataset is published."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 import apache_beam as beam
@@ -15,7 +16,7 @@ from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces.source import Source
+from beam_jobs.sources.pieces.source import Piece, Source
 from beam_jobs.statistics.combine import MergedStatisticsFn
 from beam_jobs.validation import verdict as verdict_lib
 from pipeline.data.schema.schema import Schema
@@ -35,6 +36,10 @@ class Conversion:
 
     doing: ClassVar[str] = "converting"
     file_type: ClassVar[type[WrittenShard]] = WrittenShard
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        return self.plan.pieces
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Pieces → typed rows → shuffle → shards, and the statistics of each split."""

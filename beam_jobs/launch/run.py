@@ -7,7 +7,7 @@ import gc
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import apache_beam as beam
@@ -18,7 +18,8 @@ from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.publication import destination as destination_lib
 from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces import rejections
+from beam_jobs.sources.pieces import rejections, stamps
+from beam_jobs.sources.pieces.source import Piece
 
 Published = TypeVar("Published", covariant=True)
 
@@ -54,6 +55,7 @@ class Job(Protocol[Published]):
     """What `convert` and `predict` differ in."""
 
     run: Run
+    pieces: Sequence[Piece]  # of the input
     doing: str  # what the progress bar says
     file_type: type[WrittenFile]  # of the files that the workers write
 
@@ -82,6 +84,7 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         gathering.gather(pipeline, outputs, result)
         with runners.bad_input_from_workers(), progress.shown(watched, job.doing):
             runners.run_to_end(pipeline)
+        stamps.check_unchanged(job.pieces)
         found = gathering.load(result, file_type=job.file_type)
         job.check_reconciled(found)
         limit = run.max_rejected_fraction

@@ -40,6 +40,7 @@ class ImageFolders:
             batch = found[start : start + self.files_in_piece]
             yield Piece(
                 paths=tuple(file.path for file in batch),
+                stamps=tuple(file.stamp for file in batch),
                 root=root,
                 bytes=sum(file.bytes for file in batch),
                 split=given.split,

@@ -102,5 +102,9 @@ def _grouped(found: list[Piece], piece_bytes: int) -> Iterator[Piece]:
 
 
 def _joined(group: list[Piece]) -> Piece:
-    paths = tuple(path for piece in group for path in piece.paths)
-    return dataclasses.replace(group[0], paths=paths, bytes=sum(piece.bytes for piece in group))
+    return dataclasses.replace(
+        group[0],
+        paths=tuple(path for piece in group for path in piece.paths),
+        stamps=tuple(stamp for piece in group for stamp in piece.stamps),
+        bytes=sum(piece.bytes for piece in group),
+    )

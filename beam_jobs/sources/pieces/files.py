@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
@@ -38,6 +39,14 @@ class InputFile:
     path: str
     bytes: int
     split: str
+    stamp: int
+
+
+class Match(NamedTuple):
+    """A file as its file system lists it; the `stamp` is of its size and the time of its last change."""
+
+    bytes: int
+    stamp: int
 
 
 def parse_input(text: str) -> Input:
@@ -55,16 +64,16 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     # A name may hold characters of a glob: a directory or file of exactly this name comes first.
     if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
         start = len(FileSystems.join(location, ""))
-        inside = _match(FileSystems.join(_literal(location), "**"))
+        inside = match_inside(location)
         # Beam's own "*" would leave out names with a backslash.
-        found = {path: size for path, size in inside.items() if deep or "/" not in path[start:]}
+        found = {path: match for path, match in inside.items() if deep or "/" not in path[start:]}
     elif FileSystems.exists(location):
         found, start = _match(_literal(location)), len(location)
     else:
         found, start = _match(location), len(_FIXED_PART.match(location)[0])
     files = [
-        InputFile(path=path, bytes=size, split=given.split)
-        for path, size in sorted(found.items())
+        InputFile(path=path, bytes=match.bytes, split=given.split, stamp=match.stamp)
+        for path, match in sorted(found.items())
         if not _is_hidden(path[start:])
     ]
     if not files:
@@ -86,7 +95,10 @@ def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
         check_not_empty(group)
     found = [file for group in listed for file in group if file.bytes]
     root = common_root(file.path for file in found)
-    return [Piece(paths=(file.path,), root=root, bytes=file.bytes, split=file.split) for file in found]
+    return [
+        Piece(paths=(file.path,), stamps=(file.stamp,), root=root, bytes=file.bytes, split=file.split)
+        for file in found
+    ]
 
 
 def ranges(size: int, piece_bytes: int) -> list[tuple[int, int]]:
@@ -150,8 +162,18 @@ def _check_ordinary(path: str) -> None:
         )
 
 
-def _match(pattern: str) -> dict[str, int]:
-    """The size of each file that the glob matches, in bytes, by its path."""
+def stamp(size: int, changed: float) -> int:
+    """A number that a file of `size` bytes keeps until it is changed; `changed` is in seconds since 1970."""
+    return hash((size, changed))
+
+
+def match_inside(folder: str) -> dict[str, Match]:
+    """The files in a folder and in its folders, by their paths."""
+    return _match(FileSystems.join(_literal(folder), "**"))
+
+
+def _match(pattern: str) -> dict[str, Match]:
+    """The files that the glob matches, by their paths."""
     try:
         matched = FileSystems.match([pattern])[0].metadata_list
     except (BeamIOError, ValueError) as error:  # ValueError: no filesystem for this scheme
@@ -161,7 +183,10 @@ def _match(pattern: str) -> dict[str, int]:
             expected="a readable location",
             action="Correct the path, or the permissions on it.",
         ) from None
-    return {match.path: match.size_in_bytes for match in matched}
+    return {
+        match.path: Match(match.size_in_bytes, stamp(match.size_in_bytes, match.last_updated_in_seconds))
+        for match in matched
+    }
 
 
 def _literal(name: str) -> str:

@@ -33,6 +33,7 @@ class Piece:
     input_root: str = ""  # the directory that this input named
     start: int = 0  # bytes of the (one) file that are read: [start, end)
     end: int | None = None  # None: to its end
+    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
 
     @property
     def name(self) -> str:

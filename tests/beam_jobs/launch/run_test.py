@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import apache_beam as beam
@@ -15,7 +15,9 @@ from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFi
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.publication.destination import Destination
+from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.rejections import Rejection
+from beam_jobs.sources.pieces.source import Input, Piece
 from pipeline.data.commands import interrupt
 from pipeline.data.errors import InputError
 
@@ -44,6 +46,7 @@ class Write(beam.DoFn):
 class Numbers:
     numbers: tuple[int, ...]
     run: Run
+    pieces: Sequence[Piece] = ()
     doing: ClassVar[str] = "counting"
     file_type: ClassVar[type[WrittenFile]] = WrittenFile
 
@@ -71,6 +74,24 @@ class Numbers:
 def run(output: pathlib.Path, *numbers: int, max_rejected_fraction: float = 0.5) -> int:
     how = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=max_rejected_fraction)
     return run_job(Numbers(numbers=numbers, run=how), output=str(output))
+
+
+def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Path):
+    read = tmp_path / "read.csv"
+    read.write_text("1")
+    job = Numbers(
+        numbers=(1,),
+        run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0),
+        pieces=files.one_piece_a_file([Input(location=str(read))]),
+    )
+    assert run_job(job, output=str(tmp_path / "out")) == 1
+    read.write_text("12")
+    with pytest.raises(InputError, match=r"read\.csv: received another size .* Nothing was published"):
+        run_job(job, output=str(tmp_path / "changed"))
+    read.unlink()
+    with pytest.raises(InputError, match=r"read\.csv: received no such file any more"):
+        run_job(job, output=str(tmp_path / "gone"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
 def test_what_is_published_is_all_that_is_left(tmp_path: pathlib.Path):
