@@ -100,7 +100,7 @@ def _numeric(feature: Numeric, raw: RawColumn, problems: Problems) -> pa.Array:
         problems.add(pc.less(values, feature.minimum), f"below the minimum of {feature.minimum}")
     if feature.maximum is not None:
         problems.add(pc.greater(values, feature.maximum), f"above the maximum of {feature.maximum}")
-    return values
+    return pc.subtract(values, feature.offset) if feature.offset else values
 
 
 def _categorical(feature: Categorical, raw: RawColumn, problems: Problems) -> pa.Array:

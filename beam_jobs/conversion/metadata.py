@@ -114,10 +114,11 @@ def _no_domain(feature: Feature, entry: schema_pb2.Feature) -> None:
 
 def _numeric_domain(feature: Numeric, entry: schema_pb2.Feature) -> None:
     domain = entry.float_domain if feature.dtype == "float32" else entry.int_domain
-    if feature.minimum is not None:
-        domain.min = type(domain.min)(feature.minimum)
-    if feature.maximum is not None:
-        domain.max = type(domain.max)(feature.maximum)
+    low, high = feature.stored_range
+    if low is not None:
+        domain.min = type(domain.min)(low)
+    if high is not None:
+        domain.max = type(domain.max)(high)
 
 
 def _categorical_domain(feature: Categorical, entry: schema_pb2.Feature) -> None:

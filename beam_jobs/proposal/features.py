@@ -4,10 +4,13 @@ import dataclasses
 import re
 from collections.abc import Callable
 
+import numpy as np
+
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime
 from beam_jobs.proposal.spellings import case_aliases
 from beam_jobs.proposal.written_numbers import propose_written
+from pipeline.data.dataset.precision import offset_for
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kind_table import KindTable
@@ -74,7 +77,11 @@ def _numeric(profile: ColumnProfile) -> Numeric | None:
     low, high = profile.numbers[0], profile.numbers[-1]
     fits = low >= -_LARGEST_INT64 and high < _LARGEST_INT64
     is_int64 = profile.are_whole_numbers and not profile.missing and fits
-    return Numeric(**common_fields(profile), number="int64" if is_int64 else "float32")
+    if is_int64:
+        return Numeric(**common_fields(profile), number="int64")
+    counts = profile.values.values()
+    offset = offset_for(np.array([*map(float, profile.values)]), np.array([*counts]))
+    return Numeric(**common_fields(profile), offset=offset)
 
 
 def _image(profile: ColumnProfile) -> Image | None:

@@ -40,6 +40,11 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if isinstance(feature, Numeric) and profile.are_whole_numbers and _all_differ(profile):
         yield f"'{profile.name}': all values differ. If it is an id, leave it out: --ignore={profile.name}."
+    if isinstance(feature, Numeric) and feature.offset:
+        yield (
+            f"'{profile.name}': records hold the numbers less {feature.offset:.9g} ('offset'): float32 keeps "
+            "7 digits, and the first of these say nothing."
+        )
     if isinstance(feature, Datetime):
         yield from datetime_remarks(profile, feature)
 

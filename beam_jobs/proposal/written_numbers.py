@@ -4,7 +4,10 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile
+from pipeline.data.dataset.precision import offset_for
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Numeric
 
@@ -48,6 +51,7 @@ def propose_written(profile: ColumnProfile) -> Numeric | None:
         name=profile.name,
         clean=Clean(null_markers=("", *others), remove=style.remove, decimal=style.decimal),
         missing="mark" if missing else "reject",
+        offset=offset_for(np.array(numbers), np.array([*style.counts.values()])),
         evidence=profile.evidence() | {"minimum": min(numbers), "maximum": max(numbers)},
     )
 

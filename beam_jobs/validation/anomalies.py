@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from pipeline.data.dataset.precision import COARSEST
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import nearest
 
@@ -29,7 +30,7 @@ KINDS: Mapping[str, Kind] = {
     "missing": Kind(meaning="more values missing than the schema's max_missing_fraction", severity="error"),
     "mostly_missing": Kind(meaning="fraction of values missing", limit=0.9),
     "constant": Kind(meaning="every value is the same"),
-    "rounding": Kind(meaning="error of the numbers as stored, in standard deviations", limit=1e-3),
+    "rounding": Kind(meaning="error of the numbers as stored, in standard deviations", limit=COARSEST),
     "out_of_domain": Kind(meaning="fraction of values outside the declared vocabulary or range", limit=0.0),
     "absent_class": Kind(meaning="a declared class that no row has"),
     "leakage": Kind(meaning="fraction of records that an earlier split has too", limit=0.0),

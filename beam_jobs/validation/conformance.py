@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
-from pipeline.data.dataset.precision import rounding
+from pipeline.data.dataset.precision import rounding, way_out
 from pipeline.data.dataset.statistics import FeatureStatistics, Statistics
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
@@ -75,7 +75,8 @@ def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: 
             kind="rounding",
             severity=policy.severity("rounding"),
             message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
-            f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}",
+            f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}: train will refuse it. "
+            f"{way_out(feature, numeric)}, or leave it out",
             value=error,
             threshold=limit,
         )

@@ -108,10 +108,8 @@ def outside(feature: Feature, allowed: Numbers, numbers: np.ndarray) -> tuple[np
 
 
 def _numeric(feature: Numeric) -> Numbers:
-    return Numbers(
-        low=-np.inf if feature.minimum is None else feature.minimum,
-        high=np.inf if feature.maximum is None else feature.maximum,
-    )
+    low, high = feature.stored_range
+    return Numbers(low=-np.inf if low is None else low, high=np.inf if high is None else high)
 
 
 def _categorical(feature: Categorical) -> Numbers | Strings:

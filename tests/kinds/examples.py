@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import math
 from typing import Literal
 
 from pipeline.data.schema.datetime_kind import Datetime
@@ -55,6 +56,46 @@ EXAMPLES = (
         feature=Numeric(name="whole", number="int64", missing="default", default=-1),
         good=(("7", 7), ("", None), ("-9223372036854775808", -(1 << 63)), ("3", 3)),
         bad=tuple((cell, "not a whole number") for cell in ("1.5", "+3", "0x3", "9223372036854775808")),
+        wrong=None,
+        proto="",
+        tfds="Scalar",
+        counts="numbers",
+    ),
+    Example(
+        feature=Numeric(name="shifted", missing="mark", minimum=-80, maximum=-70, offset=-73.9),
+        good=(("-73.9", 0.0), ("", None), (" -73.5 ", -73.5 + 73.9), ("-80", -80 + 73.9)),
+        bad=(("-80.1", "below the minimum of -80"), ("0", "above the maximum of -70")),
+        wrong=4.0,
+        proto="float_domain { min: -6.1 max: 3.9 }",
+        tfds="Scalar",
+        counts="numbers",
+    ),
+    Example(
+        feature=Numeric(
+            name="price",
+            missing="default",
+            default=10,
+            offset=1000,
+            clean=Clean(null_markers=("", "free", "-999"), remove=("$", ".", " "), decimal=","),
+        ),
+        good=(("$ 1.234,5", 234.5), ("free", None), ("-999,0", None), ("-$7", -1007.0), ("2e3", 1000.0)),
+        bad=(("1,2,3", "not a number"), ("nan", "not a finite number"), ("$", "not a number")),
+        wrong=math.inf,
+        proto="",
+        tfds="Scalar",
+        counts="numbers",
+    ),
+    Example(
+        feature=Numeric(
+            name="percent", number="int64", missing="default", default=0, clean=Clean(remove=("%",))
+        ),
+        good=(
+            ("9223372036854775807%", (1 << 63) - 1),
+            ("", None),
+            (" -3% ", -3),
+            ("-8000000000000000000%", -8 * 10**18),
+        ),
+        bad=tuple((cell, "not a whole number") for cell in ("1.5%", "-3 %", "9223372036854775808%")),
         wrong=None,
         proto="",
         tfds="Scalar",

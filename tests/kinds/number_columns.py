@@ -42,19 +42,26 @@ def _whole(first: int, width: int) -> list[int]:
     return [first + int(width * part) for part in _EVEN]
 
 
+_HOURS = _whole(_NOW, 3600)
+_TOWN = (-73.9 + 0.03 * _NORMAL).round(6).tolist()
+
+# The type that they are stored as, maybe with an offset, and the cells.
 COLUMNS: dict[str, tuple[str, Sequence]] = {
-    "unix s of an hour": ("int64", _whole(_NOW, 3600)),
+    "unix s of an hour": ("int64", _HOURS),
     "unix ms of an hour": ("int64", _whole(_NOW * 10**3, 3600 * 10**3)),
     "unix ns of an hour": ("int64", _whole(_NOW * 10**9, 3600 * 10**9)),
     "unix ns of a millisecond": ("int64", _whole(_NOW * 10**9, 10**6)),
     "2^60 and 2^40 more": ("int64", _whole(1 << 60, 1 << 40)),
     "2^60 and 1,000 more": ("int64", _whole(1 << 60, 1000)),
     "all of int64": ("int64", [-(1 << 63), (1 << 63) - 1, *_whole(-(1 << 62), 1 << 63)]),
-    "unix s of an hour, as float32": ("float32", _whole(_NOW, 3600)),
+    "unix s of an hour, as float32": ("float32", _HOURS),
+    f"unix s of an hour less {_NOW:g}": (f"float32 less {_NOW}", _HOURS),
     "unix s of a day, as float32": ("float32", _whole(_NOW, 86_400)),
     "unix s of a year, as float32": ("float32", _whole(_NOW, 31_536_000)),
-    "degrees of a town": ("float32", (-73.9 + 0.03 * _NORMAL).round(6).tolist()),
+    "degrees of a town": ("float32", _TOWN),
+    "degrees of a town less -73.9": ("float32 less -73.9", _TOWN),
     "1 and 1e-9 more": ("float32", (1 + 1e-9 * _EVEN).tolist()),
+    "1 and 1e-9 more less 1": ("float32 less 1", (1 + 1e-9 * _EVEN).tolist()),
     **{
         f"spread of {spread:g}": ("float32", (spread * _NORMAL).tolist())
         for spread in (1e-38, 1e-30, 1e-12, 1e-9, 1e-3, 1.0, 1e9, 1e20, 1e30, 1e38)
@@ -84,9 +91,13 @@ class Outcome:
 def outcome(name: str) -> Outcome:
     """What becomes of one of the `COLUMNS`: converted, measured, and preprocessed in a graph."""
     number, cells = COLUMNS[name]
-    feature = Numeric(name="x", number=number, missing="mark" if number == "float32" else "reject")
+    dtype, _, offset = number.partition(" less ")
+    missing = "mark" if dtype == "float32" else "reject"
+    feature = Numeric(name="x", number=dtype, missing=missing, offset=float(offset or 0))
     schema = Schema(name="one", features=(feature,))
-    rows, rejected = _typed(feature, schema, pa.array(cells))
+    raw = pa.array(cells)
+    rows, kept = _typed(feature, schema, raw)
+    rejected = len(raw) - len(kept)
     combine = SplitStatisticsFn(schema)
     statistics = combine.extract_output(combine.add_input(combine.create_accumulator(), rows))
     said = "; ".join(found.message for found in conformance.anomalies({"all": statistics}, schema, Policy()))
@@ -100,20 +111,20 @@ def outcome(name: str) -> Outcome:
     found = fed["numeric"].numpy()[:, 0].astype(np.float64)
     return Outcome(
         stored=_farthest(found, stored["x"].numpy(), rows.column("x")),
-        raw=_farthest(found, rows.column("x").to_numpy(zero_copy_only=False), rows.column("x")),
+        raw=_farthest(found, kept.to_numpy(zero_copy_only=False), kept),
         ids=len(np.unique(fed["categories"].numpy())),
         rejected=rejected,
         said=said,
     )
 
 
-def _typed(feature: Numeric, schema: Schema, cells: pa.Array) -> tuple[pa.RecordBatch, int]:
-    """The rows that conform, and the number of the others."""
+def _typed(feature: Numeric, schema: Schema, cells: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
+    """The rows that conform, and their raw cells."""
     column = typed.parse(feature, cells)
     order = pa.array(np.arange(len(cells)), pa.uint64())
     rows = pa.record_batch([order, column.values], schema=arrow_schema(schema))
-    good = [row for row in range(len(cells)) if row not in column.problems]
-    return rows.take(pa.array(good, pa.int64())), len(column.problems)
+    good = pa.array([row for row in range(len(cells)) if row not in column.problems], pa.int64())
+    return rows.take(good), cells.take(good)
 
 
 def _farthest(found: np.ndarray, values: np.ndarray, raw: pa.Array) -> float:
@@ -142,7 +153,7 @@ def main() -> None:
         left = f"  {of.rejected} rows rejected" if of.rejected else ""
         what = f"stored {of.stored:.1e}  raw {of.raw:.1e}  {of.ids} bins"
         what = f"refused: {of.refused}" if of.refused else what
-        print(f"{name:30}  {COLUMNS[name][0]:8}  {what}{left}{said}")
+        print(f"{name:30}  {COLUMNS[name][0]:21}  {what}{left}{said}")
 
 
 if __name__ == "__main__":

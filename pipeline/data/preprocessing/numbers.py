@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.dataset.precision import rounding
+from pipeline.data.dataset.precision import COARSEST, rounding, way_out
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Numeric
@@ -19,14 +19,6 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 
 # Only a request goes beyond. A model's sums of numbers up to here, and sums of those, are finite in float32.
 FARTHEST = 1e18
-
-# Coarser float32 leaves a column some 200 different values within its spread. An int64 is stored whole, but
-# its mean is not.
-_COARSEST = {"float32": 1e-2, "int64": 1e-6}
-_ACTION = {
-    "float32": 'Declare "number": "int64" if they are whole, or subtract a constant from the column, or',
-    "int64": "Subtract a constant from the column, make it categorical if the numbers are names, or",
-}
 
 
 def standardized(feature: Numeric, statistics: FeatureStatistics) -> Transform:
@@ -90,13 +82,12 @@ def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
 
 
 def _require_told_apart(feature: Numeric, statistics: FeatureStatistics) -> None:
-    lost, most = rounding(feature, statistics), _COARSEST[feature.dtype]
-    if lost > most:
-        summary = statistics.numeric
+    lost, summary = rounding(feature, statistics), statistics.numeric
+    if lost > COARSEST:
         raise InputError(
             f"numeric feature '{feature.name}'",
             received=f"a mean of {summary.mean:.9g} with a standard deviation of {summary.std:.3g}, of which "
             f"{feature.dtype} loses up to {lost:.2g}",
-            expected=f"at most {most:g}: a model would learn from noise",
-            action=f"{_ACTION[feature.dtype]} leave it out; then convert again.",
+            expected=f"at most {COARSEST:g}",
+            action=f"{way_out(feature, summary)}, or leave it out; then convert again.",
         )

@@ -9,7 +9,7 @@ import re
 import tensorflow as tf
 
 from pipeline.data.preprocessing.kinds import OF_KIND
-from pipeline.data.preprocessing.number_text import filled
+from pipeline.data.preprocessing.number_text import filled, without_nan
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
@@ -24,7 +24,9 @@ def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, 
         values = features[feature.name]
         if values.dtype == tf.string and OF_KIND.of(feature).is_text:
             cleaned[feature.name] = _value(feature, values)
-        elif not feature.is_text_in_requests:
+        elif feature.is_text_in_requests:
+            cleaned[feature.name] = without_nan(feature, values)
+        else:
             cleaned[feature.name] = filled(feature, values)
     return cleaned
 

@@ -39,6 +39,11 @@ class Clean:
         """Whether a number may be written with more than its digits and a point."""
         return bool(self.remove) or self.decimal != "."
 
+    def keeps(self, value: str) -> bool:
+        """Whether `value` is clean: what is stored is cleaned again where a model serves."""
+        is_stripped = value.strip(self.strip) == value if self.strip else True
+        return is_stripped and value not in self.null_markers and self.aliases.get(value, value) == value
+
     @property
     def sentinels(self) -> tuple[float, ...]:
         """The null markers that are numbers, such as -999: of numbers they hold however these are spelled."""
@@ -117,12 +122,26 @@ class Feature:
         if self.missing == "mark":
             expected = "'reject' or 'default': an int64 has no value left over to mark with"
             self._require(self.marker is not None, "missing", "mark", expected)
-        self._require(all(self.clean.remove), "clean: remove", self.clean.remove, "texts that are not empty")
-        self._require(len(self.clean.decimal) == 1, "clean: decimal", self.clean.decimal, "one character")
         limit = self.max_missing_fraction
         in_range = limit is None or 0 <= limit <= 1
         self._require(in_range, "max_missing_fraction", limit, "a fraction, 0 … 1")
         self._check()
+        self._check_clean()
+
+    def _check_clean(self) -> None:
+        clean, as_is = self.clean, "that clean-up leaves as they are"
+        self._require(all(clean.remove), "clean: remove", clean.remove, "texts that are not empty")
+        self._require(len(clean.decimal) == 1, "clean: decimal", clean.decimal, "one character")
+        changed = sorted({value for value in clean.aliases.values() if not clean.keeps(value)})
+        self._require(not changed, "clean: aliases", changed[:3], f"values {as_is}, and no null markers")
+        if self.dtype == "string":
+            rewritten = (*clean.remove, clean.decimal)
+            expected = "none, as the values are no numbers"
+            self._require(not clean.rewrites, "clean: remove, decimal", rewritten, expected)
+            fill = self.fill
+            kept = fill is None or fill in clean.null_markers or clean.keeps(str(fill))
+            field = "default" if self.missing == "default" else "clean: aliases"
+            self._require(kept, field, fill, f"for a missing value, one of the values {as_is}")
 
     def _check(self) -> None:
         """Checks what only this kind declares."""

@@ -13,28 +13,7 @@ from typing import ClassVar, Literal
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Dtype, Feature
 from pipeline.data.schema.label_tasks import LABEL_TASKS
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Numeric(Feature):
-    """One number. A number outside of [minimum, maximum] rejects its row."""
-
-    number: Literal["float32", "int64"] = "float32"
-    minimum: float | None = None
-    maximum: float | None = None
-    kind: ClassVar[str] = "numeric"
-
-    @property
-    def dtype(self) -> Dtype:
-        return self.number
-
-    @property
-    def is_text_in_requests(self) -> bool:
-        return self.clean.rewrites
-
-    def _check(self) -> None:
-        self._require_one_of("number", ("float32", "int64"))
-        self._require_number_as_default()
+from pipeline.data.schema.numeric_kind import Numeric
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.schema import feature_json, split_by
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_json import refuse_unknown_keys, schema_error
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.split_by import SplitBy
 
 FORMAT = "penstock.schema/1"
@@ -218,6 +218,8 @@ def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
         elif (other.dtype, other.shape) != (feature.dtype, feature.shape):
             have, want = f"{other.dtype}{list(other.shape)}", f"{feature.dtype}{list(feature.shape)}"
             problems.append(f"feature '{feature.name}' is {have}, not {want}")
+        elif isinstance(feature, Numeric) and isinstance(other, Numeric) and feature.offset != other.offset:
+            problems.append(f"feature '{feature.name}' has offset {other.offset!r}, not {feature.offset!r}")
         elif isinstance(feature, Label) and feature.classes != other.classes:
             problems.append(f"label '{feature.name}' has classes {other.classes}, not {feature.classes}")
     return problems

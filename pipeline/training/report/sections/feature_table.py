@@ -96,12 +96,16 @@ def _dtype(feature: Feature) -> str:
     return feature.dtype
 
 
+def _stored_as(feature: Numeric) -> str:
+    return f"{feature.dtype} less {feature.offset:.9g}" if feature.offset else feature.dtype
+
+
 _OF_KIND = KindTable(
     where=__name__,
     tells="how the report shows a feature",
     entry="Shown, with `detail` of the feature to a word",
     entries={
-        Numeric: Shown(detail=_dtype),
+        Numeric: Shown(detail=_stored_as),
         Categorical: Shown(detail=lambda feature: feature.encoding),
         Label: Shown(detail=lambda feature: feature.task, values_shown=_CLASSES_SHOWN),
         Image: Shown(detail=lambda feature: feature.encoding),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -55,7 +56,7 @@ categoricals = st.builds(
     Categorical,
     name=names,
     vocabulary=st.lists(st.text(max_size=5), unique=True, max_size=4).map(tuple),
-    clean=st.builds(Clean, aliases=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3)),
+    clean=st.builds(Clean, aliases=st.dictionaries(st.text("abc "), st.text("xyz", min_size=1), max_size=3)),
 )
 
 
@@ -177,7 +178,46 @@ def test_a_feature_with_a_default_may_be_added_and_a_changed_one_may_not():
     assert schema_lib.incompatibilities(new(Numeric(name="x", number="int64")), old) == [
         "feature 'x' is float32[], not int64[]"
     ]
+    assert schema_lib.incompatibilities(new(Numeric(name="x", offset=7)), old) == [
+        "feature 'x' has offset 0.0, not 7"
+    ]
     assert "classes" in schema_lib.incompatibilities(new(Label(name="y", classes=("b", "a"))), old)[0]
+
+
+@pytest.mark.parametrize(("number", "offset"), [("int64", 1.0), ("float32", math.inf)])
+def test_an_offset_is_finite_and_of_a_float32(number, offset):
+    with pytest.raises(InputError, match=r"field 'offset'.*a finite number, and none of an int64"):
+        Numeric(name="n", number=number, offset=offset)
+
+
+@pytest.mark.parametrize(
+    "clean",
+    [
+        Clean(aliases={"a": "b", "b": "c"}),
+        Clean(aliases={"a": "?"}, null_markers=("?",)),
+        Clean(aliases={"a": " b"}),
+    ],
+)
+def test_what_an_alias_stands_for_is_not_cleaned_again(clean):
+    with pytest.raises(InputError, match=r"field 'clean: aliases': received \['.*that clean-up leaves as"):
+        Categorical(name="c", clean=clean)
+
+
+def test_a_fill_value_that_clean_up_would_change_is_refused():
+    with pytest.raises(InputError, match=r"field 'default': received 'a'; .*that clean-up leaves as"):
+        Categorical(name="c", missing="default", default="a", clean=Clean(aliases={"a": "b"}))
+    with pytest.raises(
+        InputError, match=r"field 'clean: aliases': received ''; expected for a missing value"
+    ):
+        Categorical(name="c", missing="mark", clean=Clean(aliases={"": "b"}, null_markers=("?",)))
+    Categorical(name="c", missing="default", default="?", clean=Clean(null_markers=("?",)))
+
+
+def test_nothing_is_removed_from_text():
+    with pytest.raises(
+        InputError, match=r"field 'clean: remove, decimal'.*none, as the values are no numbers"
+    ):
+        Categorical(name="c", clean=Clean(remove=("a",)))
 
 
 def test_a_file_nested_too_deep_is_not_json(tmp_path):
