@@ -30,12 +30,18 @@ def copy_tree(directory: pathlib.Path) -> None:
         venv.symlink_to(sys.prefix)
 
 
-def failure(blocks: tuple[Block, ...], directory: pathlib.Path) -> str:
-    """Runs `blocks` in `directory`; says what is wrong with the first one that fails, or nothing."""
+def failure(
+    blocks: tuple[Block, ...], directory: pathlib.Path, *, python: pathlib.Path = pathlib.Path(sys.executable)
+) -> str:
+    """Runs `blocks` in `directory`; says what is wrong with the first one that fails, or nothing.
+
+    Args:
+      python: what `python` stands for in a block.
+    """
     printed = ""
     for block in blocks:
         if block.is_run:
-            result = _run(block, directory)
+            result = _run(block, directory, python)
             printed = result.stdout
             if result.returncode:
                 return f"{block.where}: exit code {result.returncode}\n{block.text}\n{_end(printed)}"
@@ -44,13 +50,13 @@ def failure(blocks: tuple[Block, ...], directory: pathlib.Path) -> str:
     return ""
 
 
-def _run(block: Block, directory: pathlib.Path) -> subprocess.CompletedProcess:
+def _run(block: Block, directory: pathlib.Path, python: pathlib.Path) -> subprocess.CompletedProcess:
     is_shell = block.language in documents.SHELL
-    program = ["bash", "-euo", "pipefail", "-c"] if is_shell else [sys.executable, "-c"]
+    program = ["bash", "-euo", "pipefail", "-c"] if is_shell else [python, "-c"]
     return subprocess.run(
         [*program, block.text],
         cwd=directory,
-        env=_environment(),
+        env=_environment(python),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -58,10 +64,11 @@ def _run(block: Block, directory: pathlib.Path) -> subprocess.CompletedProcess:
     )
 
 
-def _environment() -> dict[str, str]:
-    """The environment, in which `python` is the one that runs the tests, and finds no module of this tree."""
+def _environment(python: pathlib.Path) -> dict[str, str]:
+    """The environment, in which `python` finds no module of this tree."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return kept | {"PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"}
+    first = (python.parent, pathlib.Path(sys.executable).parent)  # the other programs of the environment
+    return kept | {"PATH": os.pathsep.join([*map(str, first), kept["PATH"]])}
 
 
 def _missing(expected: str, printed: str) -> str:

@@ -5,7 +5,6 @@ import json
 import pathlib
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,8 +37,8 @@ def still_read(golden: pathlib.Path) -> Iterator[None]:
         )
 
 
-def run(module: str, *arguments: str) -> None:
-    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True)
+def run(python: pathlib.Path, module: str, *arguments: str) -> None:
+    done = subprocess.run([python, "-m", module, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, f"{module} said: {done.stderr.strip().splitlines()[-1:]}"
 
 
@@ -56,17 +55,17 @@ def test_there_are_goldens_and_they_are_small():
 
 @pytest.mark.parametrize("layout", ["rows", "blocks"])
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
-def test_a_dataset_is_sound_and_holds_the_same_examples(version, layout):
+def test_a_dataset_is_sound_and_holds_the_same_examples(version, layout, warm_python):
     with still_read(version / layout):
-        run("beam_jobs.verify", str(version / layout))
+        run(warm_python, "beam_jobs.verify", str(version / layout))
         assert reading.examples(version / layout) == expected(version)["examples"][layout]
 
 
 @pytest.mark.parametrize("version", RUNS, ids=lambda path: path.name)
-def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(version, tmp_path):
+def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(version, tmp_path, warm_python):
     with still_read(version / "run"):
         workdir = shutil.copytree(version / "run", tmp_path / "run")
-        run("pipeline.train", *train_flags(version / "rows", workdir, steps=LONGER))
+        run(warm_python, "pipeline.train", *train_flags(version / "rows", workdir, steps=LONGER))
         ledger, losses = reading.history(workdir)
         assert len(ledger) == LONGER
         assert ledger == expected(version)["ledger"]

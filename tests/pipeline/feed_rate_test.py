@@ -18,8 +18,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return write_small_dataset(tmp_path_factory.mktemp("tiny") / "1.0.0").directory
 
 
-def feed_rate(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipeline.feed_rate", CONFIG, *map(str, arguments)]
+def feed_rate(*arguments: object, python: str | pathlib.Path = sys.executable) -> subprocess.CompletedProcess:
+    command = [python, "-m", "pipeline.feed_rate", CONFIG, *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
@@ -34,9 +34,10 @@ def test_a_step_that_takes_a_minute_is_fed(dataset, tmp_path):
     assert "Feed certificate" in (tmp_path / "feed.html").read_text()
 
 
-def test_an_impossible_step_is_starved(dataset, tmp_path):
+def test_an_impossible_step_is_starved(dataset, tmp_path, warm_python):
     chart = tmp_path / "feed.svg"
-    done = feed_rate(f"--dataset={dataset}", "--step_ms=0.0001", "--seconds=0.05", f"--chart={chart}")
+    flags = (f"--dataset={dataset}", "--step_ms=0.0001", "--seconds=0.05", f"--chart={chart}")
+    done = feed_rate(*flags, python=warm_python)
     assert done.returncode == 1
     assert "verdict   STARVED" in done.stdout
     assert chart.read_text().startswith("<?xml")

@@ -25,9 +25,11 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_small_dataset(tmp_path_factory.mktemp("tiny") / "1.0.0")
 
 
-def start(*arguments: object, **environment: str) -> subprocess.Popen:
+def start(
+    *arguments: object, python: str | pathlib.Path = sys.executable, **environment: str
+) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "pipeline.train", *map(str, arguments)],
+        [python, "-m", "pipeline.train", *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
@@ -56,7 +58,7 @@ def steps_in_history(workdir: pathlib.Path) -> list[int]:
     return [json.loads(line)["step"] for line in (workdir / "history.jsonl").read_text().splitlines()]
 
 
-def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path):
+def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path, warm_python):
     arguments = arguments_for(
         dataset, tmp_path / "run", "--config.train.steps=40", "--config.train.checkpoint_every_steps=4"
     )
@@ -65,7 +67,7 @@ def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path):
         if line.startswith("step 10/40"):
             process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    code, out, err = finish(start(*arguments, f"--json={tmp_path / 'metrics.json'}"))
+    code, out, err = finish(start(*arguments, f"--json={tmp_path / 'metrics.json'}", python=warm_python))
     assert code == 0, err
     assert "continuing from step" in out
     assert "step 2/40" not in out
@@ -78,7 +80,7 @@ def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path):
     assert json.loads((tmp_path / "run" / "run.json").read_text())["steps"] == 40
 
 
-def test_two_workers_train_one_model(dataset, tmp_path):
+def test_two_workers_train_one_model(dataset, tmp_path, warm_python):
     with socket.create_server(("localhost", 0)) as first, socket.create_server(("localhost", 0)) as second:
         workers = [f"localhost:{server.getsockname()[1]}" for server in (first, second)]
     arguments = arguments_for(
@@ -87,6 +89,7 @@ def test_two_workers_train_one_model(dataset, tmp_path):
     processes = [
         start(
             *arguments,
+            python=warm_python,
             TF_CONFIG=json.dumps(
                 {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
             ),
@@ -135,11 +138,11 @@ def test_bad_input_gets_one_line(arguments, message):
     assert out == ""
 
 
-def test_batch_that_does_not_divide_is_refused(dataset, tmp_path):
+def test_batch_that_does_not_divide_is_refused(dataset, tmp_path, warm_python):
     arguments = arguments_for(
         dataset, tmp_path / "run", "--config.global_batch=15", "--strategy=mirrored", "--logical_devices=2"
     )
-    code, _, err = finish(start(*arguments))
+    code, _, err = finish(start(*arguments, python=warm_python))
     assert code == 2
     assert "--config.global_batch: received 15; expected a positive multiple of the 2 replicas" in err
     assert not (tmp_path / "run").exists()

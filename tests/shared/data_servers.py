@@ -1,6 +1,7 @@
 """Real data services for tests, each a process that ends with the test."""
 
 import contextlib
+import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,17 +10,17 @@ SERVING = "serving --data_service="
 
 
 @contextlib.contextmanager
-def serving(count: int) -> Iterator[list[str]]:
-    """The addresses of so many services."""
+def serving(count: int, python: pathlib.Path) -> Iterator[list[str]]:
+    """The addresses of so many services, which `python` runs."""
     with contextlib.ExitStack() as ended:
-        started = [start() for _ in range(count)]
+        started = [start(python=python) for _ in range(count)]
         for process in started:
             ended.callback(kill, process)
         yield [address_of(process) for process in started]
 
 
-def start(*flags: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "pipeline.data_service", *(flags or ["--port=0"])]
+def start(*flags: str, python: str | pathlib.Path = sys.executable) -> subprocess.Popen:
+    command = [python, "-m", "pipeline.data_service", *(flags or ["--port=0"])]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

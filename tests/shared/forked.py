@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 _FAILED = 1  # as Python ends after an uncaught exception
 
@@ -62,7 +63,7 @@ def call(
     started = time.monotonic()
     child = os.fork()
     if not child:
-        _run(body, streams, memory_mib)
+        end_with(lambda: (_prepare(streams, memory_mib), body()))
     timed_out = not _ends_within(child, timeout)
     if timed_out:
         os.killpg(child, signal.SIGKILL)
@@ -87,14 +88,15 @@ def _ends_within(child: int, seconds: float) -> bool:
         os.close(descriptor)
 
 
-def _run(body: Callable[[], object], streams: Sequence[pathlib.Path], memory_mib: int | None) -> None:
-    """Never returns: the fork ends here, without what the parent would do at its own end."""
+def end_with(body: Callable[[], object]) -> NoReturn:
+    """Runs `body` as the last thing of a fork, without what the parent would do at its own end."""
     code = _FAILED
     try:
-        _prepare(streams, memory_mib)
         body()
         code = 0
     except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else _FAILED
     except BaseException:
         traceback.print_exc()

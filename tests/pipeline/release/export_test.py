@@ -168,9 +168,8 @@ def test_scoring_the_export_equals_scoring_the_model(exported, trained, dataset)
     assert result["accuracy"] == pytest.approx(expected)
 
 
-def test_replay_notices_a_single_changed_bit(trained, tmp_path):
-    copy = tmp_path / "copy"
-    export.export_model(trained, copy)
+def test_replay_notices_a_single_changed_bit(exported, tmp_path):
+    copy = shutil.copytree(exported, tmp_path / "copy")
     golden = dict(np.load(copy / "golden.npz"))
     golden["probabilities"].view(np.uint32)[0, 0] ^= 1
     np.savez(copy / "golden.npz", **golden)

@@ -10,7 +10,7 @@ from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.release import export, scoring
+from pipeline.release import export, replay, scoring
 from pipeline.release.export import Trained
 from pipeline.release.raw_names import raw_names, renamed
 from tests.shared.tiny_dataset import write_dataset
@@ -45,7 +45,9 @@ def test_any_other_gets_one_of_ascii_letters(names, expected):
 
 
 @pytest.mark.parametrize("layout", ["rows", "blocks"])
-def test_a_model_of_features_with_such_names_is_exported_and_scored(layout: str, tmp_path: pathlib.Path):
+def test_a_model_of_features_with_such_names_is_exported_and_scored(
+    layout: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
     schema = schema_of(*UGLY)
     rows = [dict.fromkeys(UGLY, float(i)) | {"Age": i / 2, "y": i % 2} for i in range(20)]
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": rows, "test": rows}, layout=layout)
@@ -61,6 +63,8 @@ def test_a_model_of_features_with_such_names_is_exported_and_scored(layout: str,
         dataset_digest=dataset.manifest.digest,
         step=1,
     )
+    # A process of its own, with TensorFlow, would be most of the time.
+    monkeypatch.setattr(export, "replay_in_fresh_process", replay.replay)
     document = export.export_model(trained, tmp_path / "model")
     assert document["renamed_in_raw"] == renamed(schema)
     assert scoring.score(tmp_path / "model", dataset, split="test", batch=7)["examples"] == 20

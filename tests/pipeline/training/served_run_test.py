@@ -4,10 +4,10 @@ from pipeline.training import run
 from tests.shared.data_servers import serving
 
 
-def test_ends_the_same(request_for, tmp_path, config):
+def test_ends_the_same(request_for, tmp_path, config, warm_python):
     config.train.steps = 10
     alone = run.train(request_for(tmp_path / "alone", strategy="mirrored"))
-    with serving(2) as addresses:
+    with serving(2, warm_python) as addresses:
         served = run.train(
             request_for(tmp_path / "served", strategy="mirrored", data_service=tuple(addresses))
         )

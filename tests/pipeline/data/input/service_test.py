@@ -1,5 +1,6 @@
 """Batches that tf.data services prepare are those that this host prepares, whatever their number."""
 
+import pathlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -47,8 +48,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def three_addresses() -> Iterator[list[str]]:
-    with serving(3) as addresses:
+def three_addresses(warm_python: pathlib.Path) -> Iterator[list[str]]:
+    with serving(3, warm_python) as addresses:
         yield addresses
 
 
