@@ -13,8 +13,8 @@ r"""Proposes a schema from raw data, with what it saw as evidence, for you to re
 
 Each feature's `evidence` in the file says how often the value is missing, how many different values there
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
-numbers) are listed under `ignore` with the reason. Dates and times become `datetime`; money, percent and
-thousands become numbers with a clean-up; whole numbers in a column called …id are hashed; numbers such as
+numbers) are listed under `ignore` with the reason. Dates and times become `datetime`; money, percent, units
+and thousands become numbers with a clean-up; whole numbers in a column called …id are hashed; numbers such as
 -999, far from all others, are taken as missing; spellings that differ in case are taken as one. Columns that
 give the label away are named; so are, without --label, the columns that could be one.
 What needs your judgement is printed last; then `python -m beam_jobs.convert --schema=schema.json …`.

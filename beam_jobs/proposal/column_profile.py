@@ -119,6 +119,9 @@ class ColumnProfile:
 
 
 def is_number(value: str) -> bool:
+    """Whether `convert` reads it as a number: other digits than 0 to 9 it does not, as `float` does."""
+    if not value.isascii():
+        return False
     try:
         number = float(value)
     except ValueError:

@@ -18,6 +18,18 @@ from pipeline.data.schema.feature import Clean
 _TRIED = 20  # values that tell which formats come into question
 _ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
 _WRONG = 0.01  # of the rows with a value; more, and the column is something else
+# Dates that no format reads: a year of two digits, the name of a month.
+_MONTH = (  # in English and German
+    "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
+    "|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)"
+)
+_UNREAD = re.compile(
+    r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}"
+    rf"|[0-9]{{1,2}}[. -]+{_MONTH}[., -]+(?:[0-9]{{4}}|[0-9]{{2}})"
+    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+[0-9]{{4}})"
+    r"(?:[ T,]+[0-9]{1,2}:[0-9]{2}.*)?",
+    re.IGNORECASE,
+)
 _COMPACT, _YEARS = "%Y%m%d", ("19", "20")  # a number of eight digits is a date in these centuries alone
 
 
@@ -62,6 +74,28 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
         shown = ", ".join(map(repr, bad[:3]))
         rows = sum(profile.values[value] for value in bad)
         yield f"'{profile.name}': {rows:,} rows are no such dates ({shown}) and will be rejected."
+
+
+def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
+    """A date of each spelling, of a column of dates that no one format reads; empty for other columns."""
+    values = {value: n for value, n in profile.values.items() if value not in IN_NUMBERS}
+    if profile.numbers is not None or profile.are_images or profile.holds_lists or _fits(profile):
+        return ()
+    if not _spellings(dict(itertools.islice(values.items(), 0, None, 1 + len(values) // _TRIED))):
+        return ()
+    return _spellings(values)
+
+
+def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:
+    """The first value that each format reads of those that are left by the others; empty if some are none."""
+    left, shown = dict(values), []
+    for format in FORMATS[: FORMATS.index(_COMPACT)]:
+        wrong = set(_fit(format, left).wrong)
+        shown += [value for value in left if value not in wrong][:1]
+        left = {value: rows for value, rows in left.items() if value in wrong}
+    unread = [value for value in left if _UNREAD.fullmatch(value)]
+    rows = sum(left.values()) - sum(left[value] for value in unread)
+    return tuple(shown + unread[:1]) if rows <= _WRONG * sum(values.values()) else ()
 
 
 def _fits(profile: ColumnProfile) -> list[_Fit]:

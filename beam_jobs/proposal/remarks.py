@@ -11,6 +11,10 @@ from pipeline.data.schema.kinds import Categorical, Numeric
 
 _SHOWN = 3
 _MANY = 20  # rows from which it says something that all values differ
+_RARE = 5  # rows of each category, on average, below which a model learns little of it
+_MANY_CATEGORIES = 100
+_SEPARATORS = ("|", ";", ",")
+_WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
 
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
@@ -47,6 +51,35 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     if isinstance(feature, Datetime):
         yield from datetime_remarks(profile, feature)
+    if isinstance(feature, Categorical) and profile.numbers is None:
+        yield from _word_remarks(profile)
+
+
+def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """What is odd about words as categories: the first that applies."""
+    words, rows = profile.distinct, sum(profile.values.values()) + profile.others
+    named, separator = f"'{profile.name}'", _separator(profile)
+    if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
+        yield f"{named}: numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
+    elif separator:
+        yield (
+            f"{named}: the cells are lists between {separator!r}, and each different list is a category. "
+            "Give each word a column of its own, or write blanks between the words and make it 'text'."
+        )
+    elif words >= _MANY_CATEGORIES and rows < _RARE * words:
+        yield (
+            f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
+            f"from. To leave it out: --ignore={profile.name}."
+        )
+
+
+def _separator(profile: ColumnProfile) -> str:
+    """What stands between the words of a column of lists; empty if it is none."""
+    for separator in _SEPARATORS:
+        words = {word.strip() for value in profile.values for word in value.split(separator)}
+        if _WORDS_FOR_LISTS * len(words) <= len(profile.values):
+            return separator
+    return ""
 
 
 def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:

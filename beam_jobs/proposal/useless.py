@@ -1,7 +1,7 @@
 """Columns that say nothing about a label: empty ones, constants, ids."""
 
 from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.datetimes import propose_datetime
+from beam_jobs.proposal.datetimes import propose_datetime, unread_dates
 from beam_jobs.proposal.features import looks_like_id, looks_like_text
 from beam_jobs.proposal.written_numbers import propose_written
 
@@ -21,6 +21,10 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"empty in {profile.missing:,} of {profile.rows:,} rows"
     if len(profile.values) == 1 and not profile.missing:
         return f"always '{next(iter(profile.values))}'"
+    dates = unread_dates(profile)
+    if dates:
+        spelled = ", ".join(map(repr, dates))
+        return f"dates that no one format reads ({spelled}), which have to be written alike, as 2024-12-31"
     differs = len(profile.values) == present > 1
     if differs and present >= _COUNTED and _follow_one_another(profile):
         return "every value differs by one from the next, as in row numbers"

@@ -1,4 +1,4 @@
-"""Recognises numbers written for people: money, percent, thousands separators, decimal commas."""
+"""Recognises numbers written for people: money, percent, units, thousands separators, decimal commas."""
 
 import dataclasses
 import re
@@ -23,6 +23,11 @@ _STYLES = (
     ("\N{NARROW NO-BREAK SPACE}", ","),
 )
 _MOST_UNITS = 3
+# `142 m²`, `80 km/h`: not `1e5`, `007X` or `3.OG`. Few of them are as good as categories, or are codes.
+_MEASURED = re.compile(
+    r"[+-]?(?!0[0-9])[0-9][0-9.,]*[ \N{NO-BREAK SPACE}]?(?P<unit>[^\W\d_][^\s,.;]{0,9}|°[CF]?)"
+)
+_LEAST_MEASURED = 21
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,10 +80,12 @@ def _style(profile: ColumnProfile) -> _Style | None:
         return None
     words = {*profile.markers, *(IN_NUMBERS & profile.counts.keys())}
     counts = {value: n for value, n in profile.counts.items() if value not in words}
+    unit = _unit(counts)
     for thousands, decimal in _STYLES if counts else ():
-        matches = [_body(thousands, decimal).fullmatch(value) for value in counts]
+        matches = [_body(thousands, decimal).fullmatch(value.removesuffix(unit)) for value in counts]
         if all(matches):
-            units = {unit for found in matches for unit in (found["before"], found["after"]) if unit}
+            around = {found[side] for found in matches for side in ("before", "after")}
+            units = {*around, unit} - {None, ""}
             used = (thousands, *_BLANKS) if thousands not in _BLANKS else _BLANKS
             remove = (*sorted(units), *(part for part in used if any(part in value for value in counts)))
             rewrites = remove or decimal != "."
@@ -86,6 +93,13 @@ def _style(profile: ColumnProfile) -> _Style | None:
                 _Style(remove=remove, decimal=decimal, counts=counts) if _is_plain(units, rewrites) else None
             )
     return None
+
+
+def _unit(counts: Mapping[str, int]) -> str:
+    """The one unit that all values end in; empty if there is none."""
+    found = [_MEASURED.fullmatch(value) for value in counts] if len(counts) >= _LEAST_MEASURED else []
+    units = {match["unit"] for match in found} if all(found) else set()
+    return units.pop() if len(units) == 1 else ""
 
 
 def _is_plain(units: set[str], rewrites: object) -> bool:

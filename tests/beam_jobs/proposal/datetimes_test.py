@@ -2,6 +2,7 @@
 
 import pytest
 
+from beam_jobs.proposal.datetimes import unread_dates
 from beam_jobs.proposal.features import propose_feature
 from beam_jobs.proposal.remarks import feature_remarks
 from beam_jobs.proposal.table import propose
@@ -66,3 +67,25 @@ def test_a_few_dates_that_do_not_exist_are_told():
 def test_dates_that_all_differ_are_no_id():
     column = profile(*(f"2024-01-01 12:{minute:02}" for minute in range(60)), name="when")
     assert propose([column], name="s", label=None).schema.features == (Datetime(name="when"),)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (("2024-01-05", "17/03/2024", "Jan 05, 2025"), "'2024-01-05', '17/03/2024', 'Jan 05, 2025'"),
+        ((*(f"2024-01-{day}" for day in range(10, 31)), "17/03/2024"), "'2024-01-10', '17/03/2024'"),
+        (("5-Jan-2024", "5-Jan-2024", "17-Mär-2024 10:00"), "'5-Jan-2024'"),
+        (("31.12.24", "01.02.24"), "'31.12.24'"),
+    ],
+)
+def test_dates_that_no_one_format_reads_are_left_out_with_an_example_of_each(values, shown: str):
+    proposal = propose([profile(*values, name="when"), profile("1.5", "2.5")], name="s", label=None)
+    why = f"dates that no one format reads ({shown}), which have to be written alike, as 2024-12-31"
+    assert proposal.schema.ignore == {"when": why}
+
+
+@pytest.mark.parametrize(
+    "values", [("1.2.3", "1.2.10"), ("5-Main-24", "6-Main-24"), ("2024-01-05", "none", "b")]
+)
+def test_what_only_resembles_dates_is_not_left_out_as_dates(values: tuple[str, ...]):
+    assert not unread_dates(profile(*values))

@@ -1,9 +1,12 @@
 """What is proposed for a column, by example."""
 
+import itertools
+
 import pytest
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import propose_feature
+from beam_jobs.proposal.remarks import feature_remarks
 from beam_jobs.proposal.table import propose
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Categorical, Numeric, Text
@@ -112,3 +115,18 @@ def test_numbers_that_all_differ_may_be_an_id():
     proposal = propose([column], name="s", label=None)
     assert proposal.schema.features == (Numeric(name="population", number="int64"),)
     assert any("If it is an id, leave it out: --ignore=population." in remark for remark in proposal.review)
+
+
+def test_lists_and_rare_words_among_categories_are_told():
+    lists = profile(*("|".join(words) for words in itertools.permutations("abcde", 2)), name="genres")
+    [remark] = feature_remarks(lists, propose_feature(lists))
+    assert remark.startswith(
+        "'genres': the cells are lists between '|', and each different list is a category."
+    )
+    rare = many(200, "v{}")
+    assert list(feature_remarks(rare, propose_feature(rare))) == [
+        "'c': 200 different words in 400 rows are categories too rare to learn much from. "
+        "To leave it out: --ignore=c."
+    ]
+    usual = ColumnProfile(name="c", counts={f"v{number}": 5 for number in range(200)})
+    assert not list(feature_remarks(usual, propose_feature(usual)))

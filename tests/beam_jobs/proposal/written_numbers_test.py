@@ -56,3 +56,37 @@ def test_a_label_of_money_is_a_regression():
 def test_typed_numbers_are_left_as_they_are():
     feature = propose_feature(profile("1.234,50 €", "7,5 €", ""))
     assert parse(feature, pa.array([1234.5, 7.5])).values.to_pylist() == [1234.5, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("unit", "remove"), [(" m²", ("m²", " ")), ("km/h", ("km/h",)), (" m2", ("m2", " "))]
+)
+def test_many_numbers_with_one_unit_are_numbers(unit: str, remove: tuple[str, ...]):
+    values = [f"{number},{number % 10}{unit}" for number in range(21)]
+    feature = propose_feature(profile(*values))
+    assert (feature.kind, feature.clean.remove, feature.clean.decimal) == ("numeric", remove, ",")
+    assert parse(feature, pa.array(values)).values.to_pylist() == [
+        pytest.approx(number + number % 10 / 10) for number in range(21)
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{number} km" for number in range(20)],  # few
+        [*(f"{number} km" for number in range(21)), "3 mi"],  # two units
+        [f"0{number}A" for number in range(21)],  # codes
+        [f"{number}{'ABC'[number % 3]}" for number in range(40)],  # seats
+    ],
+)
+def test_other_texts_that_begin_with_numbers_are_none(values: list[str]):
+    assert propose_feature(profile(*values, values[0])).kind == "categorical"
+
+
+def test_digits_that_convert_does_not_read_are_words():
+    column = profile("٤٥", "٣٨", "٤٥", name="age")
+    feature = propose_feature(column)
+    assert (feature.kind, parse(feature, pa.array(["٤٥"])).problems) == ("categorical", {})
+    assert list(feature_remarks(column, feature)) == [
+        "'age': numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
+    ]
