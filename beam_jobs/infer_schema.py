@@ -103,7 +103,7 @@ def main(argv: Sequence[str]) -> None:
         ignore=_IGNORE.value,
         max_rows=_MAX_ROWS.value,
     )
-    settings = source_flags.settings_of(source)
+    settings = source_flags.settings_of(source, inputs)
     schema = dataclasses.replace(proposal.schema, raw_files=settings)
     schema_lib.save(schema, output)
     if described := source_flags.described(settings):

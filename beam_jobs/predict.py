@@ -10,7 +10,8 @@ holds the --keys columns of its input row (or, without --keys, the file and row 
 <output>/_rejected.jsonl, within --max_rejected_fraction. <output>/_predictions.json is written last:
 a directory that has it is whole. What reads folders of Parquet files passes over both.
 
-Images: --format=images takes folders of image files, with or without folders of classes in them, and files.
+A model of images takes folders of image files, with or without folders of classes in them, and files; of a
+schema that infer_schema did not write it needs --format=images.
 
 Flags that are not listed here go to Beam, for instance --direct_num_workers=2
 --direct_running_mode=multi_processing.

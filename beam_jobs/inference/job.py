@@ -11,7 +11,7 @@ from apache_beam.ml.inference.base import RunInference
 from beam_jobs.inference import publication
 from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
-from beam_jobs.inference.tables import WritePredictions
+from beam_jobs.inference.tables import WritePredictions, check_keys
 from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run
@@ -99,7 +99,8 @@ def prediction(
     file_format: str,
     run: Run,
 ) -> Prediction:
-    """The job with the model that was exported."""
+    """The job with the model that was exported; raises InputError where `keys` cannot be carried through."""
+    check_keys(keys, exported.schema.label)
     return Prediction(
         source=source,
         pieces=pieces,

@@ -19,6 +19,7 @@ from pipeline.data.dataset.tfrecord import frame
 from pipeline.data.errors import InputError
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Label, Numeric, Tensor, Text
+from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 
 _CLASS_COLUMN = "class"
@@ -52,12 +53,8 @@ class WritePredictions(beam.DoFn):
 
 
 def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
-    """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows].
-
-    Raises InputError if a key column has the name of another column.
-    """
+    """Key columns, then class and float32 probabilities [rows, classes], or a float32 value [rows]."""
     [keys] = pa.ipc.open_stream(predicted.keys)
-    _check_names(keys.schema.names, {_CLASS_COLUMN, *predicted.outputs})
     columns: dict[str, pa.Array] = dict(zip(keys.schema.names, keys.columns, strict=True))
     for name, values in predicted.outputs.items():
         if label.classes:
@@ -106,7 +103,9 @@ _ENCODERS = {"parquet": _parquet, "tfrecord": _tfrecord}
 FORMATS = tuple(_ENCODERS)
 
 
-def _check_names(keys: Iterable[str], outputs: set[str]) -> None:
+def check_keys(keys: Iterable[str], label: Label) -> None:
+    """Raises InputError if a key column has the name of a column of the predictions of `label`."""
+    outputs = {LABEL_TASKS[label.task].output, *([_CLASS_COLUMN] if label.classes else [])}
     taken = [name for name in keys if name in outputs]
     if taken:
         raise InputError(

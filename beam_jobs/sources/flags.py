@@ -19,7 +19,8 @@ _FORMAT = flags.DEFINE_enum(
     "format",
     None,
     list(FORMATS),
-    "Raw format. By default the file names tell it; folders of images need images.",
+    "Raw format. By default the file names tell it, else the schema remembers it of infer_schema, which "
+    "needs images for folders of them.",
 )
 
 
@@ -54,9 +55,11 @@ _PACKING = flags.DEFINE_enum(
 _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokenizer reads.")
 
 
-def settings_of(source: Source) -> dict[str, Any]:
-    """What a schema remembers of how its raw files are read."""
-    return formats.settings_of(source.source if isinstance(source, TokenRows | WithPathRoots) else source)
+def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
+    """What a schema remembers of how its raw files are read: --format too, if no names of files say it."""
+    plain = source.source if isinstance(source, TokenRows | WithPathRoots) else source
+    said = {"format": _FORMAT.value} if _FORMAT.value and not formats.do_names_tell(inputs) else {}
+    return said | formats.settings_of(plain)
 
 
 def described(settings: Mapping[str, Any]) -> str:
@@ -88,7 +91,7 @@ def source_of(
 
     With `guess`, also what the files do not show beyond doubt is taken from them. Raises InputError.
     """
-    raw_format = _FORMAT.value or format_of(inputs)
+    raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
     given = {flag.name: flag.value for flag in _OPTIONS if flag.value}
     values = _known(raw_format, remembered or {}) | given
     if find := FORMATS[raw_format].find:

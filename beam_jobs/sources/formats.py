@@ -124,9 +124,16 @@ def settings_of(source: Source) -> dict[str, Any]:
     }
 
 
-def format_of(inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS) -> str:
-    """The one raw format that the names of `inputs` say; raises InputError."""
+def format_of(
+    inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS, *, remembered: object = None
+) -> str:
+    """The one raw format that the names of `inputs` say or, where none says any, what is `remembered`.
+
+    Raises InputError.
+    """
     found = {_format_of(given.location, formats) for given in inputs}
+    if found == {None} and remembered in formats:
+        return remembered
     if len(found) != 1 or None in found:
         endings = sorted(ending for known in formats.values() for ending in known.endings)
         raise InputError(
@@ -136,6 +143,11 @@ def format_of(inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS) 
             action=f"Give --format, one of {', '.join(formats)}.",
         )
     return found.pop()
+
+
+def do_names_tell(inputs: Sequence[Input]) -> bool:
+    """Whether the name of each input says its raw format."""
+    return all(_format_of(given.location, FORMATS) for given in inputs)
 
 
 def _format_of(location: str, formats: Mapping[str, Format]) -> str | None:

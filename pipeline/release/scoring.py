@@ -17,10 +17,10 @@ from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import block_rows, parsing, windows
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.release.raw_inputs import raw_inputs
 from pipeline.training.tasks.metrics import EvaluationMetrics
-from pipeline.training.tasks.registry import task_of
 
 # Stored rows, string [n] or uint16 [n, words] → labels [n] and predictions [n, …].
 _Answer = Callable[[tf.Tensor], tuple[np.ndarray, np.ndarray]]
@@ -110,4 +110,4 @@ def _arrays(
     labels: tf.Tensor, outputs: Mapping[str, tf.Tensor], label: Label
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels [n] as the metrics take them, and the predictions [n, …] among the outputs of a signature."""
-    return parsing.cast_label(labels, label).numpy(), outputs[task_of(label).output].numpy()
+    return parsing.cast_label(labels, label).numpy(), outputs[LABEL_TASKS[label.task].output].numpy()

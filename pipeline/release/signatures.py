@@ -9,6 +9,7 @@ from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.reading import parsing
+from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.release.raw_names import raw_names
 from pipeline.training.tasks.registry import task_of
@@ -28,7 +29,7 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
 
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         inputs = preprocess(clean_requests(dict(features), schema))
-        return {task.output: task.predictions(model(inputs, training=False))}
+        return {LABEL_TASKS[schema.label.task].output: task.predictions(model(inputs, training=False))}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -104,6 +104,21 @@ def test_keys_are_carried_through_and_the_label_may_be_absent(model: pathlib.Pat
     assert second["probabilities"].float_list.value == pytest.approx([0.94, 0.06])
 
 
+@pytest.mark.parametrize("key", ["class", "probabilities"])
+def test_a_key_that_a_prediction_has_is_refused_before_any_work(model: pathlib.Path, key: str):
+    request = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0)
+    with pytest.raises(InputError, match=f"--keys: received column '{key}'"):
+        prediction(
+            open_source("csv"),
+            [],
+            exported=open_export(model),
+            keys=(key,),
+            batch=7,
+            file_format="parquet",
+            run=request,
+        )
+
+
 def test_bad_rows_are_listed_and_the_others_predicted(model: pathlib.Path, people: pathlib.Path):
     people.write_bytes(people_csv(20) + b"old,1.7,Bern,no\n")
     document = run(model, people, max_rejected_fraction=0.1)

@@ -10,6 +10,7 @@ from pipeline.data.errors import InputError
 
 UTF_8 = "utf-8"
 _MARKS = {codecs.BOM_UTF8: UTF_8, codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_NOT_UTF_8 = b"\xff"
 _ZEROS = 0.25  # of every second byte, from which text is UTF-16
 
 
@@ -49,7 +50,8 @@ def check(name: str) -> str:
         known = codecs.lookup(name)
         if not known._is_text_encoding:
             raise LookupError
-    except LookupError:
+        known.incrementaldecoder("replace").decode(b"\xff\x80", final=True)  # those of host names raise
+    except (LookupError, UnicodeError, TypeError):
         raise InputError(
             "--encoding",
             received=name,
@@ -74,13 +76,22 @@ class Utf8Stream:
         # A half of a surrogate pair, or a byte that means nothing: left to the row that holds it.
         errors = "surrogatepass" if encoding.startswith("utf-") else "surrogateescape"
         self._decoder = codecs.getincrementaldecoder(encoding)(errors)
-        self._ready = b""
+        self._ready, self._has_ended = b"", False
 
     def read(self, size: int) -> bytes:
-        while not self._ready and (block := self._stream.read(size)):
-            self._ready = self._decoder.decode(block).encode(UTF_8, "surrogatepass")
+        while not self._ready and not self._has_ended:
+            block = self._stream.read(size)
+            self._has_ended = not block
+            self._ready = self._decoded(block)
         given, self._ready = self._ready[:size], self._ready[size:]
         return given
+
+    def _decoded(self, block: bytes) -> bytes:
+        try:
+            return self._decoder.decode(block, final=self._has_ended).encode(UTF_8, "surrogatepass")
+        except UnicodeDecodeError:  # numbers that no character has, or the file ends within one
+            self._decoder.reset()
+            return _NOT_UTF_8
 
     def close(self) -> None:
         self._stream.close()

@@ -15,12 +15,14 @@ class LabelTask:
     """The rules for a label of one task.
 
     `dtype`: int64 class indices, or float32 values. `classes`: the numbers of classes that are allowed.
-    `expected` names them in errors. With `has_positive_class`, the second class is the positive one.
+    `expected` names them in errors. `output` is the name of predictions in an
+    export. With `has_positive_class`, the second class is the positive one.
     """
 
     dtype: Dtype
     classes: range
     expected: str
+    output: str
     has_positive_class: bool = False
 
 
@@ -31,8 +33,16 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
         dtype="int64",
         classes=range(2, 3),
         expected="two names, the positive class second",
+        output="probabilities",
         has_positive_class=True,
     ),
-    "multiclass": LabelTask(dtype="int64", classes=range(2, _MOST_CLASSES), expected="two names or more"),
-    "regression": LabelTask(dtype="float32", classes=range(1), expected="none for regression"),
+    "multiclass": LabelTask(
+        dtype="int64",
+        classes=range(2, _MOST_CLASSES),
+        expected="two names or more",
+        output="probabilities",
+    ),
+    "regression": LabelTask(
+        dtype="float32", classes=range(1), expected="none for regression", output="value"
+    ),
 }

@@ -18,7 +18,6 @@ _ACCURACY = Metric(key="accuracy", name="accuracy", is_fraction=True)
 class Multiclass(Task):
     """One of two or more classes: a logit for each, and softmax probabilities."""
 
-    output = "probabilities"
     metrics = (_ACCURACY, Metric(key="top_5_accuracy", name="top-5 accuracy", is_fraction=True), LOSS)
     has_accuracy = True
 
@@ -42,7 +41,6 @@ class Multiclass(Task):
 class Binary(Task):
     """Two classes, the positive one second: one logit, and the probabilities of both."""
 
-    output = "probabilities"
     metrics = (Metric(key="auc", name="ROC AUC", is_fraction=True), _ACCURACY, LOSS)
     has_accuracy = True
 

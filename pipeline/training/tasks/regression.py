@@ -15,7 +15,6 @@ _SCATTER_POINTS = 1_000
 class Regression(Task):
     """One logit, which is the predicted value itself."""
 
-    output = "value"
     metrics = (
         Metric(key="rmse", name="RMSE"),
         Metric(key="mae", name="MAE"),

@@ -39,11 +39,10 @@ class Accumulator(Protocol):
 class Task(abc.ABC):
     """One kind of prediction. Tasks hold no state; `TASKS` in registry.py names them.
 
-    `output` is the name that predictions have in an exported signature. `metrics` are shown in the report,
-    the most telling first. Where `has_accuracy` is True, `hits` counts right answers during training.
+    `metrics` are shown in the report, the most telling first. Where `has_accuracy` is True, `hits` counts
+    right answers during training.
     """
 
-    output: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
     has_accuracy: ClassVar[bool] = False
 

@@ -5,10 +5,12 @@ import pathlib
 import pytest
 
 from beam_jobs.sources import dialect
+from beam_jobs.sources.bytes import encodings
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.dialect import delimiter_of
 from beam_jobs.sources.formats import open_source, settings_of
 from beam_jobs.sources.pieces.source import Input
+from pipeline.data.errors import InputError
 
 ROWS = [("name", "größe", "town"), *((f"n{i}", f"{i}.5", "Zürich, CH") for i in range(30))]
 QUOTED = 'id,text\n1,"a;b\n;c"\n2,"d, e"\n3,"""f"""\n'
@@ -112,6 +114,32 @@ def test_without_a_header_columns_are_numbered_and_large_files_cut(tmp_path: pat
     rows = [row for piece in pieces for raw in source.read(piece) for row in raw.columns.to_pylist()]
     assert len(pieces) > 5
     assert rows == [{"column_1": b"%d" % i, "column_2": "Zürich".encode()} for i in range(100)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gb18030"])
+def test_a_character_that_the_file_cuts_off_rejects_its_row(tmp_path: pathlib.Path, encoding: str):
+    path = tmp_path / "cut.csv"
+    path.write_bytes("a,b\n1,x\n2,中".encode(encoding)[:-1])
+    source = CsvFiles(encoding=encoding)
+    [piece] = source.pieces([Input(location=str(path))])
+    cells = [cell for raw in source.read(piece) for cell in raw.columns.column("b").to_pylist()]
+    assert cells[0] == b"x"
+    with pytest.raises(UnicodeDecodeError):
+        cells[1].decode()
+
+
+def test_bytes_that_are_no_characters_name_the_flag(tmp_path: pathlib.Path):
+    path = tmp_path / "ascii.csv"
+    path.write_bytes(b"abc,def\n123,456\n")
+    source = CsvFiles(encoding="utf-32-le")
+    with pytest.raises(InputError, match=r"ascii\.csv: .*or give the right .*--encoding"):
+        list(source.read(*source.pieces([Input(location=str(path))])))
+
+
+@pytest.mark.parametrize("name", ["idna", "punycode", "undefined", "base64", "klingon"])
+def test_what_reads_no_text_is_no_encoding(name: str):
+    with pytest.raises(InputError, match=f"--encoding: received {name}"):
+        encodings.check(name)
 
 
 def test_utf_16_is_not_cut(tmp_path: pathlib.Path):

@@ -50,6 +50,13 @@ def test_what_is_no_object_is_one_rejected_row(path: pathlib.Path):
     }
 
 
+def test_a_key_that_is_twice_in_an_object_rejects_its_row(path: pathlib.Path):
+    path.write_bytes(b'{"a": 1, "a": 2}\n{"a": 3}\n{"a": {"b": 1, "b": 1}}\n{"a": "\xed\xa0\xbd"}\n')
+    [raw] = read(path)
+    assert (raw.columns.to_pylist(), [rejection.row for rejection in raw.rejected]) == ([{"a": 3}], [1, 3, 4])
+    assert raw.rejected[0].reason == "not a JSON object (a key twice)"
+
+
 def test_half_a_surrogate_pair_and_deep_nesting_reject_their_row(path: pathlib.Path):
     deep = b'{"a":' * 200_000 + b"1" + b"}" * 200_000
     rows = [b'{"a": "\\ud83d\\ude00"}', b'{"a": "\\ud83d"}', b'{"\\ud83d": 1}', deep, b'{"a": "\\\\ud83d"}']

@@ -29,7 +29,6 @@ from tests.shared.tiny_dataset import write_dataset
 class Count(Task):
     """How often something happens: Poisson regression. The logit is the logarithm of the rate."""
 
-    output = "rate"
     metrics = (LOSS, Metric(key="bias", name="mean error"))
 
     def logits(self, label: Label) -> int:
@@ -80,7 +79,9 @@ def build(**model) -> keras.Model:
 
 @pytest.fixture
 def label_rules(monkeypatch):
-    monkeypatch.setitem(LABEL_TASKS, "count", LabelTask(dtype="float32", classes=range(1), expected="none"))
+    monkeypatch.setitem(
+        LABEL_TASKS, "count", LabelTask(dtype="float32", classes=range(1), expected="none", output="rate")
+    )
 
 
 @pytest.fixture

@@ -56,14 +56,14 @@ def part(random: random.Random) -> str:
 
 
 def expressions(number: int = 200) -> list[str]:
-    """Sums of one to three parts, with every unit, sign and rounding; some are wrong."""
+    """Different sums of one to three parts, with every unit, sign and rounding; some are wrong."""
     fixed = ("all", "all[:10%]", "train[:1shard]", "train[1_0:2_0]", "train[ :5]", "train[5]", "none[:5]")
     seeded = random.Random(12)
-    made = (
-        seeded.choice(["+", " + "]).join(part(seeded) for _ in range(seeded.choice([1, 1, 1, 2, 3])))
-        for _ in range(number - len(fixed))
-    )
-    return [*fixed, *made]
+    found = dict.fromkeys(fixed)
+    while len(found) < number:
+        parts = [part(seeded) for _ in range(seeded.choice([1, 1, 1, 2, 3]))]
+        found[seeded.choice(["+", " + "]).join(parts)] = None
+    return [*found]
 
 
 def rows_read_by_tfds(builder: tfds.core.DatasetBuilder, expression: str) -> list[int]:
