@@ -50,7 +50,7 @@ def check(name: str) -> str:
         known = codecs.lookup(name)
         if not known._is_text_encoding:
             raise LookupError
-        known.incrementaldecoder("replace").decode(b"\xff\x80", final=True)  # those of host names raise
+        b"\xff\x80".decode(name, "replace")  # those of host names raise
     except (LookupError, UnicodeError, TypeError):
         raise InputError(
             "--encoding",

@@ -136,6 +136,11 @@ def test_bytes_that_are_no_characters_name_the_flag(tmp_path: pathlib.Path):
         list(source.read(*source.pieces([Input(location=str(path))])))
 
 
+@pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "UTF-32", "latin-1", "cp1252", "shift_jis", "utf-7"])
+def test_an_encoding_of_text_is_taken(name: str):
+    assert encodings.check(name) == name
+
+
 @pytest.mark.parametrize("name", ["idna", "punycode", "undefined", "base64", "klingon"])
 def test_what_reads_no_text_is_no_encoding(name: str):
     with pytest.raises(InputError, match=f"--encoding: received {name}"):
