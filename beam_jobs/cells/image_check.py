@@ -2,14 +2,13 @@
 
 import errno
 import io
-import os
-import stat
 import warnings
 
 import PIL.Image
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells import image_subtypes, jpeg_check, jpeg_orientation
+from pipeline.data import ordinary_files
 from pipeline.data.schema.kinds import Image
 
 # What `pipeline/data/images/decoding.py` decodes. TensorFlow Datasets (4.9.10) decodes neither GIF nor WebP.
@@ -41,6 +40,8 @@ def read_image(path: str, feature: Image) -> bytes:
         raise BadImageError("no such file")
     try:
         data = _content(path)
+    except ordinary_files.NotOrdinaryError as error:
+        raise BadImageError(error.strerror) from None
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise
@@ -68,16 +69,9 @@ def check_image(data: bytes, feature: Image) -> None:
 def _content(path: str) -> bytes:
     if "://" not in path:
         # Opening a local file through Beam costs more than reading an image.
-        with io.FileIO(path, opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise BadImageError("not an ordinary file")  # a pipe or a device may never end
-            return file.readall()
+        return ordinary_files.read_bytes(path)
     with FileSystems.open(path, compression_type="uncompressed") as stream:
         return stream.read()
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe is not waited for
 
 
 def _of_plain_jpeg(data: bytes, feature: Image) -> tuple[str, _Size] | None:
@@ -125,4 +119,4 @@ def _as_seen(size: _Size, kind: str, data: bytes, orientation: int) -> _Size:
     """`size` turned as the EXIF data say, which a model's input pipeline reads in JPEGs."""
     if orientation != (jpeg_orientation.of_jpeg(data) if kind == "JPEG" else jpeg_orientation.UPRIGHT):
         raise BadImageError(f"a {kind} that only some readers turn by its EXIF data: turn its pixels instead")
-    return size[::-1] if orientation >= jpeg_orientation.FIRST_TRANSPOSED else size
+    return jpeg_orientation.seen_size(size, orientation)

@@ -2,7 +2,7 @@
 
 import PIL.Image
 
-UPRIGHT, FIRST_TRANSPOSED = 1, 5
+UPRIGHT, _FIRST_TRANSPOSED = 1, 5
 _TAG, _SHORT = 0x0112, 3
 _APPLICATION_1 = b"\xff\xe1"
 _COMMENT = 0xFE
@@ -26,6 +26,11 @@ def by_pillow(image: PIL.Image.Image) -> int:
     if not image.info.keys() & _WHERE_PILLOW_LOOKS:
         return UPRIGHT
     return _valid(image.getexif().get(_TAG, UPRIGHT))
+
+
+def seen_size(size: tuple[int, int], orientation: int) -> tuple[int, int]:
+    """Width and height as stored → as seen."""
+    return size[::-1] if orientation >= _FIRST_TRANSPOSED else size
 
 
 def _valid(orientation: object) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Sequence
 import PIL.Image
 from apache_beam.io.filesystems import FileSystems
 
+from beam_jobs.cells import jpeg_orientation
 from beam_jobs.proposal.labels import in_natural_order, task_of
 from beam_jobs.proposal.table import Proposal
 from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN
@@ -28,7 +29,7 @@ class _Header:
 
     format: str
     mode: str
-    size: tuple[int, int]  # width, height
+    size: tuple[int, int]  # width and height, the way up that it is meant to be seen
 
 
 def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_rows: int) -> Proposal:
@@ -125,6 +126,7 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 def _header(path: str) -> _Header | None:
     try:
         with FileSystems.open(path, compression_type="uncompressed") as file, PIL.Image.open(file) as image:
-            return _Header(format=str(image.format), mode=image.mode, size=image.size)
+            size = jpeg_orientation.seen_size(image.size, jpeg_orientation.by_pillow(image))
+            return _Header(format=str(image.format), mode=image.mode, size=size)
     except Exception:  # Pillow raises many kinds of error on a file that is no image
         return None

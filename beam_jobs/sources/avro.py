@@ -1,11 +1,13 @@
 """Avro object container files, with any codec whose library is installed; a piece for each file."""
 
 import dataclasses
+import io
 from collections.abc import Iterable, Iterator
 
 import fastavro
 import pyarrow as pa
 
+from beam_jobs.sources.bytes.avro_blocks import read_blocks
 from beam_jobs.sources.bytes.batches import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
 from beam_jobs.sources.pieces import files
@@ -26,7 +28,7 @@ class AvroFiles:
         [path] = piece.paths
         try:
             with files.open_seekable(path) as stream:
-                sized = enumerate(_sized(stream), 1)
+                sized = enumerate(_sized(stream, path), 1)
                 for batch in in_batches(sized, at_most=self.batch_rows, size=lambda row: row[1][1]):
                     yield raw_rows(piece, [NumberedRow(number, record) for number, (record, _) in batch])
         # Broken bytes lead fastavro to any exception.
@@ -41,8 +43,12 @@ class AvroFiles:
             ) from None
 
 
-def _sized(stream: pa.NativeFile) -> Iterator[tuple[dict, int]]:
-    """Each record with its bytes, which are the mean of its block's."""
-    for block in fastavro.block_reader(stream):
-        size = len(block.bytes_.getbuffer()) // max(1, block.num_records)
-        yield from ((record, size) for record in block)
+def _sized(stream: pa.NativeFile, path: str) -> Iterator[tuple[dict, int]]:
+    """Each record with its bytes."""
+    schema, blocks = read_blocks(stream, path)
+    for block in blocks:
+        data, start = io.BytesIO(block.data), 0
+        for _ in range(block.count):
+            record = fastavro.schemaless_reader(data, schema, None)
+            yield record, data.tell() - start
+            start = data.tell()

@@ -4,6 +4,7 @@ Only paths are read here. Pixels are read where the record is written, so they n
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 
 IMAGE_COLUMN = "image"
 LABEL_COLUMN = "label"
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that are not UTF-8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,8 @@ class ImageFolders:
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         inside = {path: path.removeprefix(piece.input_root).split("/") for path in piece.paths}
-        rows = {path: names for path, names in inside.items() if len(names) == 2 or not self.labelled}
+        wrong = {path: self._wrong(names) for path, names in inside.items()}
+        rows = {path: names for path, names in inside.items() if not wrong[path]}
         columns = {
             IMAGE_COLUMN: pa.array(rows, pa.string()),
             LABEL_COLUMN: pa.array(
@@ -61,8 +64,18 @@ class ImageFolders:
             sources=[path.removeprefix(piece.root) for path in rows],
             ids=pa.array(map("/".join, rows.values()), pa.string()),
             are_paths_listed=True,
-            rejected=tuple(_misplaced(path.removeprefix(piece.root)) for path in inside if path not in rows),
+            rejected=tuple(
+                Rejection(source=path.removeprefix(piece.root), row=None, reason=reason)
+                for path, reason in wrong.items()
+                if reason
+            ),
         )
+
+    def _wrong(self, names: Sequence[str]) -> str:
+        """What is wrong with a path below the root; empty if nothing is."""
+        if any(_SURROGATE.search(name) for name in names):
+            return "a name that is not UTF-8"
+        return "" if len(names) == 2 or not self.labelled else "not at <input>/<class>/<file>"
 
 
 def _directory(given: Input, found: Sequence[files.InputFile]) -> str:
@@ -71,7 +84,3 @@ def _directory(given: Input, found: Sequence[files.InputFile]) -> str:
     if all(file.path.startswith(named) for file in found):
         return named
     return files.common_root(file.path for file in found)
-
-
-def _misplaced(source: str) -> Rejection:
-    return Rejection(source=source, row=None, reason="not at <input>/<class>/<file>")

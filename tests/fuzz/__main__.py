@@ -64,6 +64,8 @@ def _line(result: dict) -> str:
 
 
 def _in_forks(cases: Sequence, root: pathlib.Path, sound: object) -> list[dict]:
+    from tests.shared import forked
+
     files = [root / f"results-{job}.jsonl" for job in range(_JOBS.value)]
     children = []
     for job, results in enumerate(files):
@@ -71,6 +73,7 @@ def _in_forks(cases: Sequence, root: pathlib.Path, sound: object) -> list[dict]:
         child = os.fork()
         if not child:
             code = 1
+            forked.end_with_parent()
             try:
                 _work(itertools.islice(cases, job, None, _JOBS.value), results, root / f"case-{job}", sound)
                 code = 0

@@ -1,5 +1,11 @@
 """A slice of `make pictures`: what the conversion takes, is decoded as Pillow decodes it."""
 
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
 from tests.pictures import outcomes, readers
 from tests.pictures.subtypes import subtypes
 
@@ -15,3 +21,16 @@ def test_damaged_pictures_are_refused_or_decoded():
     found = outcomes.decoded(list(outcomes.damaged(300, channels=[3])), readers.decoder)
     assert [one for one in found if one.failures] == []
     assert sum(not one.refused for one in found) > len(found) / 10
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_what_the_conversion_refuses_is_refused_in_requests_or_seen_as_pillow_reads_it(channels):
+    decode = readers.decoder(0, 0, channels)["decoding"]
+    each = outcomes.pictures(len(subtypes()), seed=channels, channels=[channels])
+    refused = [one for one in each if readers.refusal(one.data, channels=channels)]
+    for one in refused:
+        with contextlib.suppress(tf.errors.InvalidArgumentError):
+            [pixels] = decode([one.data])
+            expected = readers.by_pillow(one.data, channels=channels)
+            np.testing.assert_allclose(pixels.astype(int), expected, atol=2, err_msg=one.name)
+    assert len(refused) > len(subtypes()) / 4

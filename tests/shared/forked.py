@@ -5,6 +5,7 @@ has output files, a memory limit and an end of its own. Import the libraries fir
 TensorFlow compute nothing in the parent.
 """
 
+import ctypes
 import dataclasses
 import gc
 import os
@@ -19,6 +20,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+_LIBC = ctypes.CDLL(None)
 _FAILED = 1  # as Python ends after an uncaught exception
 
 
@@ -80,6 +83,11 @@ def call(
     )
 
 
+def end_with_parent() -> None:
+    """Makes the kernel kill this process when the one that forked it ends, however that ends."""
+    _LIBC.prctl(_END_WITH_PARENT, signal.SIGKILL)
+
+
 def _ends_within(child: int, seconds: float) -> bool:
     descriptor = os.pidfd_open(child)
     try:
@@ -108,6 +116,7 @@ def end_with(body: Callable[[], object]) -> NoReturn:
 
 def _prepare(streams: Sequence[pathlib.Path], memory_mib: int | None) -> None:
     os.setsid()
+    end_with_parent()
     gc.freeze()  # or a collection would touch, and copy, every page of the parent
     for number, stream in enumerate(streams, start=1):
         file = os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -7,7 +7,7 @@ import json
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import self_digest
+from pipeline.data import ordinary_files, self_digest
 from pipeline.data.dataset.manifest import CONVERSION_FILE_NAME
 from pipeline.data.errors import InputError
 
@@ -23,7 +23,7 @@ def read(directory: pathlib.Path) -> dict:
     """What `directory` says of its conversion, empty where it says nothing; raises InputError if damaged."""
     path = directory / CONVERSION_FILE_NAME
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(ordinary_files.read_bytes(path))
         if {"format", self_digest.KEY} & set(document):  # earlier versions wrote neither
             self_digest.check(document)
         return dict(document)

@@ -7,7 +7,7 @@ import json
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import self_digest
+from pipeline.data import ordinary_files, self_digest
 from pipeline.data.dataset.manifest import check_inside, sha256
 from pipeline.data.errors import InputError
 
@@ -23,7 +23,7 @@ def open_export(directory: pathlib.Path) -> dict:
     """The content of `export.json`; raises InputError where it is missing or a file differs from it."""
     path = directory / FILE_NAME
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(ordinary_files.read_bytes(path))
         self_digest.check(document)
         files = {str(name): str(content) for name, content in document["files"].items()}
     except OSError:

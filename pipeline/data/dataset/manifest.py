@@ -12,6 +12,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping
 
+from pipeline.data import ordinary_files
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema import schema as schema_lib
@@ -141,7 +142,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
     """The content of a file that the manifest lists; raises InputError where it is another."""
     listed = {file.path: file.sha256 for file in manifest.files}
     try:
-        content = (directory / name).read_bytes()
+        content = ordinary_files.read_bytes(directory / name)
     except OSError as error:
         raise _not_published(directory / name, error.strerror, listed.get(name)) from None
     found = hashlib.sha256(content).hexdigest()
@@ -154,7 +155,7 @@ def load(directory: pathlib.Path) -> Manifest:
     """Reads `directory`'s manifest; raises InputError where there is none or it was altered."""
     path = directory / FILE_NAME
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(ordinary_files.read_bytes(path))
         _check_format(path, document["format"])
         digest = document.pop("digest")
         manifest = _from_body(document)
@@ -168,6 +169,8 @@ def load(directory: pathlib.Path) -> Manifest:
         ) from None
     except IsADirectoryError:
         raise _altered(path, "a directory") from None
+    except OSError as error:
+        raise _altered(path, error.strerror) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _altered(path, f"unreadable content ({error!r})") from None
     if manifest.digest != digest:

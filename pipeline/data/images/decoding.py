@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.images import first_frame, header, orientation
-from pipeline.data.images.limits import refuse_format, refuse_webp, require_pixels
+from pipeline.data.images import first_frame, header, orientation, subtypes
+from pipeline.data.images.limits import refuse_format, refuse_subtype, refuse_webp, require_pixels
 from pipeline.data.images.pixels import normalize, scaled
 from pipeline.data.tracing import apart
 
@@ -67,7 +67,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
         header.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
         header.PNG: lambda: _read_png(data, head, channels, max_pixels),
         header.GIF: apart(lambda: _read_gif(data, head, channels, max_pixels)),
-        header.WEBP: apart(lambda: _read_webp(data, channels, max_pixels)),
+        header.WEBP: apart(lambda: _read_webp(data, head, channels, max_pixels)),
         header.BMP: apart(lambda: _read_bmp(data, head, channels, max_pixels)),
         header.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
     }
@@ -99,29 +99,43 @@ def _of_jpeg(image: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    return tf.io.decode_png(_allowed(data, header.png_size(head), max_pixels), channels=channels)
+    is_other = subtypes.is_other_png(data, head, channels=channels)
+    allowed = _allowed(data, header.png_size(head), max_pixels)
+    return tf.io.decode_png(_plain(allowed, is_other, "PNG"), channels=channels)
 
 
 def _read_gif(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    frame, size = first_frame.of_gif(data)
-    allowed = _allowed(frame, tf.maximum(size, header.gif_size(head)), max_pixels)
-    return _with_channels(tf.io.decode_gif(allowed)[0], channels)
+    frame, screen = first_frame.of_gif(data), header.gif_size(head)
+    is_other = subtypes.is_other_gif(frame, screen, channels=channels)
+    allowed = _allowed(frame.file, tf.maximum(frame.corner + frame.size, screen), max_pixels)
+    return _with_channels(tf.io.decode_gif(_plain(allowed, is_other, "GIF"))[0], channels)
 
 
-def _read_webp(data: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
+def _read_webp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     frame = first_frame.of_webp(data)
     size = header.webp_size(header.first_bytes(frame))
-    return _with_channels(_decode_webp(_allowed(frame, size, max_pixels)), channels)
+    allowed = _allowed(frame, size, max_pixels)
+    return _with_channels(_decode_webp(_plain(allowed, subtypes.is_other_webp(data, head), "WebP")), channels)
 
 
 def _read_bmp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    return _with_channels(tf.io.decode_bmp(_allowed(data, header.bmp_size(head), max_pixels)), channels)
+    is_other = subtypes.is_other_bmp(data, head, channels=channels)
+    allowed = _allowed(data, header.bmp_size(head), max_pixels)
+    return _with_channels(tf.io.decode_bmp(_plain(allowed, is_other, "BMP")), channels)
 
 
 def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
     """`data`, string [], which nothing can decode before its size, int64 [2], was found within the limit."""
     with tf.control_dependencies([require_pixels(size, max_pixels)]):
         return tf.identity(data)
+
+
+def _plain(allowed: tf.Tensor, is_other: tf.Tensor, kind: str) -> tf.Tensor:
+    """What `_allowed` gave, string [], which nothing can decode if it `is_other`, bool []."""
+    with tf.control_dependencies([allowed]):
+        refused = refuse_subtype(is_other, kind)
+    with tf.control_dependencies([refused] if refused is not None else []):
+        return tf.identity(allowed)
 
 
 def _jpeg_size(data: tf.Tensor) -> tf.Tensor:

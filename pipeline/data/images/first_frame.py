@@ -4,10 +4,12 @@ TensorFlow decodes all frames of an animated GIF to return one of them, and Deco
 animated WebP (seen with 2.21).
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 _GIF_HEADER_BYTES = 13
-_EXTENSION, _IMAGE = 0x21, 0x2C
+_EXTENSION, _IMAGE, _GRAPHIC_CONTROL = 0x21, 0x2C, 0xF9
 
 _RIFF_HEADER_BYTES, _CHUNK_HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 8, 16
 _ANIMATED = 0x02
@@ -15,23 +17,29 @@ _EXTENDED_WITH_ALPHA = b"VP8X\x0a\0\0\0\x10\0\0\0"
 _BYTES = [bytes([value]) for value in range(256)]
 
 
-def of_gif(data: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+class GifFrame(NamedTuple):
+    """The first frame of a GIF: where it stands on the screen, and how large it is; 0 without a frame."""
+
+    file: tf.Tensor  # string [], of this frame alone
+    corner: tf.Tensor  # int64 [2]: top and left
+    size: tf.Tensor  # int64 [2]: height and width
+    is_transparent: tf.Tensor  # bool []: an extension before it makes a colour transparent
+
+
+def of_gif(data: tf.Tensor) -> GifFrame:
     """Leaves of a GIF, string [], its first frame alone, with no extension.
 
     An extension may make a colour transparent, and TensorFlow paints that black; Pillow reads its colour.
-
-    Returns:
-      The shorter file, string [], and the first frame's height and width, int64 [2]: (0, 0) without a frame.
     """
     values = _values(data)
     header = _GIF_HEADER_BYTES + _table_bytes(_byte(values, 10))
-    at = _past_extensions(values, header)
+    at, is_transparent = _past_extensions(values, header)
     left, top, width, height = (_byte(values, at + i) + 256 * _byte(values, at + i + 1) for i in (1, 3, 5, 7))
     end = _past_blocks(values, at + 11 + _table_bytes(_byte(values, at + 9)))
-    size = tf.stack([top + height, left + width])
+    corner, size = tf.stack([top, left]), tf.stack([height, width])
     is_frame = _byte(values, at) == _IMAGE
     frame = _part(data, tf.constant(0, tf.int64), header) + _part(data, at, end - at) + b";"
-    return frame, tf.where(is_frame, size, 0)
+    return GifFrame(frame, tf.where(is_frame, corner, 0), tf.where(is_frame, size, 0), is_transparent)
 
 
 def of_webp(data: tf.Tensor) -> tf.Tensor:
@@ -63,10 +71,19 @@ def _table_bytes(flags: tf.Tensor) -> tf.Tensor:
     return tf.where(flags & 0x80 > 0, 3 * tf.bitwise.left_shift(tf.constant(2, tf.int64), flags & 7), 0)
 
 
-def _past_extensions(values: tf.Tensor, at: tf.Tensor) -> tf.Tensor:
-    is_extension = lambda at: _byte(values, at) == _EXTENSION  # noqa: E731
-    (at,) = tf.while_loop(is_extension, lambda at: [_past_blocks(values, at + 2)], [at])
-    return at
+def _past_extensions(values: tf.Tensor, at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The offset after a run of extensions, and whether one of them makes a colour transparent."""
+
+    def is_extension(at: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        del found
+        return _byte(values, at) == _EXTENSION
+
+    def past(at: tf.Tensor, found: tf.Tensor) -> list[tf.Tensor]:
+        is_control = _byte(values, at + 1) == _GRAPHIC_CONTROL
+        return [_past_blocks(values, at + 2), found | (is_control & (_byte(values, at + 3) % 2 > 0))]
+
+    at, found = tf.while_loop(is_extension, past, [at, tf.constant(False)])
+    return at, found
 
 
 def _past_blocks(values: tf.Tensor, at: tf.Tensor) -> tf.Tensor:

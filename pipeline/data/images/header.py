@@ -6,7 +6,7 @@ decoder is given bytes whose size was not read here.
 
 import tensorflow as tf
 
-HEADER_BYTES = 32  # they hold the size, in every format but JPEG
+HEADER_BYTES = 72  # they hold the size, in every format but JPEG, and the subtype
 
 JPEG, PNG, GIF, WEBP, BMP, UNKNOWN = range(6)
 # In the order of the formats; "?" stands for any byte. A PNG's size follows its 16 bytes.

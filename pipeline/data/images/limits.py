@@ -11,6 +11,7 @@ from pipeline.data.errors import InputError
 _LIMIT = "image of too many pixels (height, width)"
 _FORMAT = "image in an unknown format, first bytes"
 _WEBP = "image in WebP"
+_SUBTYPE = "image whose pixels would be read otherwise than they are seen"
 
 
 def require_pixels(size: tf.Tensor, max_pixels: int) -> tf.Tensor:
@@ -31,6 +32,11 @@ def refuse_format(head: tf.Tensor) -> tf.Operation | None:
 def refuse_webp() -> tf.Operation | None:
     """Fails, because this TensorFlow has no decoder for it."""
     return tf.raw_ops.Assert(condition=False, data=[_WEBP, "TensorFlow", tf.version.VERSION])
+
+
+def refuse_subtype(is_other: tf.Tensor, kind: str) -> tf.Operation | None:
+    """Fails where `is_other`, bool [], an image in the format `kind` would be decoded to other pixels."""
+    return tf.raw_ops.Assert(condition=~is_other, data=[_SUBTYPE, kind])
 
 
 @contextlib.contextmanager
@@ -61,6 +67,13 @@ def refusal(message: str, *, where: str = "image") -> InputError | None:
             received=f"data that begins with {bytes(map(int, found.group(1).split()))!r}",
             expected="a JPEG, PNG, GIF, WebP or BMP file",
             action="Convert the image, or leave it out.",
+        )
+    if found := re.search(re.escape(_SUBTYPE) + r"\] \[(\w+)\]", message):
+        return InputError(
+            where,
+            received=f"a {found.group(1)} of a subtype that TensorFlow decodes to other pixels",
+            expected="8 bits a sample, one whole frame, the way up that it is meant to be seen",
+            action="Save it anew as such a PNG or JPEG; beam_jobs.convert says what is wrong with it.",
         )
     if found := re.search(re.escape(_WEBP) + r"\] \[TensorFlow\] \[([^]]+)\]", message):
         return InputError(

@@ -7,15 +7,20 @@ the same after a transposition. `beam_jobs/cells/jpeg_orientation.py` finds it i
 
 import tensorflow as tf
 
+from pipeline.data.images.limits import refuse_subtype
 from pipeline.data.tracing import apart
 
 UPRIGHT = 1
+_NOTHING = -1
 _TAG, _SHORT = 0x0112, 3
 _ENTRY_BYTES = 12
 _EXIF = b"Exif\0\0"
 _SEGMENT_START = 10  # bytes from the marker on: itself, the length, and the name of what follows
 _JFIF_MARKER, _JFIF_LENGTH, _AFTER_JFIF = 0xE0, 16, 20
 _COMMENT = 0xFE
+# Editors say it in XMP, which Pillow obeys where EXIF says nothing: bytes, not characters, hence \C.
+_TURNED_IN_XMP = r"\C*tiff:Orientation(?:=\"|>)[2-8]\C*"
+_XMP_BYTES = 1 << 17
 
 
 def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
@@ -25,6 +30,11 @@ def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
     # What libraries write: then nothing is searched, which costs more than the rest of this file.
     has_more = described[3] & ~(ends_with_jfif & ~described[_AFTER_JFIF + 1])
     return tf.cond(has_more, lambda: _searched(data), lambda: tf.constant(UPRIGHT))
+
+
+def of_tiff(tiff: tf.Tensor) -> tf.Tensor:
+    """The orientation, int32 [], that EXIF data say, string [] from its TIFF header on."""
+    return _valid(_said(tiff))
 
 
 def upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
@@ -49,7 +59,12 @@ def stored_part(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.
 # Once a process, not once a graph that reads pictures: tracing these takes longer than the rest of a reader.
 @apart
 def _searched(data: tf.Tensor) -> tf.Tensor:
-    return _of_exif(_exif(data))
+    said = _said(_exif(data))
+    in_xmp = lambda: tf.strings.regex_full_match(_part(data, 0, _XMP_BYTES), _TURNED_IN_XMP)  # noqa: E731
+    is_turned = tf.cond(tf.equal(said, _NOTHING), in_xmp, lambda: tf.constant(False))
+    refused = refuse_subtype(is_turned, "JPEG")
+    with tf.control_dependencies([refused] if refused is not None else []):
+        return _valid(said)
 
 
 @apart
@@ -112,8 +127,8 @@ def _exif(data: tf.Tensor) -> tf.Tensor:
     return _part(data, at + _SEGMENT_START, length)
 
 
-def _of_exif(tiff: tf.Tensor) -> tf.Tensor:
-    """The orientation in the first directory (TIFF 6.0, 2), int32 []; UPRIGHT where it says none."""
+def _said(tiff: tf.Tensor) -> tf.Tensor:
+    """The number in the first directory (TIFF 6.0, 2), int32 []; _NOTHING where there is none."""
     values = tf.cast(tf.io.decode_raw(tiff, tf.uint8), tf.int32)
     values = tf.concat([values, tf.zeros([8], tf.int32)], axis=0)
     is_little = values[0] == ord("I")
@@ -130,8 +145,12 @@ def _of_exif(tiff: tf.Tensor) -> tf.Tensor:
     entries = tf.reshape(entries, [-1, _ENTRY_BYTES])
     is_it = tf.equal(number(entries[:, :2]), _TAG) & tf.equal(number(entries[:, 2:4]), _SHORT)
     found = tf.boolean_mask(number(entries[:, 8:10]), is_it)
-    orientation = tf.concat([found, [UPRIGHT]], axis=0)[0]
-    return tf.where((orientation >= 1) & (orientation <= 8), orientation, UPRIGHT)
+    return tf.concat([found, [_NOTHING]], axis=0)[0]
+
+
+def _valid(said: tf.Tensor) -> tf.Tensor:
+    """`said` if it is an orientation, else UPRIGHT."""
+    return tf.where((said >= 1) & (said <= 8), said, UPRIGHT)
 
 
 def _padded(text: tf.Tensor) -> tf.Tensor:

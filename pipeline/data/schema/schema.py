@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from pipeline.data import atomic_files
+from pipeline.data import atomic_files, ordinary_files
 from pipeline.data.errors import InputError
 from pipeline.data.schema import feature_json, split_by
 from pipeline.data.schema.feature import Feature
@@ -111,7 +111,7 @@ def load(path: str | pathlib.Path) -> Schema:
     """Reads a schema file; raises InputError naming the field that is wrong."""
     path = pathlib.Path(path)
     try:
-        content = path.read_bytes()
+        content = ordinary_files.read_bytes(path)
     except IsADirectoryError:
         raise InputError(
             f"schema file {path}",
@@ -125,6 +125,13 @@ def load(path: str | pathlib.Path) -> Schema:
             received="no such file",
             expected="a JSON schema",
             action="Write one with `python -m beam_jobs.infer_schema --output=schema.json`.",
+        ) from None
+    except ordinary_files.NotOrdinaryError as error:
+        raise InputError(
+            f"schema file {path}",
+            received=error.strerror,
+            expected="a JSON schema",
+            action="Write what it gives to a file, and name that.",
         ) from None
     return loads(content, path)
 

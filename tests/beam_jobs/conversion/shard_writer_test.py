@@ -1,13 +1,20 @@
 """Rows in hash order, whatever order they arrived in."""
 
+import os
+import pathlib
+import resource
+
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from beam_jobs.cells.rows import arrow_schema
+from beam_jobs.conversion import shard_writer
 from beam_jobs.conversion.shard_writer import in_hash_order, ties_ranked
 from beam_jobs.records.examples import encode
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
+from tests.shared import forked
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x", number="int64"),))
 
@@ -21,7 +28,9 @@ def test_rows_are_sorted_by_their_hash():
     assert ordered.column("x").to_pylist() == [1, 3, 0, 2]
 
 
-def test_rows_of_one_hash_are_sorted_by_their_records():
+@pytest.mark.parametrize("rows_at_once", [2, 1000])
+def test_rows_of_one_hash_are_sorted_by_their_records(monkeypatch: pytest.MonkeyPatch, rows_at_once: int):
+    monkeypatch.setattr(shard_writer, "_ROWS_AT_ONCE", rows_at_once)
     rows = [(5, 300), (9, 1), (5, 2), (5, 70), (9, 0), (7, 4)]
     records = set()
     for seed in range(20):
@@ -33,3 +42,16 @@ def test_rows_of_one_hash_are_sorted_by_their_records():
 
 def test_no_rows_are_in_order():
     assert ties_ranked(in_hash_order(batch([])), SCHEMA).num_rows == 0
+
+
+def test_one_row_given_many_times_is_ranked_in_little_memory(tmp_path: pathlib.Path):
+    def body() -> None:
+        rows = batch([(7, 1)])
+        rows = rows.take(pa.array(np.zeros(500_000, np.int64)))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        ties_ranked(rows, SCHEMA)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        os.write(1, b"%d" % (grown >> 10))
+
+    ended = forked.call(body, tmp_path, timeout=60)
+    assert int(ended.stdout) < 60, "MiB"

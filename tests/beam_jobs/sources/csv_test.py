@@ -1,7 +1,9 @@
 """CSV files: every row knows its number, whatever stands around it."""
 
 import gzip
+import os
 import pathlib
+import resource
 from unittest import mock
 
 import hypothesis
@@ -12,6 +14,7 @@ from beam_jobs.sources.bytes import row_starts
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.pieces.source import Input
 from pipeline.data.errors import InputError
+from tests.shared import forked
 
 
 def read(path: pathlib.Path, **options: object) -> tuple[dict[int, list[bytes]], dict[int, str]]:
@@ -205,3 +208,18 @@ def _row_starts(content: str) -> list[int]:
             closed, fresh = False, character in ",\n\r"
             starts += [place + 1] if ends else []
     return starts
+
+
+def test_a_column_takes_little_memory(path: pathlib.Path):
+    names, cells = (",".join(f"{letter}{n}" for n in range(20_000)) for letter in "ab")
+    path.write_text(f"{names}\n{cells}\n")
+    [piece] = CsvFiles().pieces([Input(location=str(path))])
+
+    def body() -> None:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert sum(raw.columns.num_rows for raw in CsvFiles().read(piece)) == 1
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        os.write(1, b"%d" % (grown >> 10))
+
+    ended = forked.call(body, path.parent / "output", timeout=60)
+    assert int(ended.stdout) < 100, "MiB"

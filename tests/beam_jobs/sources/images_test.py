@@ -1,5 +1,6 @@
 """Folders of images: paths, classes and ids, not pixels."""
 
+import os
 import pathlib
 
 import pytest
@@ -68,3 +69,12 @@ def test_many_files_are_read_in_pieces(tmp_path: pathlib.Path):
 def test_an_empty_folder_is_refused(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match="no file there"):
         ImageFolders().pieces([Input(location=str(tmp_path))])
+
+
+def test_a_name_that_is_not_utf8_is_a_rejected_row(tmp_path: pathlib.Path):
+    root = make(tmp_path / "images", "apple/1.png", os.fsdecode(b"caf\xe9/1.png"))
+    [raw] = ImageFolders().read(*ImageFolders().pieces([Input(location=str(root))]))
+    assert raw.column("label").to_pylist() == ["apple"]
+    assert [(one.source, one.reason) for one in raw.rejected] == [
+        ("caf\udce9/1.png", "a name that is not UTF-8")
+    ]

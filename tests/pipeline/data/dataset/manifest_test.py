@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import pytest
 
@@ -131,3 +132,11 @@ def test_a_manifest_nested_too_deep_is_unreadable(dataset):
     (dataset.directory / manifest_lib.FILE_NAME).write_text("[" * 100_000)
     with pytest.raises(InputError, match="unreadable content"):
         manifest_lib.load(dataset.directory)
+
+
+def test_a_pipe_in_place_of_the_manifest_is_not_waited_for(dataset):
+    path = dataset.directory / manifest_lib.FILE_NAME
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=r"manifest\.json: received not an ordinary file"):
+        manifest_lib.open_dataset(dataset.directory)

@@ -19,17 +19,24 @@ def frames(data: bytes) -> int:
 
 def test_an_animated_gif_becomes_its_first_frame():
     animation = encode(FRAMES[0], "GIF", *FRAMES[1:], comment=b"three frames", duration=100)
-    cut, size = first_frame.of_gif(tf.constant(animation))
-    assert (frames(animation), frames(cut.numpy())) == (3, 1)
-    assert size.numpy().tolist() == [20, 30]
-    np.testing.assert_array_equal(decode(cut.numpy()), decode(animation))
+    first = first_frame.of_gif(tf.constant(animation))
+    assert (frames(animation), frames(first.file.numpy())) == (3, 1)
+    assert (first.corner.numpy().tolist(), first.size.numpy().tolist()) == ([0, 0], [20, 30])
+    assert not first.is_transparent
+    np.testing.assert_array_equal(decode(first.file.numpy()), decode(animation))
+
+
+def test_a_transparent_colour_is_noticed():
+    indexed = PIL.Image.fromarray(FRAMES[0]).quantize(16)
+    stream = io.BytesIO()
+    indexed.save(stream, "GIF", transparency=0)
+    assert first_frame.of_gif(tf.constant(stream.getvalue())).is_transparent
 
 
 def test_a_gif_without_a_frame_has_no_size():
     animation = encode(FRAMES[0], "GIF")
     for end in range(13, 40):
-        _, size = first_frame.of_gif(tf.constant(animation[:end]))
-        assert size.numpy().tolist() == [0, 0]
+        assert first_frame.of_gif(tf.constant(animation[:end])).size.numpy().tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("lossless", [True, False])

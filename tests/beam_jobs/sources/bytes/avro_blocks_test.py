@@ -1,0 +1,58 @@
+"""Blocks of every codec, as fastavro gives them, and none that a worker cannot hold."""
+
+import io
+import pathlib
+
+import fastavro
+import pytest
+
+from beam_jobs.sources.avro import AvroFiles
+from beam_jobs.sources.bytes import avro_blocks
+from beam_jobs.sources.pieces.source import Input
+from pipeline.data.errors import InputError
+
+CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
+FIELDS = [{"name": "text", "type": "string"}, {"name": "number", "type": ["null", "long"]}]
+ROWS = [{"text": "Zürich " * number, "number": number if number % 3 else None} for number in range(200)]
+
+
+def container(rows: list[dict], codec: str) -> bytes:
+    file = io.BytesIO()
+    fastavro.writer(
+        file, {"type": "record", "name": "row", "fields": FIELDS}, rows, codec, sync_interval=2000
+    )
+    return file.getvalue()
+
+
+def read(path: pathlib.Path, data: bytes) -> list[dict]:
+    path.write_bytes(data)
+    source = AvroFiles()
+    [piece] = source.pieces([Input(location=str(path))])
+    return [row for raw in source.read(piece) for row in raw.columns.to_pylist()]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_blocks_of_every_codec_hold_the_records_that_were_written(tmp_path: pathlib.Path, codec: str):
+    rows = read(tmp_path / "data.avro", container(ROWS, codec))
+    assert [(row["text"].decode() if isinstance(row["text"], bytes) else row["text"]) for row in rows] == [
+        row["text"] for row in ROWS
+    ]
+    assert [row["number"] for row in rows] == [row["number"] for row in ROWS]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_block_longer_than_a_worker_can_hold_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, codec: str
+):
+    monkeypatch.setattr(avro_blocks, "_BLOCK_BYTES", 4_000)
+    data = container([{"text": "x" * 4_000, "number": 1}], codec)
+    with pytest.raises(InputError, match=r"data\.avro, byte \d+: received a block of more than"):
+        read(tmp_path / "data.avro", data)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_file_that_ends_within_a_block_is_refused(tmp_path: pathlib.Path, codec: str):
+    data = container(ROWS, codec)
+    for end in (len(data) - 1, len(data) - 17, len(data) // 2):
+        with pytest.raises(InputError, match="does not read as Avro"):
+            read(tmp_path / "data.avro", data[:end])
