@@ -48,10 +48,19 @@ class Ended:
     err: str
 
 
-def run_binary(module: str, *flags: object) -> Ended:
-    """Runs `python -m module` in its own process, as a user does: flags are global to a process."""
-    done = subprocess.run(command(module, *flags), cwd=ROOT, capture_output=True, text=True, check=False)
-    return Ended(done.returncode, done.stdout, done.stderr)
+RunBinary = Callable[..., Ended]
+
+
+@pytest.fixture(scope="session")
+def run_binary(warm_python: pathlib.Path) -> RunBinary:
+    """Runs a module with flags in a process of its own, as a user does: flags are global to a process."""
+
+    def run(module: str, *flags: object) -> Ended:
+        command = [warm_python, "-m", module, *map(str, flags)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return run
 
 
 def command(module: str, *flags: object) -> list[str]:
@@ -98,7 +107,7 @@ def fruit(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def convert_people(people: pathlib.Path) -> Callable[..., Ended]:
+def convert_people(people: pathlib.Path, run_binary: RunBinary) -> Callable[..., Ended]:
     def convert(*flags: object) -> Ended:
         given = (f"--input={people / 'people.csv'}", f"--output={people / 'out'}", "--format=csv")
         return run_binary("beam_jobs.convert", *given, f"--schema={people / 'schema.json'}", *flags)
@@ -107,7 +116,7 @@ def convert_people(people: pathlib.Path) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def convert_fruit(fruit: pathlib.Path) -> Callable[..., Ended]:
+def convert_fruit(fruit: pathlib.Path, run_binary: RunBinary) -> Callable[..., Ended]:
     def convert(*flags: object) -> Ended:
         given = (f"--input={fruit / 'images'}", f"--output={fruit / 'out'}", "--format=images")
         return run_binary("beam_jobs.convert", *given, f"--schema={fruit / 'schema.json'}", *flags)

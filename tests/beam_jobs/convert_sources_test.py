@@ -1,18 +1,30 @@
 """From raw data to a dataset by way of both binaries, for what is neither plain CSV nor an image folder."""
 
+import functools
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
+import pytest
 import tensorflow as tf
 
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Image, Label, Tokens
-from tests.beam_jobs.conftest import encoded, fruit_pixels, run_binary
+from tests.beam_jobs.conftest import RunBinary, encoded, fruit_pixels
+
+Converted = Callable[..., tuple[schema_lib.Schema, list[dict]]]
 
 
-def converted(directory: pathlib.Path, given: list[str], *label: str) -> tuple[schema_lib.Schema, list[dict]]:
+@pytest.fixture
+def converted(run_binary: RunBinary) -> Converted:
     """The proposed schema and the records of all splits."""
+    return functools.partial(propose_and_convert, run_binary)
+
+
+def propose_and_convert(
+    run_binary: RunBinary, directory: pathlib.Path, given: list[str], *label: str
+) -> tuple[schema_lib.Schema, list[dict]]:
     schema, output = directory / "schema.json", directory / "out"
     ended = run_binary("beam_jobs.infer_schema", *given, *label, f"--output={schema}")
     assert ended.code == 0, ended.err
@@ -27,7 +39,7 @@ def converted(directory: pathlib.Path, given: list[str], *label: str) -> tuple[s
     return schema_lib.load(schema), [dict(record.features.feature) for record in records]
 
 
-def test_a_table_of_image_paths(tmp_path: pathlib.Path):
+def test_a_table_of_image_paths(tmp_path: pathlib.Path, converted: Converted):
     (tmp_path / "raw" / "files").mkdir(parents=True)
     lines = ["picture,kind"]
     for number in range(12):
@@ -41,7 +53,7 @@ def test_a_table_of_image_paths(tmp_path: pathlib.Path):
     assert images == {encoded(fruit_pixels(number)) for number in range(12)}
 
 
-def test_text_packed_into_tokens(tmp_path: pathlib.Path):
+def test_text_packed_into_tokens(tmp_path: pathlib.Path, converted: Converted):
     (tmp_path / "raw.txt").write_text("\n".join(f"line {number}" for number in range(500)))
     given = [f"--input={tmp_path / 'raw.txt'}", "--tokenizer=bytes", "--sequence_length=32"]
     schema, records = converted(tmp_path, given)
@@ -51,7 +63,7 @@ def test_text_packed_into_tokens(tmp_path: pathlib.Path):
     assert all(len(record["segments"].int64_list.value) == 32 for record in records)
 
 
-def test_a_dataset_of_tfds_keeps_its_splits(tmp_path: pathlib.Path):
+def test_a_dataset_of_tfds_keeps_its_splits(tmp_path: pathlib.Path, converted: Converted):
     (tmp_path / "first").mkdir()
     (tmp_path / "raw.csv").write_text("a,y\n" + "".join(f"{n / 7:.3f},{n % 2}\n" for n in range(60)))
     _, first = converted(tmp_path / "first", [f"--input={tmp_path / 'raw.csv'}"], "--label=y")

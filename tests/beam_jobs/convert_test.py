@@ -15,7 +15,7 @@ from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Categorical, Label, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
-from tests.beam_jobs.conftest import FRUIT, PEOPLE, ROOT, Ended, encoded, fruit_pixels, people_csv, run_binary
+from tests.beam_jobs.conftest import FRUIT, PEOPLE, ROOT, Ended, RunBinary, encoded, fruit_pixels, people_csv
 
 Convert = Callable[..., Ended]
 TWO_PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
@@ -59,7 +59,7 @@ def test_tfds_reads_images_as_they_were(convert_fruit: Convert, fruit: pathlib.P
     assert received == {(fruit_pixels(number).tobytes(), number % 2) for number in range(12)}
 
 
-def test_every_other_kind_of_feature_reaches_tfds(tmp_path: pathlib.Path):
+def test_every_other_kind_of_feature_reaches_tfds(tmp_path: pathlib.Path, run_binary: RunBinary):
     features = (
         Tensor(name="matrix", dimensions=(2, 2)),
         Tokens(name="tokens", length=3, vocabulary_size=100),
@@ -104,7 +104,9 @@ def test_the_dataset_opens_with_its_statistics(convert_people: Convert, people: 
     assert train.features["rich"].values.values == (("no", 32), ("yes", 8))
 
 
-def test_same_bytes_again_from_two_processes_and_from_a_file_in_another_order(people: pathlib.Path):
+def test_same_bytes_again_from_two_processes_and_from_a_file_in_another_order(
+    people: pathlib.Path, run_binary: RunBinary
+):
     header, *rows = people_csv(100_000).splitlines(keepends=True)
     half = len(rows) // 2
     layouts = {"one": [rows[:half], rows[half:]], "two": [rows[half:], rows[:half]]}
@@ -130,7 +132,7 @@ def test_same_bytes_again_from_two_processes_and_from_a_file_in_another_order(pe
     assert convert("two", "shuffled", *TWO_PROCESSES) == once
 
 
-def test_pinned_inputs_keep_their_split(people: pathlib.Path):
+def test_pinned_inputs_keep_their_split(people: pathlib.Path, run_binary: RunBinary):
     (people / "test.csv").write_bytes(people_csv())
     ended = run_binary(
         "beam_jobs.convert",

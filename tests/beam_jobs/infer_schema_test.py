@@ -2,13 +2,14 @@
 
 import json
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Image, Label
-from tests.beam_jobs.conftest import DATA, Ended, encoded, needs_data, run_binary
+from tests.beam_jobs.conftest import DATA, Ended, RunBinary, encoded, needs_data
 
 ADULT_COLUMNS = (
     "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,"
@@ -16,21 +17,35 @@ ADULT_COLUMNS = (
 )
 
 
-def infer(directory: pathlib.Path, *flags: object) -> Ended:
-    return run_binary("beam_jobs.infer_schema", f"--output={directory / 'proposed.json'}", *flags)
+Infer = Callable[..., Ended]
+Convert = Callable[..., dict]
 
 
-def convert(directory: pathlib.Path, *flags: object) -> dict:
-    ended = run_binary(
-        "beam_jobs.convert",
-        *(f"--schema={directory / 'proposed.json'}", f"--output={directory / 'out'}"),
-        *(f"--json={directory / 'summary.json'}", *flags),
-    )
-    assert ended.code == 0, ended.err
-    return json.loads((directory / "summary.json").read_text())
+@pytest.fixture
+def infer(run_binary: RunBinary) -> Infer:
+    def infer(directory: pathlib.Path, *flags: object) -> Ended:
+        return run_binary("beam_jobs.infer_schema", f"--output={directory / 'proposed.json'}", *flags)
+
+    return infer
 
 
-def test_a_table_is_proposed_printed_and_converted(people: pathlib.Path):
+@pytest.fixture
+def convert(run_binary: RunBinary) -> Convert:
+    """Gives the summary."""
+
+    def convert(directory: pathlib.Path, *flags: object) -> dict:
+        ended = run_binary(
+            "beam_jobs.convert",
+            *(f"--schema={directory / 'proposed.json'}", f"--output={directory / 'out'}"),
+            *(f"--json={directory / 'summary.json'}", *flags),
+        )
+        assert ended.code == 0, ended.err
+        return json.loads((directory / "summary.json").read_text())
+
+    return convert
+
+
+def test_a_table_is_proposed_printed_and_converted(people: pathlib.Path, infer: Infer, convert: Convert):
     given = ("--format=csv", f"--input={people / 'people.csv'}")
     ended = infer(people, *given, "--label=rich")
     assert ended.code == 0, ended.err
@@ -42,7 +57,7 @@ def test_a_table_is_proposed_printed_and_converted(people: pathlib.Path):
     assert convert(people, *given)["rows_written"] == 40
 
 
-def test_images_are_proposed_and_converted(fruit: pathlib.Path):
+def test_images_are_proposed_and_converted(fruit: pathlib.Path, infer: Infer, convert: Convert):
     given = ("--format=images", f"--input={fruit / 'images'}")
     (fruit / "images" / "durian").mkdir()
     ended = infer(fruit, *given, "--name=fruit")
@@ -54,7 +69,9 @@ def test_images_are_proposed_and_converted(fruit: pathlib.Path):
     assert convert(fruit, *given[1:])["rows_written"] == 12  # the schema remembers the format
 
 
-def test_images_of_several_sizes_formats_and_numbered_classes(tmp_path: pathlib.Path):
+def test_images_of_several_sizes_formats_and_numbered_classes(
+    tmp_path: pathlib.Path, infer: Infer, convert: Convert
+):
     for number, kind in enumerate(("PNG", "JPEG", "BMP")):
         folder = tmp_path / "images" / str(number + 8)
         folder.mkdir(parents=True)
@@ -69,7 +86,7 @@ def test_images_of_several_sizes_formats_and_numbered_classes(tmp_path: pathlib.
     assert convert(tmp_path, *given)["rows_written"] == 3
 
 
-def test_images_in_webp(tmp_path: pathlib.Path):
+def test_images_in_webp(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     for name in ("cat", "dog"):
         (tmp_path / "images" / name).mkdir(parents=True)
         (tmp_path / "images" / name / "1.webp").write_bytes(encoded(np.zeros((4, 6, 3), np.uint8), "WEBP"))
@@ -80,7 +97,7 @@ def test_images_in_webp(tmp_path: pathlib.Path):
     assert convert(tmp_path, *given)["rows_written"] == 2
 
 
-def test_an_edited_schema_is_not_overwritten(people: pathlib.Path):
+def test_an_edited_schema_is_not_overwritten(people: pathlib.Path, infer: Infer):
     (people / "proposed.json").write_text("edited")
     ended = infer(people, "--format=csv", f"--input={people / 'people.csv'}")
     assert (ended.code, "add --overwrite" in ended.err) == (2, True)
@@ -95,14 +112,14 @@ def test_an_edited_schema_is_not_overwritten(people: pathlib.Path):
         (("--frmat=csv",), "Did you mean --format?"),
     ],
 )
-def test_wrong_flags_are_refused(tmp_path: pathlib.Path, flags: tuple[str, ...], message: str):
+def test_wrong_flags_are_refused(tmp_path: pathlib.Path, flags: tuple[str, ...], message: str, infer: Infer):
     ended = infer(tmp_path, *flags)
     assert (ended.code, ended.err.startswith("error: ")) == (2, True)
     assert message in ended.err
 
 
 @needs_data
-def test_adult_census(tmp_path: pathlib.Path):
+def test_adult_census(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     train, test = (f"{DATA}/adult/adult-{part}.csv" for part in ("train", "test"))
     given = ("--format=csv", f"--column_names={ADULT_COLUMNS}", f"--input={train}", f"--input=test={test}")
     assert infer(tmp_path, *given, "--label=income", "--name=adult").code == 0
@@ -112,7 +129,7 @@ def test_adult_census(tmp_path: pathlib.Path):
 
 
 @needs_data
-def test_chicago_taxi(tmp_path: pathlib.Path):
+def test_chicago_taxi(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     given = ("--format=csv", f"--input={DATA}/chicago_taxi/data_big_tipper.csv")
     assert infer(tmp_path, *given, "--label=big_tipper", "--ignore=tips").code == 0
     proposed = schema_lib.load(tmp_path / "proposed.json")

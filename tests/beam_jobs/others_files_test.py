@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.beam_jobs.conftest import DATA, needs_data, run_binary
+from tests.beam_jobs.conftest import DATA, RunBinary, needs_data
 
 PARQUET_AVRO: Mapping[str, int | str] = {
     "apache_avro/syncInMeta.avro": "does not read as Avro",
@@ -83,7 +83,7 @@ def test_every_file_is_in_the_table(folder: str, table: Mapping[str, int | str])
     ("folder", "table"), [("parquet_avro", PARQUET_AVRO), ("tfrecords_by_others", TFRECORDS)]
 )
 def test_each_converts_whole_or_is_refused_clearly(
-    folder: str, table: Mapping[str, int | str], tmp_path: pathlib.Path
+    folder: str, table: Mapping[str, int | str], tmp_path: pathlib.Path, run_binary: RunBinary
 ):
     inputs = [pathlib.Path(DATA) / folder / name for name in table]
     given = [f"{_FORMATS.get(path.suffix, 'tfrecord')}={path}" for path in inputs]

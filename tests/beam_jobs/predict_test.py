@@ -21,7 +21,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
-from tests.beam_jobs.conftest import PEOPLE, people_csv, run_binary
+from tests.beam_jobs.conftest import PEOPLE, RunBinary, people_csv
 
 
 def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
@@ -164,7 +164,7 @@ def test_what_a_killed_run_left_is_cleared(model: pathlib.Path, people: pathlib.
     assert not (people.parent / "out" / "predictions-00001-of-00002.parquet").exists()
 
 
-def test_the_command_line(model: pathlib.Path, people: pathlib.Path):
+def test_the_command_line(model: pathlib.Path, people: pathlib.Path, run_binary: RunBinary):
     given = (f"--model={model}", f"--input={people}", "--format=csv", f"--output={people.parent / 'out'}")
     ended = run_binary("beam_jobs.predict", *given)
     assert (ended.code, ended.err) == (0, "")

@@ -12,11 +12,11 @@ from pipeline.data.dataset import index as index_lib
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
-from tests.beam_jobs.conftest import PEOPLE, Ended, people_csv, run_binary
+from tests.beam_jobs.conftest import PEOPLE, Ended, RunBinary, people_csv
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pathlib.Path]:
+def published(tmp_path_factory: pytest.TempPathFactory, run_binary: RunBinary) -> Callable[..., pathlib.Path]:
     """Converts people, each version once; gives a copy that may be damaged."""
     root = tmp_path_factory.mktemp("published")
 
@@ -44,10 +44,17 @@ def lenient(row_id: tuple[str, ...] = ()) -> Schema:
     return schema_lib.from_json({**document, "row_id": list(row_id)})
 
 
-def verify(*flags: object) -> tuple[Ended, dict]:
-    directory = pathlib.Path(str(flags[0]))
-    ended = run_binary("beam_jobs.verify", *flags, f"--json={directory.parent / 'found.json'}")
-    return ended, json.loads((directory.parent / "found.json").read_text())
+Verify = Callable[..., tuple[Ended, dict]]
+
+
+@pytest.fixture
+def verify(run_binary: RunBinary) -> Verify:
+    def verify(*flags: object) -> tuple[Ended, dict]:
+        directory = pathlib.Path(str(flags[0]))
+        ended = run_binary("beam_jobs.verify", *flags, f"--json={directory.parent / 'found.json'}")
+        return ended, json.loads((directory.parent / "found.json").read_text())
+
+    return verify
 
 
 def copied(dataset: pathlib.Path, to: pathlib.Path) -> tuple[pathlib.Path, manifest_lib.Shard]:
@@ -56,14 +63,16 @@ def copied(dataset: pathlib.Path, to: pathlib.Path) -> tuple[pathlib.Path, manif
     return to, manifest_lib.load(to).splits["train"][0]
 
 
-def test_a_sound_dataset(people: pathlib.Path):
+def test_a_sound_dataset(people: pathlib.Path, verify: Verify):
     ended, found = verify(people)
     assert (ended.code, ended.err) == (0, "")
     assert "sound" in ended.out
     assert (found["dataset"]["sound"], found["dataset"]["rows"]) == (True, 400)
 
 
-def test_a_flipped_byte_is_named_with_record_and_offset(people: pathlib.Path, tmp_path: pathlib.Path):
+def test_a_flipped_byte_is_named_with_record_and_offset(
+    people: pathlib.Path, tmp_path: pathlib.Path, verify: Verify
+):
     directory, shard = copied(people, tmp_path / "damaged")
     content = bytearray((directory / shard.path).read_bytes())
     content[len(content) // 2] ^= 1
@@ -79,7 +88,7 @@ def test_a_flipped_byte_is_named_with_record_and_offset(people: pathlib.Path, tm
     assert {problem["file"] for problem in found["dataset"]["problems"]} == {shard.path}
 
 
-def test_missing_and_changed_files_are_named(people: pathlib.Path, tmp_path: pathlib.Path):
+def test_missing_and_changed_files_are_named(people: pathlib.Path, tmp_path: pathlib.Path, verify: Verify):
     directory, shard = copied(people, tmp_path / "damaged")
     (directory / shard.path).unlink()
     with (directory / "dataset_info.json").open("a") as file:
@@ -91,7 +100,9 @@ def test_missing_and_changed_files_are_named(people: pathlib.Path, tmp_path: pat
     assert shard.path in problems
 
 
-def test_an_index_that_tells_something_else_is_named(people: pathlib.Path, tmp_path: pathlib.Path):
+def test_an_index_that_tells_something_else_is_named(
+    people: pathlib.Path, tmp_path: pathlib.Path, verify: Verify
+):
     directory, shard = copied(people, tmp_path / "damaged")
     name = index_lib.file_name(shard.path)
     stored = index_lib.load(directory / name)
@@ -104,14 +115,14 @@ def test_an_index_that_tells_something_else_is_named(people: pathlib.Path, tmp_p
     assert (wrong["file"], wrong["record"], wrong["offset"]) == (name, 3, stored.offsets[3])
 
 
-def test_a_directory_without_a_manifest_is_refused(tmp_path: pathlib.Path):
+def test_a_directory_without_a_manifest_is_refused(tmp_path: pathlib.Path, run_binary: RunBinary):
     ended = run_binary("beam_jobs.verify", tmp_path)
     assert ended.code == 2
     assert "directory without a manifest" in ended.err
 
 
 def test_rows_added_removed_and_leaking(
-    people: pathlib.Path, published: Callable[..., pathlib.Path], tmp_path: pathlib.Path
+    people: pathlib.Path, published: Callable[..., pathlib.Path], tmp_path: pathlib.Path, verify: Verify
 ):
     lines = people_csv(400).splitlines(keepends=True)
     changed = b"".join([*lines[:-2], b"999,1.5,Bern,no\n"])
@@ -124,7 +135,7 @@ def test_rows_added_removed_and_leaking(
     assert "<h2>Rows</h2>" in (tmp_path / "page.html").read_text()
 
 
-def test_rows_with_an_id_are_changed_or_moved(published: Callable[..., pathlib.Path]):
+def test_rows_with_an_id_are_changed_or_moved(published: Callable[..., pathlib.Path], verify: Verify):
     by_age = lenient(row_id=("age",))
     before = published(people_csv(400), name="before_ids", schema=by_age)
     after = published(
@@ -145,7 +156,7 @@ def test_rows_with_an_id_are_changed_or_moved(published: Callable[..., pathlib.P
     assert leaked == next(m["records"] for m in found["difference"]["moved"] if m["before"] == "train")
 
 
-def test_blocks_are_compared_row_by_row(published: Callable[..., pathlib.Path]):
+def test_blocks_are_compared_row_by_row(published: Callable[..., pathlib.Path], verify: Verify):
     before = published(people_csv(400), name="blocks_before", schema=lenient(), layout="blocks")
     changed = b"".join(people_csv(400).splitlines(keepends=True)[:-2])
     after = published(changed, name="blocks_after", schema=lenient(), layout="blocks")

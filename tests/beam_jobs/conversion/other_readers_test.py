@@ -12,7 +12,7 @@ from pipeline.data.dataset import blocks, index, manifest
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
-from tests.beam_jobs.conftest import Ended, run_binary
+from tests.beam_jobs.conftest import Ended, RunBinary
 
 AGES = list(range(20, 60))  # of the people in people.csv
 
@@ -58,7 +58,9 @@ def test_the_manifest_vouches_for_the_index(dataset: pathlib.Path):
     assert index.file_name(shard.path) in {file.path for file in manifest.load(dataset).files}
 
 
-def test_blocks_hold_the_rows_of_the_same_conversion_in_the_same_order(tmp_path: pathlib.Path):
+def test_blocks_hold_the_rows_of_the_same_conversion_in_the_same_order(
+    tmp_path: pathlib.Path, run_binary: RunBinary
+):
     schema = Schema(name="numbers", features=(Numeric(name="x"),))
     schema_lib.save(schema, tmp_path / "schema.json")
     (tmp_path / "x.csv").write_text("x\n" + "".join(f"{number / 2}\n" for number in range(3000)))

@@ -17,7 +17,7 @@ from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
-from tests.beam_jobs.conftest import DATA, Ended, needs_data, run_binary
+from tests.beam_jobs.conftest import DATA, Ended, RunBinary, needs_data
 
 pytestmark = needs_data
 
@@ -63,7 +63,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def convert(root: pathlib.Path) -> Convert:
+def convert(root: pathlib.Path, run_binary: RunBinary) -> Convert:
     def convert(csv: pathlib.Path, output: str, *flags: object) -> Ended:
         return run_binary(
             "beam_jobs.convert",
