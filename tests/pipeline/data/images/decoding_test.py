@@ -1,6 +1,9 @@
 """Images of every format become the pixels that Pillow reads; too large ones are not decoded at all."""
 
+import functools
 import struct
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -31,10 +34,15 @@ needs_webp = pytest.mark.skipif(
 )
 
 
+@functools.cache  # tracing takes far longer than decoding
+def traced(channels: int, max_pixels: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    decode = functools.partial(decode_image, channels=channels, max_pixels=max_pixels)
+    return tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)])
+
+
 def decoded(data: bytes, *, channels: int = 3, max_pixels: int = 1_000) -> np.ndarray:
-    decode_in_graph = tf.function(lambda data: decode_image(data, channels=channels, max_pixels=max_pixels))
     with naming_refused_images():
-        return decode_in_graph(tf.constant(data)).numpy()
+        return traced(channels, max_pixels)(tf.constant(data)).numpy()
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -114,6 +122,7 @@ def test_what_is_no_image_is_shown():
 
 def test_webp_is_refused_where_tensorflow_cannot_read_it(monkeypatch):
     monkeypatch.delattr(tf.raw_ops, "DecodeWebP", raising=False)
+    monkeypatch.setattr(sys.modules[__name__], "traced", functools.cache(traced.__wrapped__))
     with pytest.raises(InputError, match=r"received a WebP file, with TensorFlow 2\."):
         decoded(FILES["webp"])
     np.testing.assert_array_equal(decoded(FILES["png"]), RGB)

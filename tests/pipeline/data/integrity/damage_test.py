@@ -79,9 +79,10 @@ def within(dataset: Dataset, budget: int, **known) -> tuple[Selection, tuple[Dam
 
 
 def ids(selection: Selection, shuffle: str, *, position: int = 0, epochs: int = 1) -> list[int]:
-    share = Share(global_batch=1)
+    share = Share(global_batch=10)
     plan = plan_reading(selection, share=share, seed=1, position=position, shuffle=shuffle)
-    return ids_of(plan, batches=epochs * selection.rows - position).tolist()
+    count = epochs * selection.rows - position
+    return ids_of(plan, batches=-(-count // share.batch))[:count].tolist()
 
 
 @pytest.mark.parametrize("byte", BYTES)

@@ -38,8 +38,13 @@ def ids(data: Mixture, *, position: int, count: int, hosts: int = 1, host: int =
     return ids_of(plan, batches=count // share.batch)
 
 
-def test_every_cycle_holds_each_part_in_proportion_and_each_part_keeps_its_epochs(selections):
-    stream = ids(mixture(selections, 3.0, 1.0), position=0, count=14 * CYCLE)
+@pytest.fixture(scope="module")
+def stream(selections: tuple[Selection, ...]) -> np.ndarray:
+    """The ids of three parts and one, from the start."""
+    return ids(mixture(selections, 3.0, 1.0), position=0, count=14 * CYCLE)
+
+
+def test_every_cycle_holds_each_part_in_proportion_and_each_part_keeps_its_epochs(stream):
     is_second = stream >= 10_000
     assert is_second.reshape(14, CYCLE).sum(axis=1).tolist() == [250] * 14
     first = stream[~is_second].reshape(7, 1500)
@@ -56,10 +61,9 @@ def test_counts_are_those_of_python_3_11_on_every_python(selections):
 
 
 @pytest.mark.parametrize("position", [1, 999, 1000, 2345])
-def test_the_stream_goes_on_from_any_position(selections, position: int):
-    whole = ids(mixture(selections, 3.0, 1.0), position=0, count=4 * CYCLE)
+def test_the_stream_goes_on_from_any_position(selections, stream, position: int):
     part = ids(mixture(selections, 3.0, 1.0), position=position, count=1000)
-    np.testing.assert_array_equal(part, whole[position : position + 1000])
+    np.testing.assert_array_equal(part, stream[position : position + 1000])
 
 
 def test_two_hosts_read_what_one_does(selections):
