@@ -60,9 +60,13 @@ def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_ro
     if empty:
         review.append(f"Folders without images are no classes: {', '.join(map(repr, empty))}.")
     if label.positive_class:
-        review.append(f"'{LABEL_COLUMN}': the positive class is {label.positive_class!r}.")
+        review.append(
+            f"'{LABEL_COLUMN}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
+        )
     if len({header.size for header in seen}) > 1:
-        review.append("Sizes differ (height and width 0): training needs --config.image_size or similar.")
+        review.append(
+            "Sizes differ (height and width 0): training needs a size, as --config.image_size=224,224."
+        )
     return Proposal(
         schema=Schema(name=name, features=(_image(seen), label)),
         review=tuple(review),

@@ -14,6 +14,7 @@ from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.pieces.files import COMPRESSION
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import TokenRows
+from pipeline.data.schema.names import ascii_words
 
 _SPLIT_AT_END = re.compile(r"(^|_)(train|training|validation|valid|val|dev|test|testing|eval)$")
 
@@ -60,5 +61,5 @@ def _name_from(location: str) -> str:
 
 def _identifier(name: str) -> str:
     """`name` in lower case, without the split at its end; empty if nothing is left."""
-    words = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")
+    words = ascii_words(name).lower().strip("_0123456789")
     return _SPLIT_AT_END.sub("", words).strip("_0123456789")

@@ -18,6 +18,9 @@ _NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as
 _CLASSES = 1000  # above it a word is hardly a class, unless --task says so
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
+# Where the alphabet would make "no" the positive class.
+_YES = frozenset({"ja", "j", "da", "да", "д", "evet", "igen", "ano"})
+_NO = frozenset({"nein", "n", "nej", "nei", "nee", "nu", "ne", "нет", "н", "hayır", "nem"})
 _NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
 
 
@@ -57,12 +60,15 @@ def task_of(classes: Iterable[str]) -> str:
 
 
 def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
-    """Numbers by size, words by alphabet. Of two classes the second is the positive one."""
+    """Numbers by size, words by alphabet, "no" before "yes". Of two the second is the positive class."""
     classes = list(classes)
     try:
         return tuple(sorted(classes, key=lambda value: (float(value), value)))
     except ValueError:
-        return tuple(sorted(classes))
+        ordered = sorted(classes)
+    folded = [word.casefold() for word in ordered]
+    swapped = len(folded) == 2 and folded[0] in _YES and folded[1] in _NO
+    return tuple(reversed(ordered) if swapped else ordered)
 
 
 def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
@@ -72,7 +78,7 @@ def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
     if "." in label.clean.strip:
         yield f"'{label.name}': a '.' at the end is stripped, which merges classes."
     if label.positive_class:
-        yield f"'{label.name}': the positive class is {label.positive_class!r}."
+        yield f"'{label.name}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
     if not profile.numbers or len(profile.numbers) <= 2:
         return
     count, low, high = len(profile.numbers), profile.numbers[0], profile.numbers[-1]

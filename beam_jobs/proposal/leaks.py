@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text, typed
+from beam_jobs.proposal.useless import leaving_out
 from beam_jobs.sources.pieces.source import Piece, Source
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Image, Text
@@ -38,10 +39,11 @@ def _of_classes(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
     for name, column in columns.items():
         share = _share_told(_groups(column), y, base)
         if share >= _TOLD and share - base >= (1 - base) / 2:
+            name = schema[name].source_column
             yield (
                 f"'{name}' alone tells the class of {share:.1%} of {len(y):,} rows (guessing: {base:.1%}). "
-                f"If it is known only after '{schema.label.name}', leave it out: "
-                f"--ignore={_column(schema, name)}."
+                f"If it is known only after '{schema.label.source_column}', leave it out: "
+                f"{leaving_out(name)}."
             )
 
 
@@ -53,9 +55,10 @@ def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
         x = column.drop_null().to_numpy().astype(np.float64)
         correlation = np.corrcoef(x, y[there])[0, 1] if np.ptp(x) > 0 and np.ptp(y[there]) > 0 else 0.0
         if abs(correlation) >= _SAME:
+            name = schema[name].source_column
             yield (
-                f"'{name}' is '{schema.label.name}' in other words: the correlation is {correlation:.5f} in "
-                f"{len(x):,} rows. Leave it out: --ignore={_column(schema, name)}."
+                f"'{name}' is '{schema.label.source_column}' in other words: the correlation is "
+                f"{correlation:.5f} in {len(x):,} rows. Leave it out: {leaving_out(name)}."
             )
 
 
@@ -102,7 +105,3 @@ def _values(feature: Feature, cells: pa.Array, undecoded: bool) -> pa.Array:
     good = np.ones(len(cells), bool)
     good[list(column.problems)] = False
     return pc.if_else(pa.array(good), column.values, pa.scalar(None, column.values.type))
-
-
-def _column(schema: Schema, name: str) -> str:
-    return schema[name].source_column

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import datetime_remarks
+from beam_jobs.proposal.useless import leaving_out
 from beam_jobs.proposal.written_numbers import written_remarks
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
@@ -43,7 +44,8 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             "the name. If they are amounts, make it numeric."
         )
     if isinstance(feature, Numeric) and profile.are_whole_numbers and _all_differ(profile):
-        yield f"'{profile.name}': all values differ. If it is an id, leave it out: --ignore={profile.name}."
+        out = leaving_out(profile.name)
+        yield f"'{profile.name}': all values differ. If it is an id, leave it out: {out}."
     if isinstance(feature, Numeric) and feature.offset:
         yield (
             f"'{profile.name}': records hold the numbers less {feature.offset:.9g} ('offset'): float32 keeps "
@@ -69,7 +71,7 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
     elif words >= _MANY_CATEGORIES and rows < _RARE * words:
         yield (
             f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
-            f"from. To leave it out: --ignore={profile.name}."
+            f"from. To leave it out: {leaving_out(profile.name)}."
         )
 
 

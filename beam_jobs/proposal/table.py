@@ -7,7 +7,7 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import propose_feature
 from beam_jobs.proposal.labels import candidates, label_remarks, propose_label
 from beam_jobs.proposal.remarks import feature_remarks
-from beam_jobs.proposal.useless import why_useless
+from beam_jobs.proposal.useless import leaving_out, why_useless
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.feature import Feature
@@ -89,11 +89,14 @@ def _check_names(profiles: Sequence[ColumnProfile], names: Sequence[str]) -> Non
     known = [profile.name for profile in profiles]
     absent = [name for name in names if name not in known]
     if absent:
+        with_comma = next((name for name in known if name.startswith(f"{absent[0]},")), None)
         raise InputError(
             "--label or --ignore",
-            received=", ".join(absent),
+            received=", ".join(map(repr, absent)),
             expected=f"columns of the data: {', '.join(known)}",
-            action=did_you_mean(
+            action=f"Quote a name that holds a comma: {leaving_out(with_comma)}."
+            if with_comma
+            else did_you_mean(
                 absent[0],
                 known,
                 otherwise="Correct the name; if the file has no header, give --column_names.",

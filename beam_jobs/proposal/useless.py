@@ -1,4 +1,6 @@
-"""Columns that say nothing about a label: empty ones, constants, ids."""
+"""Columns that say nothing about a label: empty ones, constants, ids; and the flag that leaves one out."""
+
+import shlex
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime, unread_dates
@@ -34,6 +36,12 @@ def why_useless(profile: ColumnProfile) -> str:
     ):
         return "every value differs, as in an id"
     return ""
+
+
+def leaving_out(column: str) -> str:
+    """The flag for the shell; it takes a list, in which a name that holds a comma or a quote is quoted."""
+    escaped = column.replace('"', '""')
+    return shlex.quote(f'--ignore="{escaped}"' if set(column) & set(',"') else f"--ignore={column}")
 
 
 def _follow_one_another(profile: ColumnProfile) -> bool:

@@ -12,7 +12,7 @@ from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.parquet import ParquetFiles
-from beam_jobs.sources.pieces.files import COMPRESSION
+from beam_jobs.sources.pieces.files import COMPRESSION, list_files
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.text import UNITS, TextFiles
 from beam_jobs.sources.tfds import TfdsDatasets
@@ -127,19 +127,20 @@ def settings_of(source: Source) -> dict[str, Any]:
 def format_of(
     inputs: Sequence[Input], formats: Mapping[str, Format] = FORMATS, *, remembered: object = None
 ) -> str:
-    """The one raw format that the names of `inputs` say or, where none says any, what is `remembered`.
+    """The one raw format that the names of `inputs` say, else what is `remembered`, else the files in them.
 
     Raises InputError.
     """
-    found = {_format_of(given.location, formats) for given in inputs}
+    found = {_of_name(given.location, formats) for given in inputs}
     if found == {None} and remembered in formats:
         return remembered
+    found = {_of_name(given.location, formats) or _of_files(given, formats) for given in inputs}
     if len(found) != 1 or None in found:
         endings = sorted(ending for known in formats.values() for ending in known.endings)
         raise InputError(
             "--format",
             received=f"nothing, and inputs {', '.join(given.location for given in inputs)}",
-            expected=f"names that all end in one of {', '.join(endings)}",
+            expected=f"files whose names all end in one of {', '.join(endings)}",
             action=f"Give --format, one of {', '.join(formats)}.",
         )
     return found.pop()
@@ -147,10 +148,16 @@ def format_of(
 
 def do_names_tell(inputs: Sequence[Input]) -> bool:
     """Whether the name of each input says its raw format."""
-    return all(_format_of(given.location, FORMATS) for given in inputs)
+    return all(_of_name(given.location, FORMATS) for given in inputs)
 
 
-def _format_of(location: str, formats: Mapping[str, Format]) -> str | None:
+def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
+    """What all files of a folder or a glob are; None where they differ."""
+    found = {_of_name(file.path, formats) for file in list_files(given, deep=True)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_name(location: str, formats: Mapping[str, Format]) -> str | None:
     for name, known in formats.items():
         if known.prefix and location.startswith(known.prefix):
             return name

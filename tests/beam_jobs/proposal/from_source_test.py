@@ -14,6 +14,7 @@ from beam_jobs.sources.pieces.source import Input
     [
         ("census.csv", "census"),
         ("Census 2020.csv", "census"),
+        ("Umsätze 2024.csv", "umsatze"),
         ("census/train.csv", "census"),
         ("census/test-00.csv", "census"),
         ("census-train.csv.gz", "census"),

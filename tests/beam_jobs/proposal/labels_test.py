@@ -16,6 +16,8 @@ def rings(distinct: int) -> ColumnProfile:
 
 def test_labels():
     assert propose_label(profile("yes", "no")) == Label(name="c", classes=("no", "yes"))
+    assert propose_label(profile("Ja", "Nein")) == Label(name="c", classes=("Nein", "Ja"))
+    assert propose_label(profile("ja", "nie")) == Label(name="c", classes=("ja", "nie"))
     assert propose_label(profile(10, 9, 2)) == Label(name="c", task="multiclass", classes=("2", "9", "10"))
     assert propose_label(profile("1.5", "2.5", "3.5")) == Label(name="c", task="regression")
 

@@ -1,6 +1,9 @@
 """What is proposed for a column, by example."""
 
+import csv
 import itertools
+import re
+import shlex
 
 import pytest
 
@@ -8,6 +11,7 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import propose_feature
 from beam_jobs.proposal.remarks import feature_remarks
 from beam_jobs.proposal.table import propose
+from beam_jobs.proposal.useless import leaving_out
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Categorical, Numeric, Text
 from tests.beam_jobs.proposal.profiles import profile
@@ -130,3 +134,16 @@ def test_lists_and_rare_words_among_categories_are_told():
     ]
     usual = ColumnProfile(name="c", counts={f"v{number}": 5 for number in range(200)})
     assert not list(feature_remarks(usual, propose_feature(usual)))
+
+
+@pytest.mark.parametrize("name", ["plain", "two words", 'a, b "c"', "it's"])
+def test_the_flag_that_leaves_a_column_out_names_it_in_a_shell(name: str):
+    [argument] = shlex.split(leaving_out(name))
+    assert list(csv.reader([argument.removeprefix("--ignore=")])) == [[name]]
+
+
+def test_a_name_that_was_taken_apart_at_its_comma_is_told():
+    with pytest.raises(
+        InputError, match=re.escape("""Quote a name that holds a comma: '--ignore="a, b"'.""")
+    ):
+        propose([profile("x", "y", name="a, b")], name="s", label=None, ignore=["a", "b"])

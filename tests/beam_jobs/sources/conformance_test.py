@@ -164,6 +164,16 @@ def test_a_location_tells_its_format(name: str):
     assert [format_of([Input(location=each)], ALL_FORMATS) for each in said] == [name] * len(said)
 
 
+def test_the_files_of_a_folder_tell_their_format(tmp_path: pathlib.Path):
+    for name in ("2024 (1).csv", "2024-02.csv.gz", "2024-03.tsv", ".hidden.txt"):
+        (tmp_path / name).touch()
+    assert format_of([Input(location=str(tmp_path)), Input(location="x.csv")]) == "csv"
+    assert format_of([Input(location=f"{tmp_path}/2024*1?.csv")]) == "csv"
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InputError, match="--format: received nothing"):
+        format_of([Input(location=str(tmp_path))])
+
+
 def test_the_flags_of_a_format_reach_its_source():
     assert open_source("csv", {"delimiter": "\\t", "column_names": ["a", "b"]}) == open_source(
         "csv", {"delimiter": "\t", "column_names": ("a", "b"), "text_unit": "document"}
