@@ -1,13 +1,10 @@
 """The skeleton of a job: claim the output, run the graph, check what came out, publish it or nothing."""
 
-import contextlib
 import dataclasses
 import datetime
 import gc
-import pathlib
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import apache_beam as beam
@@ -20,6 +17,7 @@ from beam_jobs.publication import destination as destination_lib
 from beam_jobs.publication.destination import Destination
 from beam_jobs.sources.pieces import rejections, stamps
 from beam_jobs.sources.pieces.source import Piece
+from pipeline.data import temporary_files
 
 Published = TypeVar("Published", covariant=True)
 
@@ -77,7 +75,7 @@ def run_job(job: Job[Published], *, output: str) -> Published:
     with failures.told_in_one_line(output), destination_lib.claimed(output) as destination:
         watched = Progress(path=str(destination.local / "progress"))
         runner = runners.make_runner(run.runner, options, directory=destination.local)
-        with _temporary_files_in(destination.local):
+        with temporary_files.kept_in(destination.local):  # a pipeline that is interrupted leaves a directory
             pipeline = beam.Pipeline(runner=runner, options=options)
         result = FileSystems.join(destination.shared, "outcome")
         outputs = job.build(pipeline, directory=destination.shared, progress=watched)
@@ -90,13 +88,3 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         limit = run.max_rejected_fraction
         rejections.check_limit(found.rejected, rows_read=found.rows_read, limit=limit)
         return job.publish(found, destination)
-
-
-@contextlib.contextmanager
-def _temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
-    """A pipeline that is interrupted leaves a temporary directory: in the run's own it goes with the rest."""
-    before, tempfile.tempdir = tempfile.tempdir, str(directory)
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before

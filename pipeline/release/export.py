@@ -4,17 +4,19 @@ The directory holds the SavedModel, its schema and statistics, a golden batch wi
 `export.json`, which names every file with its SHA-256.
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
-from pipeline.data import held_directory, self_digest
+from pipeline.data import held_directory, self_digest, temporary_files
 from pipeline.data.dataset import export_manifest
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
@@ -96,13 +98,26 @@ def _write(trained: Trained, directory: pathlib.Path) -> None:
     archive.track(trained.preprocess)
     for name, function in functions.items():
         archive.add_endpoint(name, function)
-    archive.write_out(str(directory), verbose=False)
+    with _scratch(directory):  # of AutoGraph, with which TensorFlow rewrites a function of its own
+        archive.write_out(str(directory), verbose=False)
     schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
     shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
     serve = functions[export_manifest.SERVING_DEFAULT]
     golden = serve(replay.golden_examples(directory))
     np.savez(directory / replay.GOLDEN_PREDICTIONS, **{name: value.numpy() for name, value in golden.items()})
+
+
+@contextlib.contextmanager
+def _scratch(directory: pathlib.Path) -> Iterator[None]:
+    """Keeps temporary files in a folder of `directory` that is gone afterwards."""
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    try:
+        with temporary_files.kept_in(scratch):
+            yield
+    finally:
+        shutil.rmtree(scratch)
 
 
 def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:

@@ -19,6 +19,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
+from pipeline.data.tracing import as_written
 from pipeline.release.raw_inputs import raw_inputs
 from pipeline.training.tasks.metrics import EvaluationMetrics
 
@@ -55,7 +56,7 @@ def score(
 def _metrics(selection: Selection, label: Label, answer: _Answer, *, batch: int) -> dict:
     """See EvaluationMetrics.result."""
     metrics = EvaluationMetrics(label)
-    rows_alone = windows.stored_rows(selection).map(lambda _, rows: rows)
+    rows_alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
     progress = tqdm(
         total=selection.rows,
         unit=" examples",

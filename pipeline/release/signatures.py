@@ -31,11 +31,11 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
         inputs = preprocess(clean_requests(dict(features), schema))
         return {LABEL_TASKS[schema.label.task].output: task.predictions(model(inputs, training=False))}
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         return predict(tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False)))
 
-    @tf.function(input_signature=[_raw_spec(schema)])
+    @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
     def raw(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return predict({name: inputs[given] for name, given in raw_names(schema).items()})
 

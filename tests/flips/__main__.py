@@ -6,10 +6,12 @@ Each flip must be named by the command that reads the file, or be without effect
 the flipped copy is the same to the last bit. Prints a table; the exit code is 1 where a flip was neither.
 """
 
+import io
 import pathlib
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from absl import app, flags, logging
 from tqdm import tqdm
@@ -30,7 +32,8 @@ def main(argv: Sequence[str]) -> int:
     del argv
     logging.set_verbosity(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
-        made = subjects.make(pathlib.Path(folder))
+        with redirect_stdout(io.StringIO()):
+            made = subjects.make(pathlib.Path(folder))
         files = sum(len(subject.files) for subject in made)
         scratch = pathlib.Path(folder) / "scratch"
         found = [

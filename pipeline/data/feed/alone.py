@@ -74,10 +74,11 @@ def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
 def first(dataset: tf.data.Dataset, count: int) -> list[tuple]:
     """The first `count` elements, drawn in C++; speed.py says why the iterator must not be Python's."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def draw() -> list[tuple]:
         iterator = iter(dataset)
-        return [next(iterator) for _ in range(count)]
+        # `next` would take so many calls for a loop over the dataset, and refuse.
+        return [iterator.get_next_as_optional().get_value() for _ in range(count)]
 
     return draw.get_concrete_function()()
 

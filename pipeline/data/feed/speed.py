@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipeline.data.feed import usage
 from pipeline.data.feed.usage import Span
+from pipeline.data.tracing import as_written
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
 
@@ -56,7 +57,7 @@ def measure(
     """
     if consume is None and draw(dataset, _PROBE * seconds, windows=1).elements_per_s > 1 / _QUICK_ELEMENT_S:
         # A window hands its elements on without copying them.
-        gathered = dataset.window(_GATHERED, drop_remainder=True).map(lambda *parts: (tf.constant(0),))
+        gathered = dataset.window(_GATHERED, drop_remainder=True).map(as_written(lambda *parts: (tf.constant(0),)))
         return summary(draw(gathered, seconds), examples * _GATHERED)
     return summary(draw(dataset, seconds, consume), examples)
 
@@ -82,22 +83,38 @@ def draw(
 def _graph(
     dataset: tf.data.Dataset, consume: Consume, windows: int
 ) -> tf.types.experimental.PolymorphicFunction:
-    @tf.function
+    @tf.function(autograph=False)
     def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Made here, so that it ends here: an iterator that is deleted from Python, which holds the
         # interpreter's lock, may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
         iterator = iter(dataset)
         last = consume(*next(iterator))  # carried along, or TensorFlow would drop what nobody reads
-        now = _time_after(last)
-        elements = tf.TensorArray(tf.int64, windows)
-        times = tf.TensorArray(tf.float64, windows)
-        for window in tf.range(windows):
-            began, count = now, tf.constant(0, tf.int64)
-            while now - began < window_s or count == 0:
-                last = consume(*next(iterator))
-                now = _time_after(last)
-                count += 1
-            elements, times = elements.write(window, count), times.write(window, now - began)
+
+        def draw_one(_: tf.Tensor, count: tf.Tensor, __: tuple) -> tuple:
+            drawn = consume(*next(iterator))
+            return _time_after(drawn), count + 1, drawn
+
+        def draw_window(
+            window: tf.Tensor, began: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
+        ) -> tuple:
+            now, count, last = tf.while_loop(
+                lambda now, count, _: (now - began < window_s) | (count == 0),
+                draw_one,
+                (began, tf.constant(0, tf.int64), last),
+            )
+            return window + 1, now, last, elements.write(window, count), times.write(window, now - began)
+
+        _, _, last, elements, times = tf.while_loop(
+            lambda window, *_: window < windows,
+            draw_window,
+            (
+                tf.constant(0),
+                _time_after(last),
+                last,
+                tf.TensorArray(tf.int64, windows),
+                tf.TensorArray(tf.float64, windows),
+            ),
+        )
         with tf.control_dependencies(tf.nest.flatten(last)):
             return elements.stack(), times.stack()
 

@@ -79,7 +79,7 @@ def logits_of(
     def replica() -> tf.Tensor:
         return model(inputs, training=False)
 
-    @tf.function
+    @tf.function(autograph=False)
     def forward() -> tf.Tensor:
         return strategy.run(replica)
 
@@ -92,7 +92,7 @@ def _distributed(strategy: tf.distribute.Strategy, model: keras.Model, task: Tas
     def replica(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
         return labels, task.predictions(model(inputs, training=False)), mask
 
-    @tf.function
+    @tf.function(autograph=False)
     def predict(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
         parts = strategy.run(replica, args=(inputs, labels, mask))
         return tuple(strategy.gather(part, axis=0) for part in parts)

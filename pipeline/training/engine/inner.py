@@ -36,7 +36,7 @@ def train_step(
         optimizer.apply(gradients, model.trainable_variables)
         return tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
 
-    return tf.function(step, jit_compile=True) if jit_compile else step
+    return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step
 
 
 def inner_loop(
@@ -68,19 +68,22 @@ def inner_loop(
 
 
 def _graph(strategy: tf.distribute.Strategy, step: _Step) -> tf.types.experimental.PolymorphicFunction:
-    @tf.function
+    @tf.function(autograph=False)
     def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        # In float64 a sum is the same however the steps are parted into calls.
-        sums, wait = tf.zeros([2], tf.float64), tf.zeros([], tf.float64)
-        for _ in tf.range(steps):
+        def one_more(done: tf.Tensor, sums: tf.Tensor, wait: tf.Tensor) -> tuple[tf.Tensor, ...]:
             with tf.control_dependencies([sums]):
                 asked = tf.timestamp()
             with tf.control_dependencies([asked]):
                 inputs, labels = next(iterator)
             with tf.control_dependencies(strategy.experimental_local_results(labels)):
-                wait += tf.timestamp() - asked
+                waited = tf.timestamp() - asked
             part = strategy.run(step, args=(inputs, labels))
-            sums += tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
+            of_step = tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
+            return done + 1, sums + of_step, wait + waited
+
+        # In float64 a sum is the same however the steps are parted into calls.
+        start = tf.constant(0), tf.zeros([2], tf.float64), tf.zeros([], tf.float64)
+        _, sums, wait = tf.while_loop(lambda done, *_: done < steps, one_more, start)
         return sums, wait
 
     return loop
