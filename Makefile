@@ -143,7 +143,7 @@ pictures: install  ## Pictures of every subtype, whole and damaged, beside Pillo
 SIGNALS ?= 20
 
 .PHONY: signals
-signals: install  ## SIGINT, SIGTERM, SIGHUP to commands at random moments: one line, nothing left, same re-run; hours.
+signals: install  ## SIGINT, SIGTERM, SIGHUP to commands at random moments: one line, nothing left, same re-run; an hour.
 	.venv/bin/python -m tests.signals --count=$(SIGNALS)
 
 # Bits that `make flips` flips.

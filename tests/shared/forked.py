@@ -46,32 +46,27 @@ def command(
     arguments: Sequence[str], folder: pathlib.Path, *, timeout: float, memory_mib: int | None = None
 ) -> Ended:
     """Runs `python -m MODULE …`, whose `arguments` start with MODULE; its output is kept in `folder`."""
+    return call(lambda: run_module(arguments), folder, timeout=timeout, memory_mib=memory_mib)
+
+
+def run_module(arguments: Sequence[str]) -> None:
+    """What `python -m MODULE …` does, in this process."""
     module, *rest = arguments
-
-    def body() -> None:
-        sys.argv = [module, *rest]
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-    return call(body, folder, timeout=timeout, memory_mib=memory_mib)
+    sys.argv = [module, *rest]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def call(
     body: Callable[[], object], folder: pathlib.Path, *, timeout: float, memory_mib: int | None = None
 ) -> Ended:
     """Runs `body` in a fork; SystemExit gives the code, another exception a traceback and code 1."""
-    folder.mkdir(parents=True, exist_ok=True)
-    streams = [folder / "stdout", folder / "stderr"]
-    for flushed in (sys.stdout, sys.stderr):
-        flushed.flush()
     started = time.monotonic()
-    child = os.fork()
-    if not child:
-        end_with(lambda: (_prepare(streams, memory_mib), body()))
-    timed_out = not _ends_within(child, timeout)
+    child = start(body, folder, memory_mib=memory_mib)
+    timed_out = not ends_within(child, timeout)
     if timed_out:
         os.killpg(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    stdout, stderr = (stream.read_text(errors="replace") for stream in streams)
+    stdout, stderr = (stream.read_text(errors="replace") for stream in _streams(folder))
     return Ended(
         code=os.waitstatus_to_exitcode(status),
         stdout=stdout,
@@ -88,7 +83,23 @@ def end_with_parent() -> None:
     _LIBC.prctl(_END_WITH_PARENT, signal.SIGKILL)
 
 
-def _ends_within(child: int, seconds: float) -> bool:
+def start(body: Callable[[], object], folder: pathlib.Path, *, memory_mib: int | None = None) -> int:
+    """The process id of a fork that runs `body` in a session of its own; its output goes to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for flushed in (sys.stdout, sys.stderr):
+        flushed.flush()
+    child = os.fork()
+    if not child:
+        end_with(lambda: (_prepare(_streams(folder), memory_mib), body()))
+    return child
+
+
+def _streams(folder: pathlib.Path) -> list[pathlib.Path]:
+    return [folder / "stdout", folder / "stderr"]
+
+
+def ends_within(child: int, seconds: float) -> bool:
+    """Whether it does; the caller still waits for it, to learn how it ended."""
     descriptor = os.pidfd_open(child)
     try:
         return bool(select.select([descriptor], [], [], seconds)[0])

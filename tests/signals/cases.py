@@ -6,16 +6,15 @@ import json
 import pathlib
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tests.beam_jobs.conftest import ROOT, command
 from tests.beam_jobs.convert_test import TWO_PROCESSES
+from tests.signals import started
 
-_ROWS = 60_000
+_ROWS = 4_000
+_TRAIN = ("pipeline.train", "--config=pipeline/configs/tabular.py", "--config.train.epochs=2.0")
 
 Contents = dict[str, str]
 
@@ -38,6 +37,9 @@ class Case:
     identical: Callable[[pathlib.Path], Contents]
     goes_on: bool = False
 
+    def writing_to(self, result: pathlib.Path) -> list[str]:
+        return [*self.arguments, f"{self.output}={result}"]
+
     def has_published(self, result: pathlib.Path) -> bool:
         return (result / self.vouches).exists()
 
@@ -52,7 +54,6 @@ def cases(made: pathlib.Path) -> dict[str, Case]:
     ]
     dataset = f"--dataset={made / 'dataset'}"
     predict = ["beam_jobs.predict", f"--model={made / 'model'}", f"--input={made / 'visits.csv'}"]
-    train = ["pipeline.train", "--config=pipeline/configs/tabular.py", dataset, "--config.train.epochs=2.0"]
     return {
         "convert": Case(
             arguments=convert, output="--output", vouches="manifest.json", identical=dataset_files
@@ -70,7 +71,7 @@ def cases(made: pathlib.Path) -> dict[str, Case]:
             identical=lambda path: {path.name: _digest(path.read_bytes())},
         ),
         "train": Case(
-            arguments=train,
+            arguments=[*_TRAIN, dataset, "--config.train.checkpoint_every_steps=5"],
             output="--workdir",
             vouches="evaluation.json",
             identical=final_metrics,
@@ -113,34 +114,23 @@ def prepare(made: pathlib.Path) -> None:
         age, city, visits = draw.randint(18, 80), draw.choice(["Basel", "Bern", "Genf"]), draw.randint(0, 9)
         lines.append(f"{age},{city},{visits},{'yes' if visits + 2 * (city == 'Bern') > 5 else 'no'}")
     (made / "visits.csv").write_text("\n".join(lines) + "\n")
-    raw = f"--input={made / 'visits.csv'}"
-    finish("beam_jobs.infer_schema", raw, "--label=bought", f"--output={made / 'schema.json'}")
-    finish("beam_jobs.convert", raw, f"--schema={made / 'schema.json'}", f"--output={made / 'dataset'}")
-    train = [
-        "--config=pipeline/configs/tabular.py",
-        f"--dataset={made / 'dataset'}",
-        "--config.train.epochs=1.0",
+    raw, schema, dataset = (made / name for name in ("visits.csv", "schema.json", "dataset"))
+    commands = [
+        ["beam_jobs.infer_schema", f"--input={raw}", "--label=bought", f"--output={schema}"],
+        ["beam_jobs.convert", f"--input={raw}", f"--schema={schema}", f"--output={dataset}"],
+        [*_TRAIN, f"--dataset={dataset}", f"--workdir={made / 'run'}"],
+        ["pipeline.export", f"--workdir={made / 'run'}", f"--output={made / 'model'}"],
     ]
-    finish("pipeline.train", *train, f"--workdir={made / 'run'}")
-    finish("pipeline.export", f"--workdir={made / 'run'}", f"--output={made / 'model'}")
+    for arguments in commands:
+        finish(arguments, made / "prepared")
 
 
-def finish(module: str, *arguments: str) -> None:
-    """Ends this program where the command fails."""
-    done = subprocess.run(command(module, *arguments), cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{module} failed, and nobody disturbed it:\n{done.stderr}")
-
-
-def rerun(case: Case, result: pathlib.Path) -> Contents:
-    """What the same command gives on what a disturbed one left; raises RuntimeError if it fails."""
-    if not case.has_published(result) or case.goes_on:
-        module, *arguments = case.arguments
-        again = command(module, *arguments, f"{case.output}={result}")
-        done = subprocess.run(again, cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"the re-run failed: {done.stderr.strip()[-300:]}")
-    return case.identical(result)
+def finish(arguments: Sequence[str], folder: pathlib.Path, *, afresh: bool = False) -> float:
+    """Seconds of the processor that the command takes; raises RuntimeError if it fails."""
+    done = started.finish(arguments, folder, afresh=afresh)
+    if done.code:
+        raise RuntimeError(f"{arguments[0]} failed, and nobody disturbed it: {done.stderr.strip()[-300:]}")
+    return done.cpu_seconds
 
 
 def _digest(content: bytes) -> str:

@@ -1,20 +1,19 @@
 """Sends a signal to a running command, and tells how it ended and what it left."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 
-from tests.beam_jobs.conftest import ROOT, command
+from tests.shared import forked
+from tests.signals import processes, started
 from tests.signals.cases import Case
 
 SECONDS_TO_END = 10.0
 _SECONDS_TO_WAIT = 30.0  # then it is killed
-_SESSION = 3  # field of /proc/<pid>/stat after the command's name
+_SECONDS_BETWEEN_LOOKS = 0.03
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,88 +40,55 @@ class Ended:
         return found
 
 
-def disturbed(case: Case, folder: pathlib.Path, number: signal.Signals, seconds: float) -> Ended | float:
-    """How the command ended that got a signal after so many seconds; how long it took if it was faster."""
-    temporary = folder / "temporary"
-    for directory in (temporary, folder / "out"):
-        directory.mkdir(parents=True)
-    module, *arguments = case.arguments
-    with (folder / "stderr").open("w") as err, (folder / "stdout").open("w") as out:
-        process = subprocess.Popen(
-            command(module, *arguments, f"{case.output}={folder / 'out' / 'result'}"),
-            cwd=ROOT,
-            env=os.environ | {"TMPDIR": str(temporary)},
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-    _wait_for_handler(process)
-    started = time.monotonic()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-        return time.monotonic() - started
+def disturbed(
+    case: Case, folder: pathlib.Path, number: signal.Signals, cpu_seconds: float, *, afresh: bool
+) -> Ended | None:
+    """How the command ended that got a signal after it had worked so long; None if it was faster."""
+    (folder / "out").mkdir(parents=True)
+    pid = started.start(case.writing_to(folder / "out" / "result"), folder, afresh=afresh)
+    if not _works_for(pid, cpu_seconds):
+        os.waitpid(pid, 0)
+        return None
     sent = time.monotonic()
-    _send(process, number)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_SECONDS_TO_WAIT)
+    _send(pid, number)
+    forked.ends_within(pid, _SECONDS_TO_WAIT)
     took = time.monotonic() - sent
-    if process.returncode == 0:
-        return seconds
-    living = _alive_after_a_second(process.pid)
-    for pid in living:
-        os.kill(pid, signal.SIGKILL)
-    process.wait()
+    living = processes.alive_after_a_second(pid)
+    for each in living:
+        os.kill(each, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code == 0:
+        return None
     return Ended(
         seconds=took,
-        code=process.returncode,
+        code=code,
         lines=tuple((folder / "stderr").read_text().splitlines()),
         processes=tuple(living),
         files=tuple(_left(case, folder)),
     )
 
 
-def _wait_for_handler(process: subprocess.Popen) -> None:
-    """Until Python has started: before, a signal ends it as it ends every Python program."""
-    while process.poll() is None and not _has_pipe(process.pid):
-        time.sleep(0.005)
+def _works_for(pid: int, cpu_seconds: float) -> bool:
+    """Whether it takes so much time of the processor, which a busy machine does not stretch.
+
+    Counted from when it handles signals: earlier, one ends it as it ends every Python program.
+    """
+    while not processes.catches(pid, started.SIGNALS):
+        if forked.ends_within(pid, 0.002):
+            return False
+    before = processes.cpu_seconds(pid)
+    while processes.cpu_seconds(pid) - before < cpu_seconds:
+        if forked.ends_within(pid, _SECONDS_BETWEEN_LOOKS):
+            return False
+    return True
 
 
-def _has_pipe(pid: int) -> bool:
-    """Whether it has opened a pipe beside its three streams: the wake-up descriptor is the first one."""
-    try:
-        opened = list(pathlib.Path(f"/proc/{pid}/fd").iterdir())
-        return any(str(path.readlink()).startswith("pipe:") for path in opened if int(path.name) > 2)
-    except OSError:  # it has ended, or closed one of them, in the meantime
-        return False
-
-
-def _send(process: subprocess.Popen, number: signal.Signals) -> None:
+def _send(pid: int, number: signal.Signals) -> None:
     """A terminal sends Ctrl-C to all processes that run in it; the others go to the launcher alone."""
     if number == signal.SIGINT:
-        os.killpg(process.pid, number)
+        os.killpg(pid, number)
     else:
-        process.send_signal(number)
-
-
-def _alive_after_a_second(leader: int) -> list[int]:
-    for _ in range(10):
-        if not (living := _session(leader)):
-            break
-        time.sleep(0.1)
-    return living
-
-
-def _session(leader: int) -> list[int]:
-    """The processes of a session that are alive."""
-    found = []
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended in the meantime
-            continue
-        if fields[0] != "Z" and int(fields[_SESSION]) == leader:
-            found.append(int(stat.parent.name))
-    return found
+        os.kill(pid, number)
 
 
 def _left(case: Case, folder: pathlib.Path) -> Iterator[str]:

@@ -57,7 +57,9 @@ def measure(
     """
     if consume is None and draw(dataset, _PROBE * seconds, windows=1).elements_per_s > 1 / _QUICK_ELEMENT_S:
         # A window hands its elements on without copying them.
-        gathered = dataset.window(_GATHERED, drop_remainder=True).map(as_written(lambda *parts: (tf.constant(0),)))
+        gathered = dataset.window(_GATHERED, drop_remainder=True).map(
+            as_written(lambda *parts: (tf.constant(0),))
+        )
         return summary(draw(gathered, seconds), examples * _GATHERED)
     return summary(draw(dataset, seconds, consume), examples)
 
