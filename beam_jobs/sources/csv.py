@@ -1,5 +1,7 @@
 """CSV and TSV files, with or without a header, plain or compressed (by file name extension)."""
 
+import collections
+import contextlib
 import csv
 import dataclasses
 import io
@@ -87,11 +89,10 @@ class CsvFiles:
         yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
 
     def _batches(self, piece: Piece, names: Sequence[str], wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
+        stream = CsvStream(piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding)
         try:
-            yield from pa.csv.open_csv(
-                pa.PythonFile(
-                    CsvStream(piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding), mode="r"
-                ),
+            reader = pa.csv.open_csv(
+                pa.PythonFile(stream, mode="r"),
                 # Threads would lose the row numbers.
                 read_options=pa.csv.ReadOptions(
                     column_names=names or None,
@@ -104,6 +105,10 @@ class CsvFiles:
                 ),
                 convert_options=_BYTES,
             )
+            try:
+                yield from reader
+            finally:
+                _stop(reader, stream)
         except pa.ArrowInvalid as error:
             if piece.start and "Empty CSV" in str(error):
                 return  # blank lines only
@@ -138,6 +143,13 @@ class CsvFiles:
         if self.header == "yes":
             return column_names(first, path)
         return tuple(f"column_{number}" for number in range(1, len(first) + 1))
+
+
+def _stop(reader: pa.csv.CSVStreamingReader, stream: CsvStream) -> None:
+    """Ends the thread in which Arrow reads ahead: Python would crash if it ended in the midst of that."""
+    stream.end()
+    with contextlib.suppress(pa.ArrowInvalid):  # a row that is cut off here
+        collections.deque(reader, maxlen=0)
 
 
 def _first_line(stream: CsvStream) -> bytes:

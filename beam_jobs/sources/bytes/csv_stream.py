@@ -22,7 +22,7 @@ class CsvStream:
 
     def __init__(self, piece: Piece, *, any_bytes: bool, encoding: str = encodings.UTF_8) -> None:
         [path] = piece.paths
-        self.closed = False
+        self.closed = self._has_ended = False
         self._stream: ByteStream | encodings.Utf8Stream = ByteStream(path, start=piece.start, end=piece.end)
         if encoding != encodings.UTF_8:
             self._stream = encodings.Utf8Stream(self._stream, encoding)
@@ -30,6 +30,8 @@ class CsvStream:
         self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
 
     def read(self, size: int) -> bytes:
+        if self._has_ended:
+            return b""
         block = self._stream.read(size)
         self._check(block)
         if self._is_first:
@@ -37,6 +39,10 @@ class CsvStream:
             # A mark may be alone in its block; an empty block would say that the file ends.
             block = block.removeprefix(codecs.BOM_UTF8) or self._stream.read(size)
         return block
+
+    def end(self) -> None:
+        """Nothing more is read: as if the piece ended here."""
+        self._has_ended = True
 
     def close(self) -> None:
         self.closed = True

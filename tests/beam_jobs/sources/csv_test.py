@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.sources.bytes import row_starts
+from beam_jobs.sources.bytes.csv_stream import CsvStream
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.pieces.source import Input
 from pipeline.data.errors import InputError
@@ -118,6 +119,27 @@ def test_columns_of_one_name_and_of_none_are_read_by_position(path: pathlib.Path
     path.write_bytes(b"a,a,\n1,2,3\n")
     [piece] = CsvFiles().pieces([Input(location=str(path))])
     assert next(CsvFiles().read(piece)).columns.to_pylist() == [{"a#1": b"1", "a#2": b"2", "#3": b"3"}]
+
+
+def test_who_stops_reading_leaves_no_thread_that_reads_on(
+    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    path.write_text("a,b\n" + "1,2\n" * 100_000)
+    blocks: list[bytes] = []
+    read_block = CsvStream.read
+
+    def recorded(stream: CsvStream, size: int) -> bytes:
+        blocks.append(read_block(stream, size))
+        return blocks[-1]
+
+    monkeypatch.setattr(CsvStream, "read", recorded)
+    source = CsvFiles(block_bytes=1 << 10)
+    [piece] = source.pieces([Input(location=str(path))])
+    rows = source.read(piece)
+    next(rows)
+    rows.close()
+    assert blocks[-1] == b""
+    assert len(blocks) < 100
 
 
 def test_an_input_that_matches_nothing_is_refused(path: pathlib.Path):
