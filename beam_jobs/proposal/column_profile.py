@@ -11,6 +11,7 @@ from beam_jobs.proposal.spellings import sentinels
 # among numbers.
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+_SHOWN = 40  # characters of a value
 _IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
@@ -107,7 +108,7 @@ class ColumnProfile:
             "rows": self.rows,
             "missing_fraction": round(self.missing_fraction, 6),
             "distinct": self.distinct,
-            "examples": [value[:40] for value in most_frequent[:5]],
+            "examples": [value[:_SHOWN] for value in most_frequent[:5]],
         }
         if self.holds_lists:
             seen |= {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
@@ -116,6 +117,11 @@ class ColumnProfile:
         if self.others:
             seen |= {"distinct_counted": len(self.values)}  # `distinct` is an estimate
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
+
+
+def shown(value: str) -> str:
+    """The start of a value, for messages: a cell may hold megabytes."""
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
 def is_number(value: str) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_jobs.cells.datetimes import from_text
 from beam_jobs.cells.problems import Problems
-from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile
+from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile, shown
 from pipeline.data.schema.datetime_format import FORMATS
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean
@@ -71,9 +71,9 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
         yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so, change 'format'."
     bad = [value for value in best.wrong if value not in feature.clean.null_markers]
     if bad:
-        shown = ", ".join(map(repr, bad[:3]))
+        first = ", ".join(repr(shown(value)) for value in bad[:3])
         rows = sum(profile.values[value] for value in bad)
-        yield f"'{profile.name}': {rows:,} rows are no such dates ({shown}) and will be rejected."
+        yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
 
 
 def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:

@@ -98,12 +98,12 @@ def _tensor(profile: ColumnProfile) -> Tensor | None:
 
 def _text(profile: ColumnProfile) -> Text | None:
     distinct = len(profile.values)
-    hardly_repeats = distinct > _LISTED or distinct == sum(profile.values.values())
+    hardly_repeats = distinct > _LISTED or profile.others or distinct == sum(profile.values.values())
     return Text(**common_fields(profile)) if looks_like_text(profile) and hardly_repeats else None
 
 
 def _strings(profile: ColumnProfile) -> Categorical:
-    if len(profile.values) > _LISTED:
+    if len(profile.values) > _LISTED or profile.others:
         return _hashed(profile)
     common, aliases = common_fields(profile), case_aliases(profile.values)
     common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.column_profile import ColumnProfile, is_number, shown
 from beam_jobs.proposal.features import common_fields, looks_like_text
 from beam_jobs.proposal.spellings import case_aliases
 from beam_jobs.proposal.written_numbers import propose_written
@@ -106,8 +106,8 @@ def _told(profile: ColumnProfile) -> str:
         return f"{len(profile.values):,} values"
     if not label.classes:
         return label.task
-    shown = ", ".join(label.classes[:3]) + (" …" if len(label.classes) > 3 else "")
-    return f"{len(label.classes):,} classes: {shown}"
+    first = ", ".join(map(shown, label.classes[:3])) + (" …" if len(label.classes) > 3 else "")
+    return f"{len(label.classes):,} classes: {first}"
 
 
 def _could_be_label(profile: ColumnProfile) -> bool:
@@ -129,7 +129,7 @@ def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
     elif len(values) not in rules.classes:
         given = f"--label={profile.name}"
         raise _unsuitable(profile, given, f"{len(values):,} different values", rules.expected)
-    elif not asked and len(values) > _CLASSES:
+    elif profile.others or (not asked and len(values) > _CLASSES):
         expected = f"numbers, or 2 to {_CLASSES:,} classes"
         raise _unsuitable(profile, f"--label={profile.name}", f"{len(values):,} different values", expected)
     return task
@@ -141,8 +141,8 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _words(profile: ColumnProfile) -> str:
-    words = [value for value in profile.values if value not in map(str, profile.numbers or ())]
-    return f"{len(profile.values):,} different values such as {', '.join(map(repr, words[:3])) or 'none'}"
+    words = [repr(shown(value)) for value in profile.values if not is_number(value)]
+    return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
 
 
 def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:

@@ -21,6 +21,7 @@ from beam_jobs.sources.pieces.source import Piece, RawRows, Source
 _MOST_CELLS = 100_000_000  # that are looked at: minutes
 _COUNTED = 1_000_000  # different values that are counted by themselves, in all columns together: about 300 MB
 _LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
+_COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB of them together, 64 KiB in each column
 
 
 def read_profiles(
@@ -34,9 +35,15 @@ def read_profiles(
         for raw in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
             reasons.update(rejection.reason for rejection in raw.rejected)
             rows += raw.columns.num_rows
-            limit = max(_LEAST_COUNTED, _COUNTED // max(1, raw.columns.num_columns))
+            width = max(1, raw.columns.num_columns)
+            limit, most_bytes = (
+                max(_LEAST_COUNTED, _COUNTED // width),
+                max(_LEAST_BYTES, _COUNTED_BYTES // width),
+            )
             for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
-                columns.setdefault(name, _Gathered()).add(cells, raw.undecoded, limit=limit)
+                columns.setdefault(name, _Gathered()).add(
+                    cells, raw.undecoded, limit=limit, most_bytes=most_bytes
+                )
     wrong = reasons.total()
     undecodable = max((gathered.undecodable for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
@@ -55,7 +62,7 @@ class _Gathered:
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"
 
-    def add(self, cells: pa.Array, undecoded: bool, *, limit: int) -> None:
+    def add(self, cells: pa.Array, undecoded: bool, *, limit: int, most_bytes: int) -> None:
         self.rows += len(cells)
         cells = text.plain(cells)
         if text.is_list(cells.type):
@@ -64,7 +71,7 @@ class _Gathered:
             cells = self._add_images(cells)
         decoded = to_text(cells)
         self.undecodable += len(decoded.problems)
-        self.values.add(decoded.values, limit=limit)
+        self.values.add(decoded.values, limit=limit, most_bytes=most_bytes)
 
     def _add_lists(self, cells: pa.Array) -> pa.Array:
         """The single values, for lists that hold no more than one."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.column_profile import ColumnProfile, shown
 from beam_jobs.proposal.datetimes import datetime_remarks
 from beam_jobs.proposal.useless import leaving_out
 from beam_jobs.proposal.written_numbers import written_remarks
@@ -23,7 +23,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
     words = [marker for marker in odd if marker not in profile.sentinels]
     if words:
-        yield f"'{profile.name}': {', '.join(map(repr, words))} is taken as missing."
+        yield f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} is taken as missing."
     if profile.sentinels and profile.numbers:
         rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
         yield (
@@ -89,11 +89,12 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     if not aliases:
         return
     counts = profile.counts
-    shown = ", ".join(
-        f"{rare!r} ({counts[rare]:,}) as {usual!r} ({counts[usual]:,})" for rare, usual in aliases[:_SHOWN]
+    first = ", ".join(
+        f"{shown(rare)!r} ({counts[rare]:,}) as {shown(usual)!r} ({counts[usual]:,})"
+        for rare, usual in aliases[:_SHOWN]
     )
     more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
-    yield f"'{profile.name}': spellings that differ in case are one: {shown}{more}. If not, remove 'aliases'."
+    yield f"'{profile.name}': spellings that differ in case are one: {first}{more}. If not, remove 'aliases'."
 
 
 def _all_differ(profile: ColumnProfile) -> bool:

@@ -2,7 +2,7 @@
 
 import shlex
 
-from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.proposal.column_profile import ColumnProfile, shown
 from beam_jobs.proposal.datetimes import propose_datetime, unread_dates
 from beam_jobs.proposal.features import looks_like_id, looks_like_text
 from beam_jobs.proposal.written_numbers import propose_written
@@ -22,7 +22,7 @@ def why_useless(profile: ColumnProfile) -> str:
     if profile.missing_fraction >= _EMPTY:
         return f"empty in {profile.missing:,} of {profile.rows:,} rows"
     if len(profile.values) == 1 and not profile.missing:
-        return f"always '{next(iter(profile.values))}'"
+        return f"always '{shown(next(iter(profile.values)))}'"
     dates = unread_dates(profile)
     if dates:
         spelled = ", ".join(map(repr, dates))

@@ -16,7 +16,8 @@ _MOSTLY = 0.9  # of the values are numbers in a column of numbers
 class ValueCounts:
     """Counts of text values, without blanks around them.
 
-    From the first `limit` different values on, new ones are counted together as `others`. Only those that
+    From the first `limit` different values on, or the first of `most_bytes` together, new ones are counted
+    together as `others`. Only those that
     may change what is proposed get a count of their own: markers of missing values and, among numbers, what
     is no number, the first fraction, the smallest and the largest.
     """
@@ -24,6 +25,7 @@ class ValueCounts:
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.others = 0
+        self._bytes = 0.0  # of the different values, about
         self._kept: pa.Array | None = None  # the keys of `counts`, once there are enough
         self._are_numbers = self._are_whole = False
         self._least = self._most = 0.0
@@ -32,15 +34,19 @@ class ValueCounts:
     def total(self) -> int:
         return self.counts.total() + self.others
 
-    def add(self, values: pa.StringArray, *, limit: int) -> None:
+    def add(self, values: pa.StringArray, *, limit: int, most_bytes: int) -> None:
         """Counts the values [rows] that are not null."""
+        before = len(self.counts)
         counted = pc.utf8_trim_whitespace(values.drop_null()).value_counts()
         if self._kept is not None:
             counted = self._without_others(counted, limit)
         distinct, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
         self.counts.update(dict(zip(distinct, counts, strict=True)))
-        if self._kept is None and len(self.counts) >= limit:
-            self._keep_these()
+        if self._kept is None:
+            new = (len(self.counts) - before) / max(1, len(distinct))
+            self._bytes += new * counted.field("values").nbytes
+            if len(self.counts) >= limit or self._bytes >= most_bytes:
+                self._keep_these()
 
     def _keep_these(self) -> None:
         self._kept = pa.array(self.counts, pa.string())

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 
+from beam_jobs.sources.bytes.batches import BATCH_BYTES
 from beam_jobs.sources.columns import without_structs
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
@@ -15,10 +17,15 @@ from pipeline.data.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParquetFiles:
-    """Typed columns; those inside structs are named by their path. Rows are numbered through the file."""
+    """Typed columns; those inside structs are named by their path. Rows are numbered through the file.
+
+    Text that repeats is stored once: a file of kilobytes may hold gigabytes of it. So it is read as it is
+    stored, and unfolded `batch_bytes` at a time.
+    """
 
     piece_bytes: int = files.PIECE_BYTES
     batch_rows: int = 1 << 14
+    batch_bytes: int = BATCH_BYTES
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
         """Byte ranges. A row group belongs to the range in which it begins, so no footer is read here."""
@@ -32,7 +39,9 @@ class ParquetFiles:
         [path] = piece.paths
         try:
             with files.open_seekable(path) as stream:
-                yield from self._read(piece, pa.parquet.ParquetFile(stream))
+                metadata = pa.parquet.read_metadata(stream)
+                file = pa.parquet.ParquetFile(stream, metadata=metadata, read_dictionary=_folded(metadata))
+                yield from self._read(piece, file)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 f"input {path}",
@@ -42,22 +51,69 @@ class ParquetFiles:
             ) from None
 
     def _read(self, piece: Piece, file: pa.parquet.ParquetFile) -> Iterator[RawRows]:
-        metadata = file.metadata
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        groups = _groups(file.metadata)
         first_rows = np.cumsum([0, *(group.num_rows for group in groups)])
         end = piece.bytes if piece.end is None else piece.end
         for number, group in enumerate(groups):
             if not piece.start <= _first_byte(group) < end:
                 continue
             row = int(first_rows[number])
-            for batch in file.iter_batches(self.batch_rows, row_groups=[number]):
+            for batch in self._batches(file, number, piece.paths[0]):
                 yield RawRows(
-                    columns=without_structs(batch, piece.paths[0]),
+                    columns=batch,
                     sources=piece.paths[0].removeprefix(piece.root),
                     numbers=np.arange(row, row + batch.num_rows) + 1,
                     directory=files.directory_of(piece.paths[0]),
                 )
                 row += batch.num_rows
+
+    def _batches(self, file: pa.parquet.ParquetFile, number: int, path: str) -> Iterator[pa.RecordBatch]:
+        """Rows of a row group, in order, as many as `batch_bytes` may hold."""
+        group = file.metadata.row_group(number)
+        row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
+        rows = min(self.batch_rows, max(1, self.batch_bytes // row_bytes))
+        for batch in file.iter_batches(rows, row_groups=[number]):
+            yield from _unfolded(without_structs(batch, path), self.batch_bytes)
+
+
+def _groups(metadata: pa.parquet.FileMetaData) -> list[pa.parquet.RowGroupMetaData]:
+    return [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+
+
+def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
+    """Paths of the columns, no lists, whose text or bytes are stored as numbers of different values."""
+    schema = metadata.schema
+    return [
+        schema.column(number).path
+        for number in range(len(schema))
+        if schema.column(number).physical_type == "BYTE_ARRAY"
+        and schema.column(number).logical_type.type in ("STRING", "NONE")
+        and not schema.column(number).max_repetition_level
+        and any(group.column(number).has_dictionary_page for group in _groups(metadata))
+    ]
+
+
+def _unfolded(batch: pa.RecordBatch, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """`batch` [rows] without dictionaries, in parts whose text is about `batch_bytes` or one row."""
+    folded = [number for number, kind in enumerate(batch.schema.types) if pa.types.is_dictionary(kind)]
+    ends = np.cumsum(np.sum([_bytes(batch.column(number)) for number in folded], axis=0), dtype=np.int64)
+    start, done = 0, 0
+    while folded and start < batch.num_rows:
+        stop = max(start + 1, int(np.searchsorted(ends, done + batch_bytes, side="right")))
+        part = batch.slice(start, stop - start)
+        for number in folded:
+            column = part.column(number).dictionary_decode()
+            part = part.set_column(number, part.schema.names[number], column)
+        yield part
+        start, done = stop, int(ends[stop - 1])
+    if not folded:
+        yield batch
+
+
+def _bytes(column: pa.DictionaryArray) -> np.ndarray:
+    """Bytes of each value, int64 [rows]."""
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    return lengths.fill_null(0).to_numpy().astype(np.int64)
 
 
 def _first_byte(group: pa.parquet.RowGroupMetaData) -> int:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources.bytes import lines
+from beam_jobs.sources.bytes.batches import in_batches
 from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
 
 _TEXT_COLUMN = "text"
@@ -42,9 +42,9 @@ class TextFiles:
         if self.unit == "document":
             yield from map(_document, itertools.repeat(piece), piece.paths)
             return
-        texts = lines.read(piece) if self.unit == "line" else _paragraphs(lines.read(piece))
+        texts = lines.read(piece) if self.unit == "line" else _paragraphs(piece)
         numbered = ((number, text) for number, text in enumerate(texts, 1) if text.strip())
-        while batch := list(itertools.islice(numbered, self.batch_rows)):
+        for batch in in_batches(numbered, at_most=self.batch_rows, size=lambda row: len(row[1])):
             numbers, values = zip(*batch, strict=True)
             yield RawRows(
                 columns=pa.record_batch({_TEXT_COLUMN: pa.array(values, pa.binary())}),
@@ -55,20 +55,31 @@ class TextFiles:
 
 
 def _document(piece: Piece, path: str) -> RawRows:
-    with ByteStream(path) as stream:
-        text = stream.read()
+    text, size = [], 0
+    for block in lines.blocks(dataclasses.replace(piece, paths=(path,))):
+        text.append(block)
+        size += len(block)
+        lines.check_length(size, "document", path)
     return RawRows(
-        columns=pa.record_batch({_TEXT_COLUMN: pa.array([text], pa.binary())}),
+        columns=pa.record_batch({_TEXT_COLUMN: pa.array([b"".join(text)], pa.binary())}),
         sources=path.removeprefix(piece.root),
         numbers=np.ones(1, np.int64),
         undecoded=True,
     )
 
 
-def _paragraphs(texts: Iterable[bytes]) -> Iterator[bytes]:
-    for is_text, group in itertools.groupby(texts, key=lambda line: bool(line.strip())):
+def _paragraphs(piece: Piece) -> Iterator[bytes]:
+    for is_text, group in itertools.groupby(lines.read(piece), key=lambda line: bool(line.strip())):
         if is_text:
-            yield b"\n".join(group)
+            yield b"\n".join(_checked(group, piece))
+
+
+def _checked(paragraph: Iterable[bytes], piece: Piece) -> Iterator[bytes]:
+    size = 0
+    for line in paragraph:
+        size += len(line) + 1
+        lines.check_length(size, "paragraph", piece.paths[0])
+        yield line
 
 
 def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:

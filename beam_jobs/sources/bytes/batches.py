@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-_BATCH_BYTES = 32 << 20  # 32 MiB; in memory a row takes several times what it takes in its file
+BATCH_BYTES = 32 << 20  # 32 MiB; in memory a row takes several times what it takes in its file
 
 Row = TypeVar("Row")
 
@@ -15,7 +15,7 @@ def in_batches(rows: Iterable[Row], *, at_most: int, size: Callable[[Row], int])
     for row in rows:
         batch.append(row)
         held += size(row)
-        if len(batch) == at_most or held >= _BATCH_BYTES:
+        if len(batch) == at_most or held >= BATCH_BYTES:
             yield batch
             batch, held = [], 0
     if batch:

@@ -12,7 +12,7 @@ from beam_jobs.sources.pieces.source import Input, Piece
 from pipeline.data.errors import InputError
 
 _READ_BYTES = 1 << 20  # 1 MiB
-_LINE_BYTES = 128 << 20  # 128 MiB
+_ROW_BYTES = 128 << 20  # 128 MiB: a worker holds a row several times
 
 _Cut = Callable[[pa.NativeFile, int], int]  # file, offset → the first offset from there to cut at
 
@@ -52,8 +52,8 @@ def read(piece: Piece) -> Iterator[bytes]:
             *whole, rest = others
             yield from (line.removesuffix(b"\r") for line in whole)
             begun = [rest]
-        elif sum(map(len, begun)) > _LINE_BYTES:
-            raise _too_long(piece)
+        else:
+            check_length(sum(map(len, begun)), "line", piece.paths[0])
     if last := b"".join(begun):
         yield last.removesuffix(b"\r")
 
@@ -66,13 +66,15 @@ def blocks(piece: Piece) -> Iterator[bytes]:
             yield block
 
 
-def _too_long(piece: Piece) -> InputError:
-    return InputError(
-        f"input {piece.paths[0]}",
-        received=f"a line of more than {_LINE_BYTES >> 20} MiB",
-        expected="rows of text with a newline behind each",
-        action="Check the file's format (--format), and how it was written.",
-    )
+def check_length(size: int, unit: str, path: str) -> None:
+    """Raises InputError if a row of `size` bytes, a line or another `unit`, is more than a worker takes."""
+    if size > _ROW_BYTES:
+        raise InputError(
+            f"input {path}",
+            received=f"a {unit} of more than {_ROW_BYTES >> 20} MiB",
+            expected="rows of text with a newline behind each",
+            action="Check the file's format (--format), and how it was written; of text, also --text_unit.",
+        )
 
 
 def _after_newline(stream: pa.NativeFile, offset: int) -> int:

@@ -60,6 +60,20 @@ def test_words_are_a_vocabulary_and_very_many_are_hashed():
     assert propose_feature(many(1500, "v{}")) == Categorical(name="c", encoding="hashed", buckets=2048)
 
 
+def test_values_that_are_not_all_counted_are_no_vocabulary_and_no_classes():
+    column = ColumnProfile(name="c", counts={"a": 5, "b": 5}, others=90)
+    assert propose_feature(column).encoding == "hashed"
+    with pytest.raises(InputError, match="2 different values"):
+        propose([column], name="t", label="c")
+
+
+def test_of_a_long_value_the_start_is_shown():
+    column = ColumnProfile(name="c", counts={"x" * 10_000: 5})
+    seen = propose([column, profile("a", "b", "a", name="d")], name="t", label=None)
+    assert seen.schema.ignore["c"] == f"always '{'x' * 40}…'"
+    assert max(map(len, seen.review)) < 300
+
+
 def test_many_different_sentences_are_text():
     assert isinstance(propose_feature(many(1500, "this is sentence {}")), Text)
 

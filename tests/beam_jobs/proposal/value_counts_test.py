@@ -6,11 +6,13 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.value_counts import ValueCounts
 
 
-def counted(*batches: list, limit: int = 100) -> ValueCounts:
+def counted(*batches: list, limit: int = 100, most_bytes: int = 1 << 20) -> ValueCounts:
     counts = ValueCounts()
     for batch in batches:
         counts.add(
-            pa.array([None if value is None else str(value) for value in batch], pa.string()), limit=limit
+            pa.array([None if value is None else str(value) for value in batch], pa.string()),
+            limit=limit,
+            most_bytes=most_bytes,
         )
     return counts
 
@@ -29,6 +31,13 @@ def test_beyond_the_limit_new_values_are_counted_together():
     assert (len(counts.counts), counts.counts["v7"], counts.others, counts.total) == (100, 2, 2, 103)
     assert profile(counts).rows == 103
     assert profile(counts).distinct == 102
+
+
+def test_beyond_so_many_bytes_new_values_are_counted_together():
+    counts = counted(*(["a" * 50, f"{number:050}"] for number in range(100)), most_bytes=1000)
+    assert counts.counts["a" * 50] == 100
+    assert len(counts.counts) < 30
+    assert counts.total == 200
 
 
 def test_a_late_fraction_marker_and_extreme_are_seen():

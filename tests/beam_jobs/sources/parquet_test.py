@@ -34,6 +34,25 @@ def test_row_groups_come_once_with_their_row_numbers(tmp_path: pathlib.Path, pie
     assert raw[0].columns.schema.names == ["n", "address.zip", "address.geo"]
 
 
+def test_text_that_repeats_is_read_a_few_rows_at_a_time(tmp_path: pathlib.Path):
+    values = [None, "Bern", "x" * 300, "", "Genf"] * 40
+    nested = [None if number % 7 == 0 else {"c": value} for number, value in enumerate(values)]
+    table = pa.table(
+        {
+            "text": values,
+            "bytes": pa.array([value and value.encode() for value in values], pa.binary()),
+            "in": nested,
+            "lists": [None if value is None else [value, "y"] for value in values],
+            "number": range(200),
+        }
+    )
+    pa.parquet.write_table(table, tmp_path / "folded.parquet", row_group_size=90)
+    parts = [raw.columns for raw in read(ParquetFiles(batch_bytes=1000), tmp_path / "folded.parquet")]
+    assert max(part.select(["text", "bytes", "in.c"]).nbytes for part in parts) < 3000  # with their offsets
+    flat = table.drop_columns("in").append_column("in.c", pa.array([row and row["c"] for row in nested]))
+    assert pa.Table.from_batches(parts).to_pydict() == flat.to_pydict()
+
+
 def test_two_columns_of_one_path_are_told_by_position(tmp_path: pathlib.Path):
     path = tmp_path / "data.parquet"
     pa.parquet.write_table(pa.table({"a": [{"b": 1}], "a.b": [2]}), path)

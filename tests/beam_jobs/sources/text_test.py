@@ -1,12 +1,14 @@
 """Text files: lines, paragraphs, documents, cut anywhere; and the rows of tokens made of them."""
 
+import gzip
 import pathlib
 
 import numpy as np
 import pytest
 
+from beam_jobs.sources.bytes import batches, lines
 from beam_jobs.sources.pieces.source import Input
-from beam_jobs.sources.text import TextFiles
+from beam_jobs.sources.text import UNITS, TextFiles
 from beam_jobs.sources.tokens.token_rows import TokenRows
 from beam_jobs.sources.tokens.tokenizers import ByteTokenizer
 from pipeline.data.errors import InputError
@@ -31,6 +33,27 @@ def texts(source: TextFiles, path: pathlib.Path) -> list[bytes]:
 def test_cutting_a_file_changes_no_row(tmp_path: pathlib.Path, unit: str, expected: list, piece_bytes: int):
     (tmp_path / "a.txt").write_bytes(TEXT)
     assert texts(TextFiles(unit=unit, piece_bytes=piece_bytes), tmp_path / "a.txt") == expected
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_rows_that_no_worker_can_hold_are_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, unit: str
+):
+    monkeypatch.setattr(lines, "_ROW_BYTES", 2 << 20)
+    for name, line in (("small", b"ab cd "), ("large", b"ab cd " * 9)):
+        end = b" " if unit == "line" else b"\n"
+        (tmp_path / f"{name}.txt.gz").write_bytes(gzip.compress((line + end) * 50_000))
+    assert len(texts(TextFiles(unit=unit), tmp_path / "small.txt.gz")) == 1
+    with pytest.raises(InputError, match=rf"large\.txt\.gz: received a {unit} of more than 2 MiB"):
+        texts(TextFiles(unit=unit), tmp_path / "large.txt.gz")
+
+
+def test_long_lines_come_a_few_at_a_time(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
+    (tmp_path / "long.txt").write_bytes(b"x" * 600 + b"\n" + b"y" * 600 + b"\nz")
+    source = TextFiles()
+    [piece] = source.pieces([Input(location=str(tmp_path / "long.txt"))])
+    assert [raw.columns.num_rows for raw in source.read(piece)] == [2, 1]
 
 
 def token_rows(length: int, **options: object) -> TokenRows:

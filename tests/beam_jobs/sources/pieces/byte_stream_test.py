@@ -39,7 +39,7 @@ def test_a_file_that_is_cut_short_or_misnamed_is_named(tmp_path: pathlib.Path, n
 
 
 def test_a_line_without_end_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lines, "_LINE_BYTES", 2 << 20)
+    monkeypatch.setattr(lines, "_ROW_BYTES", 2 << 20)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"x" * (4 << 20))
     with pytest.raises(InputError, match="a line of more than 2 MiB"):
