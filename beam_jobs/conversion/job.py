@@ -83,7 +83,7 @@ class Conversion:
 
     def publish(self, outcome: Outcome, destination: Destination) -> summary.Published:
         result.check_not_empty(outcome, self.plan)
-        leaked = leaked_records.anomalies(outcome, self.plan, self.rules.policy)
+        leaked = leaked_records.anomalies(outcome, self.plan, self.schema, self.rules.policy)
         statistics = result.statistics_of(outcome, self.plan)
         verdict = verdict_lib.judge(statistics, self.schema, self.rules, leaked=leaked)
         manifest = dataset_files.publish(

@@ -1,6 +1,7 @@
 """A row that two splits of a dataset have is found in both layouts."""
 
 import pathlib
+import re
 
 import pytest
 
@@ -21,4 +22,6 @@ def test_rows_of_two_splits_are_named(tmp_path: pathlib.Path, layout: str):
     dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, splits, shards=1, layout=layout)
     [leak] = leaks(verify(dataset.directory), Policy())
     assert (leak.kind, leak.split, leak.value) == ("leakage", "test", 0.5)
+    cells = " (id=7, y=0)" if layout == "rows" else ""
     assert "1 of 2 records are also in split 'validation', for example s-test." in leak.message
+    assert re.search(rf" record 0( row \d)?{re.escape(cells)}$", leak.message)
