@@ -50,11 +50,11 @@ def _save(
     files: Sequence[WrittenFile],
     statistics: Mapping[str, bytes],
 ) -> None:
-    outcome = Outcome(
+    outcome = outcome_json.dumps(
         rows_read=rows_read,
         rejected=rejected,
-        files=tuple(sorted(files, key=lambda file: file.file_name)),
-        statistics={split: outcome_json.statistics(measured) for split, measured in statistics.items()},
+        files=sorted(files, key=lambda file: file.file_name),
+        statistics=statistics,
     )
     with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
-        file.write(outcome_json.dumps(outcome))
+        file.write(outcome)

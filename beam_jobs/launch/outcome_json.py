@@ -1,11 +1,12 @@
 """The outcome of a job as JSON: it lies where the workers write, so that nothing in it may be code.
 
-Numbers come back bit for bit: Python writes a float with as many digits as it needs.
+Numbers come back bit for bit: Python writes a float with as many digits as it needs. Statistics may list
+millions of values. So they are written once, and go into the outcome as the text that a worker sent.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from beam_jobs.launch.outcome import Outcome, WrittenFile
 from beam_jobs.sources.pieces.rejections import Rejected, Rejection
@@ -13,8 +14,17 @@ from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, 
 from pipeline.data.errors import InputError
 
 
-def dumps(outcome: Outcome) -> bytes:
-    return json.dumps(dataclasses.asdict(outcome)).encode()
+def dumps(
+    *, rows_read: int, rejected: Rejected, files: Sequence[WrittenFile], statistics: Mapping[str, bytes]
+) -> bytes:
+    """An `Outcome`; the statistics of each split are `sealed`."""
+    document = {
+        "rows_read": rows_read,
+        "rejected": rejected,
+        "files": files,
+        "statistics": {split: measured.decode() for split, measured in statistics.items()},
+    }
+    return json.dumps(document, default=_fields).encode()
 
 
 def loads(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outcome:
@@ -24,7 +34,7 @@ def loads(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outco
         rows_read=document["rows_read"],
         rejected=_rejected(document["rejected"]),
         files=tuple(file_type(**file) for file in document["files"]),
-        statistics={split: _split(found) for split, found in document["statistics"].items()},
+        statistics={split: _split(json.loads(found)) for split, found in document["statistics"].items()},
     )
     for file in outcome.files:
         _check_inside(file, directory)
@@ -32,12 +42,15 @@ def loads(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outco
 
 
 def sealed(statistics: SplitStatistics) -> bytes:
-    return json.dumps(dataclasses.asdict(statistics)).encode()
+    return json.dumps(statistics, default=_fields).encode()
 
 
-def statistics(data: bytes) -> SplitStatistics:
-    """The inverse of `sealed`."""
-    return _split(json.loads(data))
+def _fields(value: object) -> Mapping[str, object]:
+    """Those of a dataclass. `dataclasses.asdict` would copy every value that was counted."""
+    if isinstance(value, ValueCounts):  # two long lists are read faster than many short ones
+        pairs = {"values": [one for one, _ in value.values], "counts": [count for _, count in value.values]}
+        return {**vars(value), **pairs}
+    return vars(value)
 
 
 def _split(document: Mapping) -> SplitStatistics:
@@ -51,9 +64,13 @@ def _feature(document: Mapping) -> FeatureStatistics:
         **{
             **document,
             "numeric": numeric and NumericSummary(**_with_tuples(numeric)),
-            "values": values and ValueCounts(**{**values, "values": tuple(map(tuple, values["values"]))}),
+            "values": values and _counts(**values),
         }
     )
+
+
+def _counts(values: Sequence[str], counts: Sequence[int], **others: object) -> ValueCounts:
+    return ValueCounts(values=tuple(zip(values, counts, strict=True)), **others)
 
 
 def _with_tuples(document: Mapping) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """An outcome crosses the storage that workers share as text: bit for bit, and nothing in it is run."""
 
+import cProfile
+import dataclasses
 import pickle
 
 import pytest
@@ -36,17 +38,34 @@ def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
     )
 
 
+def dumped(found: Outcome) -> bytes:
+    return outcome_json.dumps(
+        rows_read=found.rows_read,
+        rejected=found.rejected,
+        files=found.files,
+        statistics={split: outcome_json.sealed(measured) for split, measured in found.statistics.items()},
+    )
+
+
 def loaded(data: bytes) -> Outcome:
     return outcome_json.loads(data, file_type=WrittenFile, directory="/data/_tmp/run")
 
 
 def test_it_comes_back_bit_for_bit():
-    assert loaded(outcome_json.dumps(outcome())) == outcome()
+    assert loaded(dumped(outcome())) == outcome()
 
 
-def test_statistics_that_workers_send_come_back():
-    [split] = outcome().statistics.values()
-    assert outcome_json.statistics(outcome_json.sealed(split)) == split
+def test_it_takes_no_call_for_each_value_that_was_counted():
+    values = tuple((f"{number}", number) for number in range(1000))
+    counted = FeatureStatistics(
+        name="word", dtype="string", present=1, missing=0, values=ValueCounts(distinct=1000, values=values)
+    )
+    found = dataclasses.replace(
+        outcome(), statistics={"train": SplitStatistics(examples=1, features={"word": counted})}
+    )
+    with cProfile.Profile() as profile:
+        assert loaded(dumped(found)) == found
+    assert sum(entry.callcount for entry in profile.getstats()) < 1000
 
 
 def test_nothing_in_it_is_run():
@@ -69,4 +88,4 @@ def test_nothing_in_it_is_run():
 )
 def test_it_publishes_no_files_of_others(path: str, name: str):
     with pytest.raises(InputError, match="files that the workers of this run wrote"):
-        loaded(outcome_json.dumps(outcome(path=path, file_name=name)))
+        loaded(dumped(outcome(path=path, file_name=name)))
