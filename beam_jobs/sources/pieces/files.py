@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 import re
 import stat
 from collections.abc import Iterable, Sequence
@@ -84,7 +85,8 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
             action="Correct the path.",
         )
     for file in files:
-        _check_ordinary(file.path)
+        if not file.bytes:  # as pipes and devices have none
+            _check_ordinary(file.path)
     return files
 
 
@@ -152,7 +154,7 @@ def _check_ordinary(path: str) -> None:
     """Raises InputError for what may never end, or wait for ever: only a file has a size to plan with."""
     if "://" in path:
         return
-    kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116 - once a file, of which there may be millions
+    kind = stat.S_IFMT(pathlib.Path(path).stat().st_mode)
     if kind != stat.S_IFREG:
         raise InputError(
             f"input {path}",
