@@ -29,13 +29,14 @@ def decode(cells: pa.Array, problems: Problems) -> pa.StringArray:
 
 def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) -> pa.Array:
     """`values` [rows] cast to the type `to`; what does not convert becomes null and a problem."""
-    wrong = _unconvertible(values, to, first=0)
-    if wrong:
-        problems.add(wrong, reason)
-        keep = np.ones(len(values), bool)
-        keep[wrong] = False
-        values = pc.if_else(pa.array(keep), values, pa.scalar(None, values.type))
-    return values.cast(to)
+    try:
+        return values.cast(to)
+    except pa.ArrowInvalid:
+        wrong = _unconvertible(values, to, first=0)
+    problems.add(wrong, reason)
+    keep = np.ones(len(values), bool)
+    keep[wrong] = False
+    return pc.if_else(pa.array(keep), values, pa.scalar(None, values.type)).cast(to)
 
 
 def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int]:

@@ -39,6 +39,10 @@ class Spill:
         finally:
             os.close(descriptor)
 
+    def size(self, sent: bytes) -> int:
+        """The bytes of the value that `sent` stands for."""
+        return int(sent.decode().split()[2]) if self.directory else len(sent)
+
 
 def make_spill(directory: str, *, runner: str) -> Spill:
     """Spills below the run's own `directory`, if it is on a disk; Dataflow has a shuffle of its own."""

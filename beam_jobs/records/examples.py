@@ -18,7 +18,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
 _VARINT_BYTES = 10  # of 64 bits, 7 a byte
-_ROWS_AT_ONCE = 1 << 13  # so that a batch of usual rows stays in the processor's cache
+# So that a batch of usual rows, or of long lists, stays in the processor's cache.
+_ROWS_AT_ONCE, _ITEMS_AT_ONCE = 1 << 13, 1 << 15
 
 Bytes = pa.LargeBinaryArray
 
@@ -26,8 +27,9 @@ Bytes = pa.LargeBinaryArray
 def encode_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[Bytes]:
     """Batches of typed rows → serialised Examples [rows]. A missing value is written as its `fill`."""
     for rows in batches:
-        for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-            yield encode(rows.slice(start, _ROWS_AT_ONCE), schema)
+        at_once = min(_ROWS_AT_ONCE, max(1, _ITEMS_AT_ONCE // _longest_list(rows)))
+        for start in range(0, rows.num_rows, at_once):
+            yield encode(rows.slice(start, at_once), schema)
 
 
 def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
@@ -36,6 +38,11 @@ def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
     parts = [part for feature in features for part in _entry(feature, rows.column(feature.name))]
     length = functools.reduce(pc.add, map(pc.binary_length, parts))
     return joined(_heads(length, example_head), *parts)
+
+
+def _longest_list(rows: pa.RecordBatch) -> int:
+    """Its items; 1 where there is no list."""
+    return max((kind.list_size for kind in rows.schema.types if pa.types.is_fixed_size_list(kind)), default=1)
 
 
 def joined(*parts: Bytes) -> Bytes:

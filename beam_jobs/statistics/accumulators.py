@@ -23,6 +23,7 @@ _DISTRIBUTION_BINS = 256
 # The error of a quantile from a sample of k rows is about 1/(2·sqrt(k)), here 0.4 percentage points. Up to k
 # rows it is exact.
 SAMPLE_ROWS = 1 << 14
+_NUMBERS_AT_ONCE = 1 << 18  # of long lists: summing them takes a hundred times the bytes of their batch
 MAXIMUM_DISTINCT = 100_000  # with more distinct values than this, none are counted
 
 
@@ -63,11 +64,16 @@ class _Numbers(Gathered):
         super().add(order, column)
         present = column.is_valid().to_numpy(zero_copy_only=False)
         order, values = order[present], column.drop_null()
+        length = values.type.list_size if isinstance(values, pa.FixedSizeListArray) else 1
+        rows = max(1, _NUMBERS_AT_ONCE // length)
+        for start in range(0, len(values), rows):
+            self._add_some(order[start : start + rows], values.slice(start, rows))
+
+    def _add_some(self, order: np.ndarray, values: pa.Array) -> None:
         if isinstance(values, pa.FixedSizeListArray):
             order, values = np.repeat(order, values.type.list_size), values.flatten()
-        if len(values):
-            # Adding 0.0 turns -0.0 into 0.0: which of the two is the minimum would depend on the order.
-            self._add(order, values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0)
+        # Adding 0.0 turns -0.0 into 0.0: which of the two is the minimum would depend on the order.
+        self._add(order, values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0)
 
     def _add(self, order: np.ndarray, values: np.ndarray) -> None:
         self.count += len(values)

@@ -6,7 +6,7 @@ For example, the documents [5 6 1] [7 1] [8 9 1] give these rows of 4:
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,11 +15,17 @@ from beam_jobs.sources.tokens.tokenizers import PADDING
 
 @dataclasses.dataclass(frozen=True)
 class PackedRows:
-    """`tokens`, `segments`: int32 [rows, length]; `first`: int64 [rows], the document a row begins in."""
+    """`tokens`, `segments`: int32 [rows, length]; `first`: int32 [rows], the document a row begins in."""
 
     tokens: np.ndarray
     segments: np.ndarray
     first: np.ndarray
+
+    def parts(self, rows: int) -> Iterator["PackedRows"]:
+        """The same rows, at most `rows` at once; one part without rows if there are none."""
+        for start in range(0, max(1, len(self.tokens)), rows):
+            some = slice(start, start + rows)
+            yield PackedRows(self.tokens[some], self.segments[some], self.first[some])
 
 
 def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
@@ -28,16 +34,17 @@ def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
     total = sum(sizes)
     rows = -(-total // length)
     tokens = np.full(rows * length, PADDING, np.int32)
-    document_of = np.full(rows * length, -1, np.int64)
+    document_of = np.full(rows * length, -1, np.int32)
     if rows:
-        tokens[:total] = np.concatenate(documents)
-        document_of[:total] = np.repeat(np.arange(len(documents)), sizes)
-    first = document_of[::length]
+        np.concatenate(documents, out=tokens[:total])
+        document_of[:total] = np.repeat(np.arange(len(documents), dtype=np.int32), sizes)
+    first = document_of[::length].copy()
     # Documents without tokens must not leave gaps between the numbers.
-    rank = np.cumsum(np.array(sizes, np.int64) > 0)
-    segments = np.where(document_of < 0, 0, rank[document_of] - np.repeat(rank[first], length) + 1)
-    shape = (rows, length)
-    return PackedRows(tokens.reshape(shape), segments.astype(np.int32).reshape(shape), first)
+    rank = np.cumsum(np.array(sizes) > 0, dtype=np.int32)
+    segments = rank[document_of].reshape(rows, length)
+    segments -= rank[first][:, np.newaxis] - 1
+    segments.ravel()[total:] = 0
+    return PackedRows(tokens.reshape(rows, length), segments, first)
 
 
 def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
@@ -48,4 +55,4 @@ def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
         kept = document[:length]
         tokens[row, : len(kept)] = kept
         segments[row, : len(kept)] = 1
-    return PackedRows(tokens, segments, np.arange(len(documents)))
+    return PackedRows(tokens, segments, np.arange(len(documents), dtype=np.int32))

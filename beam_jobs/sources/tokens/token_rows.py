@@ -18,13 +18,14 @@ from beam_jobs.cells.problems import Problems, decode
 from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows, Source
 from beam_jobs.sources.tokens import text_parts
-from beam_jobs.sources.tokens.packing import one_a_row, packed
+from beam_jobs.sources.tokens.packing import PackedRows, one_a_row, packed
 from beam_jobs.sources.tokens.tokenizers import Tokenizer
 from pipeline.data.errors import InputError
 
 TOKENS_COLUMN = "tokens"
 SEGMENTS_COLUMN = "segments"
 _ROWS_IN_PACK = 64
+_TOKENS_AT_ONCE = 1 << 20  # leave together: on their way to a shard they are copied many times
 
 PACKINGS = ("packed", "document")
 
@@ -48,17 +49,17 @@ class TokenRows:
         waiting = _Waiting()
         for raw in self.source.read(piece):
             texts, rejected = self._texts(raw, piece)
-            yield self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
+            yield from self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
             for tokens, is_last in self._encoded(texts):
                 waiting.add(tokens, is_last=is_last, most=self._most_of_a_document)
                 if self._is_full(waiting):
-                    yield self._raw_rows(piece, waiting)
+                    yield from self._raw_rows(piece, waiting)
                     waiting = waiting.next_pack()
                 elif self._can_be_cut(waiting):
                     tail = waiting.split_off_tail(self.length)
-                    yield self._raw_rows(piece, waiting)
+                    yield from self._raw_rows(piece, waiting)
                     waiting = waiting.rest_of_pack(tail)
-        yield self._raw_rows(piece, waiting)
+        yield from self._raw_rows(piece, waiting)
 
     @property
     def _most_of_a_document(self) -> int | None:
@@ -103,22 +104,27 @@ class TokenRows:
 
     def _raw_rows(
         self, piece: Piece, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
-    ) -> RawRows:
+    ) -> Iterator[RawRows]:
         rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
-        names = {TOKENS_COLUMN: rows.tokens, SEGMENTS_COLUMN: rows.segments}
-        columns = {
-            name: pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), self.length)
-            for name, values in names.items()
-        }
         if self.packing == "packed" and not waiting.pack:
             waiting.pack = hashlib.blake2b(rows.tokens.tobytes(), digest_size=16).digest()
-        return RawRows(
-            columns=pa.record_batch(columns),
-            sources=piece.name,
-            numbers=waiting.first + rows.first + 1,
-            ids=pa.array([row.tobytes() for row in rows.tokens], pa.binary()),
-            groups=pa.array([waiting.pack] * len(rows.tokens), pa.binary()) if waiting.pack else None,
-            rejected=rejected,
+        for part in rows.parts(max(1, _TOKENS_AT_ONCE // self.length)):
+            yield RawRows(
+                columns=self._columns(part),
+                sources=piece.name,
+                numbers=waiting.first + part.first + 1,
+                ids=pa.array([row.tobytes() for row in part.tokens], pa.binary()),
+                groups=pa.array([waiting.pack] * len(part.tokens), pa.binary()) if waiting.pack else None,
+                rejected=rejected,
+            )
+
+    def _columns(self, rows: PackedRows) -> pa.RecordBatch:
+        named = {TOKENS_COLUMN: rows.tokens, SEGMENTS_COLUMN: rows.segments}
+        return pa.record_batch(
+            {
+                name: pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), self.length)
+                for name, values in named.items()
+            }
         )
 
 

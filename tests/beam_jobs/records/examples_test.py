@@ -1,6 +1,7 @@
 """Encoded records against TensorFlow's own reading of them."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.records.examples import encode
+from beam_jobs.records.examples import encode, encode_rows
 from pipeline.data.schema.kinds import Categorical, Image, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 
@@ -99,3 +100,16 @@ def test_floats_are_rounded_to_float32_once(value: float):
     batch = pa.RecordBatch.from_pylist([{"": 0, "x": value}], schema=arrow_schema(schema))
     [record] = encode(batch, schema).to_pylist()
     assert read_with_tensorflow(record)["x"] == [np.float32(value)]
+
+
+def test_encoding_long_lists_takes_no_memory_for_all_of_them():
+    schema = Schema(name="s", features=(Tensor(name="v", dimensions=(512,), number="int64"),))
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(1 << 20)), 512)
+    order = pa.array(np.zeros(len(lists), np.uint64))
+    rows = pa.record_batch([order, lists], schema=arrow_schema(schema))
+    whole = encode(rows, schema).to_pylist()
+    tracemalloc.start()
+    records = [record for some in encode_rows([rows], schema) for record in some.to_pylist()]
+    assert tracemalloc.get_traced_memory()[1] < 4 * sum(map(len, records))
+    tracemalloc.stop()
+    assert records == whole

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -121,3 +122,26 @@ def test_without_statistics_it_is_only_counted(feature: Feature, values: list):
     gathered = accumulators.gathered_of(feature)
     gathered.add(np.arange(2, dtype=np.uint64), pa.array(values))
     assert gathered.result(feature) == FeatureStatistics(name="x", dtype=feature.dtype, present=1, missing=1)
+
+
+def test_numbers_of_long_lists_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch):
+    schema = Schema(name="s", features=(Tensor(name="v", dimensions=(512,), number="int64"),))
+    values = pa.array(np.random.default_rng(0).integers(0, 1000, 1 << 20))
+    lists = pa.FixedSizeListArray.from_arrays(values, 512)
+    order = pa.array(np.arange(len(lists), dtype=np.uint64) * 7919 % 1009)
+    rows = pa.record_batch([order, lists], schema=arrow_schema(schema))
+    fn = combine.SplitStatisticsFn(schema)
+
+    def peak_and_result() -> tuple[int, SplitStatistics]:
+        tracemalloc.start()
+        result = fn.extract_output(fn.add_input(fn.create_accumulator(), rows))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak, result
+
+    peak, result = peak_and_result()
+    monkeypatch.setattr(accumulators, "_NUMBERS_AT_ONCE", 1 << 20)
+    peak_at_once, result_at_once = peak_and_result()
+    assert result == result_at_once
+    assert peak < peak_at_once / 2
+    assert result.features["v"].numeric.mean == np.mean(values.to_numpy())

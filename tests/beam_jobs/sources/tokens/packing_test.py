@@ -25,6 +25,14 @@ def test_one_document_a_row_is_cut_or_padded():
 
 def test_no_documents_are_no_rows():
     assert packed([], 4).tokens.shape == one_a_row([], 4).tokens.shape == (0, 4)
+    assert [part.tokens.shape for part in packed([], 4).parts(2)] == [(0, 4)]
+
+
+def test_parts_are_the_same_rows():
+    rows = packed(documents([5, 6, 1], [7, 1], [8, 9, 1, 4, 4]), 4)
+    first, second = rows.parts(2)
+    for name in ("tokens", "segments", "first"):
+        assert (np.concatenate([getattr(first, name), getattr(second, name)]) == getattr(rows, name)).all()
 
 
 def test_bytes_come_back_from_their_tokens():

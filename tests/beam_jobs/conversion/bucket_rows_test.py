@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.conversion import shard_writer
-from beam_jobs.conversion.shard_writer import in_hash_order, ties_ranked
+from beam_jobs.conversion.bucket_rows import bucket_rows, in_hash_order, ties_ranked
+from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.records import examples
 from beam_jobs.records.examples import encode
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
@@ -23,6 +24,28 @@ def batch(rows: list[tuple[int, int]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"": order, "x": x} for order, x in rows], schema=arrow_schema(SCHEMA))
 
 
+@pytest.mark.parametrize("directory", ["", "spilled"])
+def test_a_bucket_that_is_large_in_memory_comes_in_parts(tmp_path: pathlib.Path, directory: str):
+    spill = Spill(directory=str(tmp_path) if directory else "")
+    hashes = (
+        np.random.default_rng(0).integers(1 << 63, (1 << 64) - 1, 300, np.uint64).tolist()
+    )  # bucket 1 of 2
+    rows = [(order, x) for x, order in enumerate([*hashes, hashes[0], hashes[0]])]
+    batches = [batch(rows[start : start + 50]).serialize().to_pybytes() for start in range(0, len(rows), 50)]
+    sent, size = spill.put(batches), sum(map(len, batches))
+
+    def parts(at_once: int) -> list[pa.RecordBatch]:
+        return list(bucket_rows(sent, SCHEMA, spill=spill, number=1, count=2, at_once=at_once))
+
+    [whole] = parts(size)
+    assert whole.to_pylist() == sorted(whole.to_pylist(), key=lambda row: row[""])
+    assert sorted(whole.column("x").to_pylist()) == list(range(len(rows)))
+    many = parts(size // 10)
+    assert pa.Table.from_batches(many).equals(pa.Table.from_batches([whole]))
+    assert len(many) > 9
+    assert max(part.num_rows for part in many) < len(rows) / 5
+
+
 def test_rows_are_sorted_by_their_hash():
     ordered = in_hash_order(batch([(1 << 63, 0), (5, 1), ((1 << 64) - 1, 2), (7, 3)]))
     assert ordered.column("x").to_pylist() == [1, 3, 0, 2]
@@ -30,7 +53,7 @@ def test_rows_are_sorted_by_their_hash():
 
 @pytest.mark.parametrize("rows_at_once", [2, 1000])
 def test_rows_of_one_hash_are_sorted_by_their_records(monkeypatch: pytest.MonkeyPatch, rows_at_once: int):
-    monkeypatch.setattr(shard_writer, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(examples, "_ROWS_AT_ONCE", rows_at_once)
     rows = [(5, 300), (9, 1), (5, 2), (5, 70), (9, 0), (7, 4)]
     records = set()
     for seed in range(20):

@@ -1,0 +1,85 @@
+"""The rows of one bucket in hash order. A bucket that is large in memory comes in parts.
+
+A bucket is planned by the bytes of the input. Its rows take many times as much where the input is compressed,
+or where each byte of a text becomes two numbers of a row.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.cells.rows import ORDER_COLUMN, arrow_schema
+from beam_jobs.conversion.assignment import shard_of
+from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.records.examples import encode_rows
+from pipeline.data.schema.schema import Schema
+
+AT_ONCE = 64 << 20  # 64 MiB of rows are sorted at once, which takes three times as much
+
+_Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def bucket_rows(
+    sent: Sequence[bytes], schema: Schema, *, spill: Spill, number: int, count: int, at_once: int = AT_ONCE
+) -> Iterator[pa.RecordBatch]:
+    """The rows `sent` to bucket `number` of the `count` of its split, in parts of about `at_once` bytes.
+
+    Rows of one hash are in one part.
+    """
+    parts = -(-sum(map(spill.size, sent)) // at_once)
+    for part in range(parts):
+        rows = _together(sent, schema, spill=spill, keep=_only(number * parts + part, count * parts, parts))
+        if rows.num_rows:
+            yield in_hash_order(rows)
+
+
+def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`rows` [rows] sorted by their order hash, uint64."""
+    return rows.take(pa.array(np.argsort(rows.column(ORDER_COLUMN).to_numpy(), kind="stable")))
+
+
+def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """`rows` [rows] in hash order → those of one hash sorted by their records, not by arrival."""
+    order = rows.column(ORDER_COLUMN).to_numpy()
+    same = order[1:] == order[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    if not len(tied):
+        return rows
+    rank = _ranks(rows.take(pa.array(tied)), schema)
+    position = np.arange(rows.num_rows)
+    position[tied] = tied[np.lexsort((rank, order[tied]))]
+    return rows if np.array_equal(position[tied], tied) else rows.take(pa.array(position))
+
+
+def _ranks(rows: pa.RecordBatch, schema: Schema) -> np.ndarray:
+    """The place of each row's record among those of all `rows`, equal ones sharing it: int64 [rows].
+
+    A record is kept once: rows that are tied are mostly one row, given millions of times.
+    """
+    places: dict[bytes, int] = {}
+    codes = []
+    for encoded in encode_rows([rows], schema):
+        records = encoded.dictionary_encode()
+        known = [places.setdefault(record, len(places)) for record in records.dictionary.to_pylist()]
+        codes.append(np.array(known, np.int64)[records.indices.to_numpy()])
+    ranks = np.empty(len(places), np.int64)
+    ranks[[places[record] for record in sorted(places)]] = np.arange(len(places))
+    return ranks[np.concatenate(codes)]
+
+
+def _only(bucket: int, buckets: int, parts: int) -> _Keep:
+    """Leaves the rows of one of `buckets`; where there is one part, all of them are."""
+    if parts == 1:
+        return lambda rows: rows
+
+    def keep(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(pa.array(shard_of(rows.column(ORDER_COLUMN).to_numpy(), buckets) == bucket))
+
+    return keep
+
+
+def _together(sent: Iterable[bytes], schema: Schema, *, spill: Spill, keep: _Keep) -> pa.RecordBatch:
+    rows = arrow_schema(schema)
+    read = [keep(pa.ipc.read_record_batch(pa.py_buffer(spill.get(one)), rows)) for one in sent]
+    return pa.Table.from_batches(read, rows).combine_chunks().to_batches()[0]
