@@ -62,6 +62,8 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.data.integrity import damage_budget
     from pipeline.data.integrity.damage import listed
     from pipeline.release import scoring
+    from pipeline.training.report.progress import number
+    from pipeline.training.report.sections.verdict import verdict
 
     result = scoring.score(
         pathlib.Path(_MODEL.value),
@@ -78,7 +80,9 @@ def main(argv: Sequence[str]) -> None:
         print(f"left out: {listed(damage)}")
     for name, value in result.items():
         if isinstance(value, float):
-            print(f"  {name:16} {value:.4f}")
+            print(f"  {name:16} {number(value)}")
+    for what, advice in verdict(result):
+        print(f"note: {what} {advice}")
 
 
 if __name__ == "__main__":

@@ -100,6 +100,7 @@ def main(argv: Sequence[str]) -> None:
     )
     from pipeline.training import run
     from pipeline.training.report.progress import summary
+    from pipeline.training.report.sections.verdict import verdict
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
@@ -117,8 +118,10 @@ def main(argv: Sequence[str]) -> None:
     metrics = run.train(request)
     if _JSON.value:
         atomic_files.write_json(_JSON.value, metrics)
+    notes = "".join(f"note: {what} {advice}\n" for what, advice in verdict(metrics))
     print(
         f"{summary(metrics)}\n"
+        f"{notes}"
         f"report: {request.workdir / 'report.html'}\n"
         f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
     )

@@ -75,13 +75,18 @@ def describe(point: Mapping, total_steps: int) -> str:
 
 def summary(metrics: Mapping) -> str:
     """The numbers of an evaluation in one line, after the name of its split."""
-    numbers = [f"{name} {value:.4f}" for name, value in metrics.items() if isinstance(value, float)]
+    numbers = [f"{name} {number(value)}" for name, value in metrics.items() if isinstance(value, float)]
     return f"{metrics['split']}: {' '.join(numbers)}"
+
+
+def number(value: float) -> str:
+    """Four decimals, of a small number four digits: an error of a thousandth is one, too."""
+    return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:.4g}"
 
 
 def _speed_and_loss(point: Mapping) -> list[str]:
     return [
-        *(f"{name} {point[name]:.4f}" for name in ("loss", "accuracy") if name in point),
+        *(f"{name} {number(point[name])}" for name in ("loss", "accuracy") if name in point),
         f"{point['examples_per_s']:,.0f} examples/s",
         f"{point['step_ms']:.1f} ms/step",
         f"input wait {point['input_wait']:.1%}",

@@ -3,24 +3,21 @@
 import math
 from collections.abc import Iterator
 
-import numpy as np
-
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.markup import Markup, tag
 from pipeline.training.report.sections.feeding import certificate_command, is_starved, mean_input_wait
 from pipeline.training.report.sections.inputs import ReportInputs, curve
-from pipeline.training.report.sections.results import confusion, majority
+from pipeline.training.report.sections.verdict import names_of, verdict
 
 _REJECTED_LIMIT = 0.01
 _MISSING_LIMIT = 0.5
-_MAX_NAMES = 6
 
 
 def findings_section(inputs: ReportInputs) -> Markup | None:
     """The findings as a list; None where there are none."""
-    findings = [*_of_training(inputs), *_of_result(inputs), *_of_data(inputs)]
+    findings = [*_of_training(inputs), *verdict(inputs.evaluation), *_of_data(inputs)]
     if not findings:
         return None
     items = (tag("li", tag("b", f"{what} "), advice) for what, advice in findings)
@@ -41,21 +38,6 @@ def _of_training(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         yield f"Starved: the accelerator waited {waited} of the time.", f"What to change: {command}"
 
 
-def _of_result(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
-    counts, classes = confusion(inputs.evaluation)
-    if not counts.size:
-        return
-    largest, share = majority(counts)
-    if np.trace(counts) / max(1, counts.sum()) <= share:
-        yield (
-            f"No more answers are right than by always answering “{classes[largest]}”.",
-            "The features may not tell the classes apart, or training was too short.",
-        )
-    never = [name for name, n in zip(classes, counts.sum(axis=0), strict=True) if not n]
-    if never:
-        yield f"Never predicted: {_names(never)}.", "Such classes may have too few examples."
-
-
 def _of_data(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
     if inputs.damaged:
         yield (
@@ -71,10 +53,10 @@ def _of_data(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
     split = inputs.statistics.get(TRAIN) or next(iter(inputs.statistics.values()))
     empty = [f.name for f in split.features.values() if f.missing_fraction > _MISSING_LIMIT]
     if empty:
-        yield f"Missing in more than half of the rows: {_names(empty)}.", "Is the column read as intended?"
+        yield f"Missing in more than half of the rows: {names_of(empty)}.", "Is the column read as intended?"
     constant = [f.name for f in split.features.values() if _is_constant(f)]
     if constant:
-        yield f"The same value in every row: {_names(constant)}.", "The model cannot learn from these."
+        yield f"The same value in every row: {names_of(constant)}.", "The model cannot learn from these."
 
 
 def _is_constant(feature: FeatureStatistics) -> bool:
@@ -83,8 +65,3 @@ def _is_constant(feature: FeatureStatistics) -> bool:
     if feature.numeric is not None:
         return feature.numeric.minimum == feature.numeric.maximum
     return feature.values is not None and feature.values.complete and feature.values.distinct == 1
-
-
-def _names(names: list[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(formats.shortened(name, 40) for name in names[:_MAX_NAMES]) + more

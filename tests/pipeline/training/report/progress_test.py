@@ -36,6 +36,12 @@ def test_summary_leaves_out_what_is_not_a_number():
     assert summary(metrics) == "test: loss 0.2500"
 
 
+def test_small_numbers_keep_their_digits():
+    assert summary({"split": "test", "rmse": 0.00094321, "mae": 0.0, "r2": -1980.12841}) == (
+        "test: rmse 0.0009432 mae 0.0000 r2 -1980.1284"
+    )
+
+
 def test_lines_where_nobody_watches():
     stream = io.StringIO()
     progress = Progress(total_steps=5_000, step=0, stream=stream)
