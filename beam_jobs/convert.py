@@ -50,7 +50,7 @@ from beam_jobs.sources.pieces.files import parse_input
 from beam_jobs.validation import verdict as verdict_lib
 from beam_jobs.validation.anomalies import HELP
 from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
+from pipeline.data.commands import flag_values, telling
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.schema import names
@@ -142,9 +142,10 @@ def main(argv: Sequence[str]) -> None:
         keeps_rejected_raw=_REJECTED_RAW.value,
     )
     result = convert(conversion, output=flag_values.directory(_OUTPUT.value))
-    print(summary.text(result))
-    if _JSON.value:
-        atomic_files.write_json(_JSON.value, result)
+    with telling.of_published(f"the dataset {_OUTPUT.value}"):
+        print(summary.text(result))
+        if _JSON.value:
+            atomic_files.write_json(_JSON.value, result)
 
 
 if __name__ == "__main__":

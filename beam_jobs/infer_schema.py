@@ -35,14 +35,16 @@ from beam_jobs.conversion import plan
 from beam_jobs.proposal import summary
 from beam_jobs.proposal.from_source import propose_from
 from beam_jobs.proposal.labels import TASKS
+from beam_jobs.proposal.table import Proposal
 from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.pieces.files import parse_input
 from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
+from pipeline.data.commands import flag_values, telling
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 
 _INPUT = flags.DEFINE_multi_string(
     "input", None, "[SPLIT=]PATH: a file, a directory or a glob. SPLIT= as for convert."
@@ -106,13 +108,18 @@ def main(argv: Sequence[str]) -> None:
     settings = source_flags.settings_of(source, inputs)
     schema = dataclasses.replace(proposal.schema, raw_files=settings)
     schema_lib.save(schema, output)
-    if described := source_flags.described(settings):
+    with telling.of_published(f"the schema {output}"):
+        _tell(proposal, schema, source_flags.described(settings))
+
+
+def _tell(proposal: Proposal, schema: Schema, described: str) -> None:
+    if described:
         print(described, end="\n\n")
     print(summary.text(schema))
     if proposal.looked_at:
         print(f"\n{proposal.looked_at}")
     print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
-    print(f"\nschema {output}")
+    print(f"\nschema {_OUTPUT.value}")
     if _JSON.value:
         document = {
             "schema": schema_lib.to_json(schema),

@@ -35,7 +35,7 @@ from beam_jobs.sources import flags as source_flags
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.pieces.files import parse_input
 from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
+from pipeline.data.commands import flag_values, telling
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 
@@ -86,12 +86,13 @@ def main(argv: Sequence[str]) -> None:
         run=run,
     )
     document = run_job(job, output=str(output))
-    print(
-        f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "
-        f"{document['rows_rejected']:,} rejected\npredictions {output}"
-    )
-    if _JSON.value:
-        atomic_files.write_json(_JSON.value, document)
+    with telling.of_published(f"what was predicted, in {output},"):
+        print(
+            f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "
+            f"{document['rows_rejected']:,} rejected\npredictions {output}"
+        )
+        if _JSON.value:
+            atomic_files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from absl import flags, logging
 
 from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
+from pipeline.data.commands import flag_values, telling
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import export_manifest
@@ -57,13 +57,14 @@ def main(argv: Sequence[str]) -> None:
     logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value))
     document = export.export_model(export.trained(run), output)
-    if _JSON.value:
-        atomic_files.write_json(_JSON.value, document)
-    print(f"SavedModel: {output}")
-    print(f"  step {document['step']:,}; {document['parameters']:,} parameters; task {document['task']}")
-    print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")
-    for name, given in document.get("renamed_in_raw", {}).items():
-        print(f"  raw takes '{name}' as {given}: TensorFlow cannot take that name")
+    with telling.of_published(f"the export {output}"):
+        if _JSON.value:
+            atomic_files.write_json(_JSON.value, document)
+        print(f"SavedModel: {output}")
+        print(f"  step {document['step']:,}; {document['parameters']:,} parameters; task {document['task']}")
+        print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")
+        for name, given in document.get("renamed_in_raw", {}).items():
+            print(f"  raw takes '{name}' as {given}: TensorFlow cannot take that name")
 
 
 if __name__ == "__main__":

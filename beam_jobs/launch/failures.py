@@ -1,6 +1,7 @@
 """One line for what ended a run: a full disk, a worker that died, a bug."""
 
 import contextlib
+import errno
 import pathlib
 import re
 import tempfile
@@ -28,6 +29,8 @@ def told_in_one_line(output: pathlib.Path | str) -> Iterator[None]:
             raise
         if disk_is_full(error):
             raise _no_room(output) from None
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise _name_too_long(output) from None
         raise _failed(f"{type(error).__name__}: {error}") from None
 
 
@@ -36,6 +39,15 @@ def _no_room(output: pathlib.Path | str) -> InputError:
         f"--output={output}",
         room_for="about three times the input: the rows while they are shuffled, and the records",
         action="Nothing was published and nothing is left behind. Make room, or choose another disk.",
+    )
+
+
+def _name_too_long(output: pathlib.Path | str) -> InputError:
+    return InputError(
+        f"--output={output}",
+        received="a file name that is too long for the file system",
+        expected="one that it takes, commonly of at most 255 bytes",
+        action="Nothing was published. Choose a shorter name.",
     )
 
 

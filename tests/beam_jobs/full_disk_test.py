@@ -55,3 +55,14 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing(tmp_path: pathlib.Path,
     assert "a disk that is full" in line
     assert not [path for path in done.stdout.splitlines() if path.startswith("disk/2.0.0")]
     assert manifest_lib.open_dataset(tmp_path / "kept").manifest.rows_written == 40
+
+
+def test_what_is_published_stays_where_stdout_takes_nothing(people: pathlib.Path):
+    flags = [f"--{name}={people / file}" for name, file in (("input", "people.csv"), ("output", "new"))]
+    convert = command("beam_jobs.convert", *flags, f"--schema={people / 'schema.json'}")
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - it is no file
+        done = subprocess.run(convert, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.endswith(f"the dataset {people / 'new'} is published, and whole.")
+    assert manifest_lib.open_dataset(people / "new").manifest.rows_written == 40

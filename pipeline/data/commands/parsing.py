@@ -22,7 +22,9 @@ def parse(command: Command, argv: Sequence[str]) -> list[str]:
             raise _unknown(f"{name[:20]}…", command)
     try:
         with config_flag.told(argv):
-            remaining = flags.FLAGS(list(argv), known_only=command.unknown is not None)
+            given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+            _check_no_nul(given)
+            remaining = flags.FLAGS([argv[0], *given], known_only=command.unknown is not None)
     except flags.UnrecognizedFlagError as error:
         raise _unknown(error.flagname, command) from None
     except flags.IllegalFlagValueError as error:
@@ -34,6 +36,18 @@ def parse(command: Command, argv: Sequence[str]) -> list[str]:
     _check_behind_flags(command, remaining[1:])
     _check_required(command)
     return remaining
+
+
+def _check_no_nul(given: Sequence[str]) -> None:
+    """Raises InputError for what a file of flags can hold, and no command line."""
+    for argument in given:
+        if "\0" in argument:
+            raise InputError(
+                "--flagfile",
+                received=f"the flag {argument!r}",
+                expected="text without the character NUL, which no name can hold",
+                action="Remove it.",
+            )
 
 
 def _check_behind_flags(command: Command, behind: Sequence[str]) -> None:

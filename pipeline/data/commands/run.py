@@ -63,6 +63,7 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except InputError as error:
+        _drop_unwritten()
         return answer(error)
     except BrokenPipeError:
         _drop_unwritten()

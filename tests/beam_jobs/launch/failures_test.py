@@ -1,5 +1,6 @@
 """Whatever ends a run, the user reads one line."""
 
+import errno
 import pathlib
 
 import pytest
@@ -23,6 +24,12 @@ KeyError: "'age' [while running 'Prepare']"
 def test_bad_input_passes_as_it_is():
     with pytest.raises(InputError, match="the file"), failures.told_in_one_line(pathlib.Path("out")):
         raise InputError("the file", received="0 bytes", expected="rows", action="Check it.")
+
+
+def test_a_name_that_is_too_long_is_told_as_such():
+    too_long = pytest.raises(InputError, match="--output=out: received a file name that is too long")
+    with too_long, failures.told_in_one_line(pathlib.Path("out")):
+        raise OSError(errno.ENAMETOOLONG, "File name too long", "out")
 
 
 @pytest.mark.parametrize(

@@ -58,3 +58,20 @@ def test_a_flag_of_a_thousand_letters():
     exit_code, told = ended("pass", "", f"--{'x' * 5000}=1")
     assert exit_code == EXIT_BAD_INPUT
     assert told.startswith("error: --xxxxxxxxxxxxxxxxxxxx…: received a flag that this command does not have")
+
+
+def test_a_name_with_nul(tmp_path: pathlib.Path):
+    (tmp_path / "flags").write_text("--some=a\0b\n")
+    exit_code, told = ended("pass", "", f"--flagfile={tmp_path / 'flags'}")
+    assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1)
+    assert told.startswith("error: --flagfile: received the flag")
+
+
+@pytest.mark.parametrize("what", ["print('the summary')", "open('/dev/full', 'wb', 0).write(b'1')"])
+def test_a_full_disk_when_the_result_is_published(what: str):
+    code = f"""from pipeline.data.commands import telling
+    with telling.of_published("the dataset new"):
+        {what}"""
+    exit_code, told = ended(code, ">/dev/full")
+    assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1)
+    assert told.endswith("the dataset new is published, and whole.\n")
