@@ -68,4 +68,7 @@ def _learned_vocabulary(feature: Categorical, statistics: FeatureStatistics) -> 
             expected="few enough to be counted, or a vocabulary listed in the schema",
             action='List the vocabulary, or set "encoding": "hashed" and "buckets" in the schema.',
         )
-    return [value for value, _ in counts.values[: feature.max_vocabulary]]
+    learned = [value for value, _ in counts.values[: feature.max_vocabulary]]
+    # A missing value is not counted as its default, and is not unknown for that.
+    defaults = [str(feature.default)] if feature.missing == "default" else []
+    return [*learned, *(value for value in defaults if value not in learned)]

@@ -78,9 +78,17 @@ def test_categories_become_ids_and_unknown_ones_id_0(feature, values, ids, cardi
 
 
 def test_a_column_without_a_value_has_one_id():
-    preprocess = preprocess_of(Categorical(name="c", missing="default", default="none"), ["none", "none"])
+    preprocess = preprocess_of(Categorical(name="c"), [])
     assert preprocess({"c": tf.constant(["none", "a"])})["categories"].numpy().ravel().tolist() == [0, 0]
     assert preprocess.inputs.cardinalities == (1,)
+
+
+def test_a_default_that_no_row_holds_is_not_unknown():
+    feature = Categorical(name="c", missing="default", default="none")
+    preprocess = preprocess_of(feature, ["a", "none", "b", "a"])
+    outputs = preprocess({"c": tf.constant(["a", "b", "none", "new"])})
+    assert outputs["categories"].numpy().ravel().tolist() == [1, 2, 3, 0]
+    assert preprocess.inputs.cardinalities == (4,)
 
 
 def test_a_missing_value_shares_no_bucket():
