@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.cells import text, times, typed
+from beam_jobs.cells import text, typed
 from beam_jobs.cells.problems import Problems
 from beam_jobs.conversion.assignment import SPLIT, hash_ids, row_ids, split_of
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.sources.pieces.source import RawRows
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.schema.split_by import SplitBy
@@ -37,7 +38,7 @@ def split_rows(raw: RawRows, ids: pa.Array, schema: Schema, plan: Plan, *, pinne
     if pinned:
         return Splitting(splits=(pinned,), index=np.zeros(rows, np.int64))
     if schema.split_by and schema.split_by.starts:
-        return _by_cut_offs(raw, schema.split_by)
+        return _by_cut_offs(raw, schema, schema.split_by)
     groups, problems = ids if raw.groups is None else raw.groups, {}
     if schema.split_by:
         groups = row_ids(raw, schema.split_by.columns)
@@ -46,18 +47,21 @@ def split_rows(raw: RawRows, ids: pa.Array, schema: Schema, plan: Plan, *, pinne
     return Splitting(splits=plan.unpinned, index=index, problems=problems)
 
 
-def _by_cut_offs(raw: RawRows, split_by: SplitBy) -> Splitting:
+def _by_cut_offs(raw: RawRows, schema: Schema, split_by: SplitBy) -> Splitting:
     [column] = split_by.columns
-    cells, problems = text.plain(raw.column(column)), Problems()
-    if split_by.is_time:
-        values = times.microseconds(cells, problems)
-    else:
-        parsed = typed.parse(Numeric(name=column, missing="mark"), cells)
-        values, problems = parsed.values, Problems(parsed.problems)
-    problems.add(values.is_null(), _MISSING)
-    reached = np.searchsorted(split_by.bounds, values.fill_null(0).to_numpy(), side="right")
+    parsed = typed.parse(_reader(column, schema), raw.column(column), undecoded=raw.undecoded)
+    problems = Problems(parsed.problems)
+    problems.add(parsed.values.is_null(), _MISSING)
+    reached = np.searchsorted(split_by.bounds, parsed.values.fill_null(0).to_numpy(), side="right")
     found = {row: (column, reason) for row, reason in problems.items()}
     return Splitting(splits=split_by.splits, index=reached, problems=found)
+
+
+def _reader(column: str, schema: Schema) -> Datetime | Numeric:
+    """The feature that reads the column, so that its format and clean-up hold here too; else a plain one."""
+    kind = Datetime if schema.split_by.is_time else Numeric
+    features = (feature for feature in schema.of_kind(kind) if feature.source_column == column)
+    return next(features, kind(name=column, missing="mark"))
 
 
 def _without_group(raw: RawRows, columns: Sequence[str]) -> dict[int, tuple[str, str]]:

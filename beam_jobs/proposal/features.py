@@ -20,7 +20,11 @@ _INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categori
 _INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
-_ID_NAME = re.compile(r"(?:^|[^A-Za-z])(?:id|uuid|guid|key|index|code|zip|postcode)$", re.IGNORECASE)
+# `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
+_OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
+_ID_NAME = re.compile(
+    rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])|(?i:{_OWNERS}))(?i:id|uuid|guid|key|index|code|zip|postcode)$"
+)
 _LARGEST_INT64 = float(1 << 63)
 
 

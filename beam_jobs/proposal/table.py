@@ -37,6 +37,13 @@ def propose(
     Raises InputError if `label` or an ignored column is not there, or `label` does not suit the task.
     """
     _check_names(profiles, [*ignore, *([label] if label else [])])
+    if label in ignore:
+        raise InputError(
+            f"--ignore={label}",
+            received="the column of --label",
+            expected="other columns: a label is what is predicted",
+            action="Leave it out of one of the two.",
+        )
     features: list[Feature] = []
     ignored = dict.fromkeys(ignore, "left out by --ignore")
     review: list[str] = []

@@ -30,7 +30,7 @@ def why_useless(profile: ColumnProfile) -> str:
     differs = len(profile.values) == present > 1
     if differs and present >= _COUNTED and _follow_one_another(profile):
         return "every value differs by one from the next, as in row numbers"
-    is_id = profile.are_whole_numbers and (looks_like_id(profile) or profile.name.lower().endswith("id"))
+    is_id = profile.are_whole_numbers and looks_like_id(profile)
     if differs and (
         is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))
     ):

@@ -1,5 +1,6 @@
 """Rows or nested columns → flat columns, each named by its path: `address.zip`."""
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -98,14 +99,27 @@ def _column(values: list[object]) -> pa.Array:
     """One type for all values: what Arrow finds, or text if they differ. One list makes all of them lists."""
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) or value is None else [value] for value in values]
-        try:
-            return pa.array(lists)
-        except (pa.ArrowException, OverflowError):
+        items = itertools.chain.from_iterable(filter(None, lists))
+        found = None if _mixes_booleans(items) else _array(lists)
+        if found is None:
             return pa.array([value and list(map(_text, value)) for value in lists], pa.list_(pa.binary()))
+        return found
+    found = None if _mixes_booleans(values) else _array(values)
+    return pa.array(list(map(_text, values)), pa.binary()) if found is None else found
+
+
+def _array(values: list[object]) -> pa.Array | None:
+    """In the one type that Arrow finds for all of them; None: they differ."""
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError):
-        return pa.array(list(map(_text, values)), pa.binary())
+        return None
+
+
+def _mixes_booleans(values: Iterable[object]) -> bool:
+    """Whether true and false are beside other values: after a fraction, Arrow takes them for 1 and 0."""
+    kinds = set(map(type, values)) - {type(None)}
+    return bool in kinds and len(kinds) > 1
 
 
 def _text(value: object) -> bytes | None:

@@ -4,7 +4,8 @@ import contextlib
 import csv
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from beam_jobs.sources.bytes import encodings
 from beam_jobs.sources.pieces import files
@@ -20,6 +21,7 @@ _FITTING = 0.9  # of the rows have as many cells as the first
 _PARTS, _PART_BYTES = 16, 64 << 10  # 64 KiB
 _NO_NUMBER = {"", "?", "-", "na", "n/a", "nan", "null", "none"}
 _YEARS = range(1800, 2200)
+_DATE = re.compile(r"\s*[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])")
 
 
 def find(inputs: Sequence[Input], given: Mapping[str, object], *, guess: bool) -> dict[str, str]:
@@ -60,14 +62,16 @@ def delimiter_of(text: str) -> str | None:
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row names the columns, rather than being of the same kind as the others.
 
-    It does not where it holds numbers in all columns of numbers or, in a table of text, where half of its
-    cells come again in their columns.
+    It does not where it holds a date in a column of dates, or numbers in all columns of numbers or, in a
+    table of text, where half of its cells come again in their columns.
     """
     first, body = rows[0] if rows else (), [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(body) < 2:
         return True
     columns = list(zip(*body, strict=True))
-    numeric = [cell for cell, column in zip(first, columns, strict=True) if _are_numbers(column)]
+    if any(_is_date(cell) and _mostly(_is_date, column) for cell, column in zip(first, columns, strict=True)):
+        return False
+    numeric = [cell for cell, column in zip(first, columns, strict=True) if _mostly(_is_number, column)]
     if numeric:
         named = [cell for cell in numeric if cell.strip().lower() not in _NO_NUMBER]
         return not named or not all(map(_is_number, named)) or _are_labels(named)
@@ -114,9 +118,13 @@ def _rows(text: str, delimiter: str) -> list[list[str]]:
     return found
 
 
-def _are_numbers(column: Sequence[str]) -> bool:
+def _mostly(is_one: Callable[[str], bool], column: Sequence[str]) -> bool:
     present = [cell for cell in column if cell.strip().lower() not in _NO_NUMBER]
-    return bool(present) and sum(map(_is_number, present)) >= _FITTING * len(present)
+    return bool(present) and sum(map(is_one, present)) >= _FITTING * len(present)
+
+
+def _is_date(cell: str) -> bool:
+    return _DATE.match(cell) is not None
 
 
 def _is_number(cell: str) -> bool:

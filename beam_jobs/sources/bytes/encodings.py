@@ -9,7 +9,14 @@ from beam_jobs.sources.pieces.byte_stream import ByteStream
 from pipeline.data.errors import InputError
 
 UTF_8 = "utf-8"
-_MARKS = {codecs.BOM_UTF8: UTF_8, codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+# A mark of UTF-32 begins with one of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF8: UTF_8,
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 _NOT_UTF_8 = b"\xff"
 _ZEROS = 0.25  # of every second byte, from which text is UTF-16
 

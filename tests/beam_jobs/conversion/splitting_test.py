@@ -11,6 +11,8 @@ import pytest
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.splitting import Splitting, split_rows
 from beam_jobs.sources.pieces.source import RawRows
+from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.schema.split_by import SplitBy
@@ -27,10 +29,12 @@ DAYS = SplitBy(columns=("c",), first="train", starts={"validation": "2026-11-01"
 MARKS = SplitBy(columns=("c",), first="old", starts={"new": 10.5})
 
 
-def split(cells: pa.Array, split_by: SplitBy, *, pinned: str = "") -> Splitting:
+def split(
+    cells: pa.Array, split_by: SplitBy, *, pinned: str = "", features: tuple[Feature, ...] = ()
+) -> Splitting:
     rows = RawRows(columns=pa.record_batch({"c": cells}), sources="file")
     ids = pa.array([f"row {row}" for row in range(len(cells))])
-    schema = Schema(name="s", features=(Numeric(name="x"),), split_by=split_by)
+    schema = Schema(name="s", features=(Numeric(name="x"), *features), split_by=split_by)
     return split_rows(rows, ids, schema, HALVES, pinned=pinned)
 
 
@@ -66,12 +70,35 @@ def test_a_cut_off_in_time_is_kept(cells: pa.Array):
     assert names(split(cells, DAYS)) == ["train", "validation", "validation", last]
 
 
+@pytest.mark.parametrize(
+    ("last", "first"),
+    [
+        ("2026-11-01 00:59:59+01", "2026-11-01 01:00:00+01"),  # as PostgreSQL writes it
+        ("2026-10-31T23:59:59.999999999z", "2026-11-01T00:00:00.000000000z"),  # as Java does
+    ],
+)
+def test_a_time_is_read_as_databases_write_it(last: str, first: str):
+    assert names(split(pa.array([last, first]), DAYS)) == ["train", "validation"]
+
+
+def test_the_feature_of_the_column_says_how_it_is_read():
+    cells = pa.array([b"31.10.2026", b"1.11.2026 0:59", b"1.11.2026 1:00", b"n/a"])
+    day = Datetime(
+        name="day", column="c", format="%d.%m.%Y", zone="Europe/Zurich", clean=Clean(null_markers=("n/a",))
+    )
+    found = split(cells, DAYS, features=(day,))
+    assert names(found)[:3] == ["train", "train", "validation"]
+    assert found.problems == {3: ("c", "missing")}
+    price = Numeric(name="price", column="c", clean=Clean(remove=(",",)))
+    assert names(split(pa.array([b"1,000", b"9"]), MARKS, features=(price,))) == ["new", "old"]
+
+
 def test_a_cut_off_may_be_a_number():
     assert names(split(pa.array([b"-1", b"10.4", b"10.5", b"1e6"]), MARKS)) == ["old", "old", "new", "new"]
     assert names(split(pa.array([10, 11]), MARKS)) == ["old", "new"]
 
 
-@pytest.mark.parametrize(("split_by", "reason"), [(DAYS, "not a point in time"), (MARKS, "not a number")])
+@pytest.mark.parametrize(("split_by", "reason"), [(DAYS, "not a date as %Y-%m-%d"), (MARKS, "not a number")])
 def test_what_cannot_be_ordered_is_rejected(split_by: SplitBy, reason: str):
     found = split(pa.array([b"soon", b"", None]), split_by)
     missing = "no value to split by"

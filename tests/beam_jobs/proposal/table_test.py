@@ -11,7 +11,7 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import propose_feature
 from beam_jobs.proposal.remarks import feature_remarks
 from beam_jobs.proposal.table import propose
-from beam_jobs.proposal.useless import leaving_out
+from beam_jobs.proposal.useless import leaving_out, why_useless
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Categorical, Numeric, Text
 from tests.beam_jobs.proposal.profiles import profile
@@ -65,6 +65,25 @@ def test_values_that_are_not_all_counted_are_no_vocabulary_and_no_classes():
     assert propose_feature(column).encoding == "hashed"
     with pytest.raises(InputError, match="2 different values"):
         propose([column], name="t", label="c")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [
+        *((name, True) for name in ("id", "user_id", "userId", "CustomerID", "ZIPCode", "userid")),
+        *((name, False) for name in ("paid", "bid", "grid", "Humid", "monkey")),
+    ],
+)
+def test_the_name_says_whether_whole_numbers_are_ids(name: str, is_id: bool):
+    repeating = ColumnProfile(name=name, counts={str(number): 2 for number in range(1000, 1300, 3)})
+    assert (propose_feature(repeating).kind == "categorical") == is_id
+    different = ColumnProfile(name=name, counts={str(number): 1 for number in range(1000, 1300, 3)})
+    assert bool(why_useless(different)) == is_id
+
+
+def test_a_label_that_is_ignored_is_refused():
+    with pytest.raises(InputError, match="--ignore=d: received the column of --label"):
+        propose([profile(1, 2, 1), profile("a", "b", name="d")], name="t", label="d", ignore=["d"])
 
 
 def test_of_a_long_value_the_start_is_shown():

@@ -48,7 +48,12 @@ def test_delimiters_within_cells_are_not_mistaken(text: str, delimiter: str | No
     ("encoding", "named"),
     [
         *(("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("latin-1", "latin-1"), ("cp1252", "latin-1")),
-        *(("utf-16", "utf-16-le"), ("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be")),
+        *(
+            ("utf-32", "utf-32-le"),
+            ("utf-16", "utf-16-le"),
+            ("utf-16-le", "utf-16-le"),
+            ("utf-16-be", "utf-16-be"),
+        ),
     ],
 )
 def test_every_encoding_is_found_and_read(encoding: str, named: str, tmp_path: pathlib.Path):
@@ -79,6 +84,9 @@ def test_a_few_damaged_rows_of_utf_8_are_left_to_the_rows(tmp_path: pathlib.Path
         ("5.1,3.5,setosa\n4.9,3.0,setosa\n6.1,2.0,virginica\n", "no"),
         ("39, State-gov, 77516\n50, Private, 83311\n?, Private, 1\n", "no"),
         ("p,x,s\n" + "e,x,s\np,b,y\n" * 10, "no"),
+        ("2020-01-01 12:00,ERROR,a b\n2020-01-02 12:05,WARN,c d\n2020-01-02 12:06,WARN,e f\n", "no"),
+        ("1.2.2020;Bern\n3.2.2020;Genf\n15.2.2020;Chur\n", "no"),
+        ("day,city\n2020-01-01,Bern\n2020-01-02,Genf\n2020-01-03,Chur\n", "yes"),
         ("first,last\nAda,Lovelace\nAlan,Turing\nGrace,Hopper\n", "yes"),
         ("a,b\n1,2\n", "yes"),
     ],

@@ -50,6 +50,13 @@ def test_what_is_no_object_is_one_rejected_row(path: pathlib.Path):
     }
 
 
+@pytest.mark.parametrize(("before", "value"), [("2.5", "true"), ("[2.5, 3]", "[true]"), ("2.5", "[false]")])
+def test_a_boolean_keeps_its_text_beside_a_fraction(path: pathlib.Path, before: str, value: str):
+    path.write_text(f'{{"a": {before}}}\n{{"a": {value}}}\n')
+    together, alone = read(path), read(path, batch_rows=1)
+    assert row_ids(together[0], ["a"])[1] == row_ids(alone[1], ["a"])[0]
+
+
 def test_a_key_that_is_twice_in_an_object_rejects_its_row(path: pathlib.Path):
     path.write_bytes(b'{"a": 1, "a": 2}\n{"a": 3}\n{"a": {"b": 1, "b": 1}}\n{"a": "\xed\xa0\xbd"}\n')
     [raw] = read(path)
