@@ -22,7 +22,7 @@ from pipeline.data.preprocessing.kinds import OF_KIND
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.parsing import parse_examples
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.kinds import KINDS, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.release.signatures import signatures
 from tests.kinds.conformance_test import UGLY, as_bytes, measured, typed_rows
@@ -30,6 +30,7 @@ from tests.kinds.examples import EXAMPLES, Example
 from tests.shared.tiny_dataset import serialize
 
 INPUTS = [example for example in EXAMPLES if not isinstance(example.feature, Label)]
+assert {type(example.feature) for example in EXAMPLES} == {*KINDS.values()}
 LABEL = Label(name="y", classes=("no", "yes"))
 SCHEMA = Schema(name="all", features=(*(example.feature for example in INPUTS), LABEL))
 
@@ -90,12 +91,12 @@ def small_model(preprocess: Preprocess) -> keras.Model:
 
 
 def export(model: keras.Model, preprocess: Preprocess, directory: pathlib.Path) -> None:
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.track(preprocess)
-    for name, function in signatures(model, preprocess, SCHEMA).items():
-        archive.add_endpoint(name, function)
-    archive.write_out(str(directory), verbose=False)
+    """As `pipeline.release.export`, without the archive of Keras, which traces each signature twice."""
+    module = tf.Module()
+    module.parts = [model, preprocess]
+    functions = signatures(model, preprocess, SCHEMA)
+    concrete = {name: function.get_concrete_function() for name, function in functions.items()}
+    tf.saved_model.save(module, str(directory), signatures=concrete)
 
 
 def tensor(feature: Feature, values: list) -> tf.Tensor:
