@@ -25,6 +25,17 @@ def exit_code(number: int) -> int:
     return 128 + number
 
 
+class _Interrupt(KeyboardInterrupt):
+    """Tells when it is gone: if the process still runs, a library has caught it and kept it to itself."""
+
+    def __init__(self, gone: Callable[[], None]) -> None:
+        super().__init__()
+        self._gone = gone
+
+    def __del__(self) -> None:
+        self._gone()
+
+
 class Interrupts:
     """Handles the signals: before there is anything to clean up it ends the process, later it raises.
 
@@ -59,12 +70,12 @@ class Interrupts:
         self.came, self._was_raised = self.came or number, True
         if not self._anything_to_clean_up:
             self.end()
-        raise KeyboardInterrupt
+        raise _Interrupt(self._raise_again)
 
     def guard(self, work: Callable[[], int]) -> int:
         """The exit code that `work` returns; a signal meanwhile unwinds it and ends the process."""
         self._anything_to_clean_up = True
-        sys.unraisablehook = self._raise_again
+        sys.unraisablehook = self._tell_of_unraisable
         threading.excepthook = self._tell_of_thread
         try:
             try:
@@ -113,11 +124,12 @@ class Interrupts:
         if not self.came:
             threading.__excepthook__(failed)
 
-    def _raise_again(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        """Has a KeyboardInterrupt raised again that came where Python can raise nothing, as in `__del__`."""
-        if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            self._was_raised = False
-        elif not self.came:
+    def _raise_again(self) -> None:
+        """As some of TensorFlow's code catches everything, and `__del__` can raise nothing."""
+        self._was_raised = False
+
+    def _tell_of_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
+        if not self.came:
             sys.__unraisablehook__(unraisable)
 
 

@@ -108,6 +108,23 @@ handler.guard(work)
     assert ended(code) == (130, "", 1)
 
 
+def test_it_comes_again_where_a_library_kept_it_to_itself():
+    code = """
+import threading
+def work():
+    try:
+        press()
+    except BaseException:
+        pass
+    try:
+        threading.Event().wait()
+    finally:
+        print("cleaned up")
+handler.guard(work)
+"""
+    assert ended(code) == (130, "cleaned up\n", 1)
+
+
 def test_threads_that_miss_a_worker_afterwards_are_silent():
     code = """
 import threading
