@@ -5,7 +5,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from beam_jobs.sources.bytes import encodings
 from beam_jobs.sources.pieces import files
@@ -24,19 +24,24 @@ _YEARS = range(1800, 2200)
 _DATE = re.compile(r"\s*[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?![0-9.])")
 
 
-def find(inputs: Sequence[Input], given: Mapping[str, object], *, guess: bool) -> dict[str, str]:
+def find(
+    inputs: Sequence[Input], given: Mapping[str, object], *, guess: bool, remembered: Container[str] = ()
+) -> dict[str, str]:
     """Values of --delimiter, --encoding and --header for the first file of `inputs` that are not `given`.
 
-    Without `guess`, only what leaves no doubt: neither Latin-1 nor the absence of a header is.
+    Without `guess`, only what leaves no doubt: neither Latin-1 nor the absence of a header is. A byte order
+    mark says more than an encoding that is given, but only `remembered`.
     """
-    if {"delimiter", "encoding", "header"} <= given.keys():
+    if {"delimiter", "encoding", "header"} <= given.keys() and "encoding" not in remembered:
         return {}
     file = next((file for file in files.list_files(inputs[0]) if file.bytes), None)
     if file is None:
         return {}
     with ByteStream(file.path) as stream:
         start = stream.read(_START_BYTES)
-    encoding = str(given.get("encoding") or _encoding(file, start, guess=guess))
+    is_marked = "encoding" in remembered and encodings.is_marked(start)
+    known = given.get("encoding") if not is_marked else None
+    encoding = str(known or _encoding(file, start, guess=guess))
     text = start.decode(encoding, "replace").removeprefix("\ufeff")
     if len(start) == _START_BYTES:
         text = text[: text.rfind("\n") + 1] or text

@@ -93,9 +93,10 @@ def source_of(
     """
     raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
     given = {flag.name: flag.value for flag in _OPTIONS if flag.value}
-    values = _known(raw_format, remembered or {}) | given
+    known = _known(raw_format, remembered or {})
+    values = known | given
     if find := FORMATS[raw_format].find:
-        values |= find(inputs, values, guess=guess)
+        values |= find(inputs, values, guess=guess, remembered=known.keys() - given.keys())
     source = open_source(raw_format, values)
     if _TOKENIZER.value is None:
         return _with_path_roots(source)

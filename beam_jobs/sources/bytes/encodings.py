@@ -39,6 +39,11 @@ def encoding_of(samples: Sequence[bytes]) -> str:
     return "cp1252" if any(letter < "\udca0" for letter in wrong) else "latin-1"
 
 
+def is_marked(start: bytes) -> bool:
+    """Whether the file that begins so has a byte order mark, which tells its encoding."""
+    return start.startswith(tuple(_MARKS))
+
+
 def utf_16_of(start: bytes) -> str | None:
     """What a byte order mark says or, of UTF-16 without one, the zeros between letters; None: neither."""
     for mark, name in _MARKS.items():

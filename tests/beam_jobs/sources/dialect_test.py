@@ -104,6 +104,21 @@ def test_what_is_given_is_not_looked_for(tmp_path: pathlib.Path):
     }
 
 
+@pytest.mark.parametrize(
+    ("encoding", "read_as"),
+    [("utf-16", "utf-16-le"), ("utf-8-sig", "utf-8"), ("cp1252", "cp1252"), ("utf-8", "cp1252")],
+)
+def test_a_byte_order_mark_says_more_than_what_a_schema_remembers(
+    tmp_path: pathlib.Path, encoding: str, read_as: str
+):
+    path, known = tmp_path / "a.csv", {"delimiter": ";", "encoding": "cp1252", "header": "yes"}
+    path.write_bytes(table(";").encode(encoding))
+    inputs = [Input(location=str(path))]
+    values = known | dialect.find(inputs, known, guess=False, remembered=known.keys())
+    assert values == known | {"encoding": read_as}
+    assert dialect.find(inputs, known, guess=False) == {}  # the flag was given
+
+
 def test_without_guessing_latin_1_and_a_missing_header_are_not_assumed(tmp_path: pathlib.Path):
     path = tmp_path / "a.csv"
     path.write_bytes("5.1;Zürich\n4.9;Zürich\n4.9;Bern\n".encode("latin-1"))
