@@ -82,4 +82,5 @@ def _only(bucket: int, buckets: int, parts: int) -> _Keep:
 def _together(sent: Iterable[bytes], schema: Schema, *, spill: Spill, keep: _Keep) -> pa.RecordBatch:
     rows = arrow_schema(schema)
     read = [keep(pa.ipc.read_record_batch(pa.py_buffer(spill.get(one)), rows)) for one in sent]
-    return pa.Table.from_batches(read, rows).combine_chunks().to_batches()[0]
+    batches = pa.Table.from_batches(read, rows).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows)  # a table without rows has none

@@ -46,6 +46,13 @@ def test_a_bucket_that_is_large_in_memory_comes_in_parts(tmp_path: pathlib.Path,
     assert max(part.num_rows for part in many) < len(rows) / 5
 
 
+def test_a_part_without_rows_is_left_out():
+    spill = Spill(directory="")
+    sent = [batch([(1 << 63, x)] * 50).serialize().to_pybytes() for x in range(4)]
+    [rows] = bucket_rows(sent, SCHEMA, spill=spill, number=1, count=2, at_once=len(sent[0]))
+    assert rows.column("x").to_pylist() == [x for x in range(4) for _ in range(50)]
+
+
 def test_rows_are_sorted_by_their_hash():
     ordered = in_hash_order(batch([(1 << 63, 0), (5, 1), ((1 << 64) - 1, 2), (7, 3)]))
     assert ordered.column("x").to_pylist() == [1, 3, 0, 2]
