@@ -148,7 +148,7 @@ def _used_fractions(
 
 
 def parse_fractions(text: str) -> dict[str, Fraction]:
-    """`train=0.8,test=0.2` as exact fractions; raises InputError unless they are positive and sum to 1."""
+    """`train=0.8,test=0.2` as exact fractions, in one order; raises InputError unless their sum is 1."""
     pairs = [part.partition("=") for part in text.split(",")]
     try:
         fractions = {split.strip(): Fraction(value.strip()) for split, _, value in pairs}
@@ -162,7 +162,7 @@ def parse_fractions(text: str) -> dict[str, Fraction]:
             expected="different lower-case names with positive fractions that sum to 1",
             action=f"Write it like {DEFAULT_SPLITS}.",
         )
-    return fractions
+    return {split: fractions[split] for split in in_order(fractions)}
 
 
 def check_split_names(inputs: Sequence[Input]) -> None:

@@ -73,7 +73,8 @@ def check_declared(names: Sequence[str], schema: Schema, source: str) -> None:
 
 def check_present(names: Sequence[str], schema: Schema, source: str) -> None:
     """Raises InputError if a column that the schema reads is not among `names`."""
-    absent = [name for name in (*schema.columns, *schema.placing_columns) if name not in names]
+    there = set(names)
+    absent = [name for name in (*schema.columns, *schema.placing_columns) if name not in there]
     if absent:
         raise InputError(
             f"input {source}",

@@ -36,19 +36,22 @@ def propose_from(
     pieces = source.pieces(inputs)
     if isinstance(source, ImageFolders):
         return propose_images(source, pieces, name=name, max_rows=max_rows)
-    profiles, remarks = read_profiles(source, pieces, max_rows=max_rows)
+    profiles, remarks, are_of_all_rows = read_profiles(source, pieces, max_rows=max_rows)
     proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
     leaks = leak_remarks(source, pieces, proposal.schema) if label else []
     return dataclasses.replace(
-        proposal, review=(*remarks, *leaks, *proposal.review), looked_at=_looked_at(profiles, max_rows)
+        proposal,
+        review=(*remarks, *leaks, *proposal.review),
+        looked_at=_looked_at(profiles, max_rows, are_of_all_rows),
     )
 
 
-def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int) -> str:
+def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int, are_all: bool) -> str:
     rows = max((profile.rows for profile in profiles), default=0)
-    if rows < most_rows(len(profiles), max_rows):
-        return f"{rows:,} rows were looked at (--max_rows={max_rows} would allow more)."
-    why = "--max_rows" if rows >= max_rows else f"the table has {len(profiles):,} columns"
+    if are_all:
+        return f"All {rows:,} rows were looked at."
+    is_wide = most_rows(len(profiles), max_rows) < max_rows
+    why = f"the table has {len(profiles):,} columns" if is_wide else f"--max_rows={max_rows}"
     return f"Only {rows:,} rows were looked at ({why}): others may hold other values."
 
 

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +25,27 @@ _LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
 _COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB of them together, 64 KiB in each column
 
 
-def read_profiles(
-    source: Source, pieces: Sequence[Piece], *, max_rows: int
-) -> tuple[list[ColumnProfile], list[str]]:
-    """Profiles of the columns over the first rows of each piece, `most_rows` in all; and what went wrong."""
+class Profiles(NamedTuple):
+    """Profiles of the columns, what went wrong, and whether all rows there are were looked at."""
+
+    columns: list[ColumnProfile]
+    remarks: list[str]
+    are_of_all_rows: bool
+
+
+def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> Profiles:
+    """Of the first rows of each piece, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
     reasons: collections.Counter[str] = collections.Counter()
-    rows = 0
+    rows, are_all = 0, True
     for piece in pieces:
-        for raw in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
+        for raw, beyond in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
+            are_all &= not beyond
             reasons.update(rejection.reason for rejection in raw.rejected)
             rows += raw.columns.num_rows
             width = max(1, raw.columns.num_columns)
-            limit, most_bytes = (
-                max(_LEAST_COUNTED, _COUNTED // width),
-                max(_LEAST_BYTES, _COUNTED_BYTES // width),
-            )
+            limit = max(_LEAST_COUNTED, _COUNTED // width)
+            most_bytes = max(_LEAST_BYTES, _COUNTED_BYTES // width)
             for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
                 columns.setdefault(name, _Gathered()).add(
                     cells, raw.undecoded, limit=limit, most_bytes=most_bytes
@@ -50,7 +56,8 @@ def read_profiles(
     check_readable(reasons, rows=rows + wrong, path=pieces[0].paths[0])
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += header.remarks(columns)
-    return [gathered.profile(name, rows) for name, gathered in columns.items()], remarks
+    profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
+    return Profiles(profiles, remarks, are_all)
 
 
 class _Gathered:
@@ -116,11 +123,13 @@ def most_rows(columns: int, max_rows: int) -> int:
     return min(max_rows, max(1, _MOST_CELLS // max(1, columns)))
 
 
-def _first_rows(batches: Iterable[RawRows], *, max_rows: int, pieces: int) -> Iterator[RawRows]:
+def _first_rows(batches: Iterable[RawRows], *, max_rows: int, pieces: int) -> Iterator[tuple[RawRows, int]]:
+    """The batches of a piece up to its share of the rows, and how many rows of each are beyond that."""
     seen = 0
     for raw in batches:
         left = -(-most_rows(raw.columns.num_columns, max_rows) // pieces) - seen
-        yield dataclasses.replace(raw, columns=raw.columns[:left])
-        if raw.columns.num_rows >= left:
+        beyond = max(0, raw.columns.num_rows - left)
+        yield dataclasses.replace(raw, columns=raw.columns[:left]), beyond
+        if beyond:
             return
         seen += raw.columns.num_rows

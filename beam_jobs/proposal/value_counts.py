@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.proposal.column_profile import IN_NUMBERS, NULL_MARKERS, is_number, is_whole_number
+from pipeline.data.schema.feature import Clean
 
 # Spellings that Arrow reads as a number too; leading zeros make a code.
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
@@ -14,7 +15,7 @@ _MOSTLY = 0.9  # of the values are numbers in a column of numbers
 
 
 class ValueCounts:
-    """Counts of text values, without blanks around them.
+    """Counts of text values, without what a `Clean` strips from their ends.
 
     From the first `limit` different values on, or the first of `most_bytes` together, new ones are counted
     together as `others`. Only those that
@@ -37,7 +38,7 @@ class ValueCounts:
     def add(self, values: pa.StringArray, *, limit: int, most_bytes: int) -> None:
         """Counts the values [rows] that are not null."""
         before = len(self.counts)
-        counted = pc.utf8_trim_whitespace(values.drop_null()).value_counts()
+        counted = pc.utf8_trim(values.drop_null(), Clean.strip).value_counts()
         if self._kept is not None:
             counted = self._without_others(counted, limit)
         distinct, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()

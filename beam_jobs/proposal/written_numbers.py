@@ -11,7 +11,12 @@ from pipeline.data.dataset.precision import offset_for
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Numeric
 
-_UNIT = "[$€£¥₹%]|[A-Z]{3}"
+# Other letters before a number, as in INV10024, make an id.
+_CURRENCIES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|ISK|PLN|CZK|HUF|RON|BGN|RSD|UAH|RUB|TRY|ILS|AED|SAR|EGP|"
+    "NGN|KES|ZAR|BRL|MXN|ARS|CLP|COP|PEN|KRW|SGD|HKD|TWD|THB|IDR|MYR|PHP|VND|PKR|BDT"
+)
+_UNIT = f"[$€£¥₹%]|{_CURRENCIES}"
 _BLANKS = (" ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}")
 # Thousands and decimals; of styles that read a column alike, the first is taken.
 _STYLES = (
@@ -108,6 +113,7 @@ def _is_plain(units: set[str], rewrites: object) -> bool:
 
 def _body(thousands: str, decimal: str) -> re.Pattern:
     blank = f"[{''.join(_BLANKS)}]?"
-    whole = rf"(?:[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]+)"
+    # Zeros in front, as in SKU007, make a code.
+    whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|0|[1-9][0-9]*)"
     number = rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
     return re.compile(rf"[+-]?(?P<before>{_UNIT})?{blank}[+-]?{number}{blank}(?P<after>{_UNIT})?")

@@ -34,6 +34,14 @@ def test_fractions_are_exact():
     assert fractions == {"train": Fraction(4, 5), "validation": Fraction(1, 10), "test": Fraction(1, 10)}
 
 
+def test_the_order_of_fractions_moves_no_row():
+    assert list(plan.parse_fractions("other=0.2,test=0.2,train=0.6").items()) == [
+        ("train", Fraction(3, 5)),
+        ("test", Fraction(1, 5)),
+        ("other", Fraction(1, 5)),
+    ]
+
+
 @pytest.mark.parametrize(
     "text", ["train=0.8", "train=0.5,train=0.5", "train", "train=x", "train=1.5,test=-0.5", "Tr-n=1", ""]
 )

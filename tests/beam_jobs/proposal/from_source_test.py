@@ -31,3 +31,14 @@ def test_a_dataset_is_called_after_its_file_and_not_after_a_split(tmp_path: path
         path = path.rename(path.with_suffix(""))
     proposal = propose_from(source, [Input(location=str(path))], max_rows=10)
     assert proposal.schema.name == name
+
+
+def test_whether_all_rows_were_looked_at_is_said(tmp_path: pathlib.Path):
+    for name, rows in (("a", 2), ("b", 30)):
+        (tmp_path / f"{name}.csv").write_bytes(b"x\n" + b"1.5\n2.5\n" * (rows // 2))
+    inputs = [Input(location=str(tmp_path))]
+    seen = {n: propose_from(CsvFiles(), inputs, max_rows=n).looked_at for n in (20, 60)}
+    assert seen == {
+        20: "Only 12 rows were looked at (--max_rows=20): others may hold other values.",
+        60: "All 32 rows were looked at.",
+    }

@@ -26,6 +26,10 @@ def test_few_values_are_all_counted():
     assert (counts.counts, counts.others) == ({"a": 2, "b": 1}, 0)
 
 
+def test_only_what_convert_strips_is_stripped():
+    assert dict(counted([" a\t", "b\N{NO-BREAK SPACE}"]).counts) == {"a": 1, "b\N{NO-BREAK SPACE}": 1}
+
+
 def test_beyond_the_limit_new_values_are_counted_together():
     counts = counted([f"v{i}" for i in range(100)], ["v7", "new", "newer"])
     assert (len(counts.counts), counts.counts["v7"], counts.others, counts.total) == (100, 2, 2, 103)

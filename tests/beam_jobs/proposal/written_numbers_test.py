@@ -20,6 +20,7 @@ from tests.beam_jobs.proposal.profiles import profile
         (("1.234,50 €", "7,5 €"), ("€", ".", " "), ",", [1234.5, 7.5]),
         (("CHF 1'200.50", "EUR 3"), ("CHF", "EUR", "'", " "), ".", [1200.5, 3.0]),
         (("1,5", "22,75"), (), ",", [1.5, 22.75]),
+        (("0,500", "1,250"), (), ",", [0.5, 1.25]),
     ],
 )
 def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):
@@ -29,7 +30,16 @@ def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal,
 
 
 @pytest.mark.parametrize(
-    "values", [("1,23,4", "5"), ("A12", "B7"), ("10 km", "3 km"), ("1.2.3", "1.2.4"), ("$", "%")]
+    "values",
+    [
+        ("1,23,4", "5"),
+        ("A12", "B7"),
+        ("10 km", "3 km"),
+        ("1.2.3", "1.2.4"),
+        ("$", "%"),
+        ("SKU007", "SKU012"),
+        ("INV10024", "INV10025"),
+    ],
 )
 def test_other_texts_are_none(values):
     assert propose_feature(profile(*values)).kind == "categorical"
