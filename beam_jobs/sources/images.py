@@ -73,7 +73,7 @@ class ImageFolders:
 
     def _wrong(self, names: Sequence[str]) -> str:
         """What is wrong with a path below the root; empty if nothing is."""
-        if any(_SURROGATE.search(name) for name in names):
+        if not all(map(str.isascii, names)) and any(map(_SURROGATE.search, names)):
             return "a name that is not UTF-8"
         return "" if len(names) == 2 or not self.labelled else "not at <input>/<class>/<file>"
 

@@ -1,9 +1,10 @@
 """Reads files that have an end: a pipe is not waited for, and a device is not read."""
 
 import errno
-import io
 import os
 import stat
+
+_BLOCK_BYTES = 1 << 24  # 16 MiB
 
 
 class NotOrdinaryError(OSError):
@@ -15,11 +16,23 @@ class NotOrdinaryError(OSError):
 
 def read_bytes(path: str | os.PathLike) -> bytes:
     """The content of a file; raises OSError, as opening does, and NotOrdinaryError."""
-    with io.FileIO(path, opener=_open_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    # `io` asks the system twice as often: of 10,000 images, a hundredth of what converting them takes.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode):
             raise NotOrdinaryError
-        return file.readall()
+        content = os.read(descriptor, status.st_size + 1)
+        return content if len(content) == status.st_size > 0 else content + _rest(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe is not waited for
+def _rest(descriptor: int) -> bytes:
+    """What follows in a file that has grown, that says no size, or that is too large for one read."""
+    blocks = []
+    while block := os.read(descriptor, _BLOCK_BYTES):
+        blocks.append(block)
+    return b"".join(blocks)

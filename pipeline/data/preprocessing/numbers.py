@@ -1,7 +1,8 @@
 """Numbers → what a model takes: how far each is from the mean, and the quantile bin that it falls into.
 
-Differences are taken in float64: float32 keeps 43 of the 854 different seconds in an hour of Unix time. This
-runs where records are read, on the host's processor, never on an accelerator.
+Differences are taken in float64, unless the statistics of a column say that float32 tells as much: it keeps
+43 of the 854 different seconds in an hour of Unix time. This runs where records are read, on the host's
+processor, never on an accelerator.
 """
 
 import math
@@ -19,6 +20,7 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 
 # Only a request goes beyond. A model's sums of numbers up to here, and sums of those, are finite in float32.
 FARTHEST = 1e18
+_WIDEST_FLOAT32 = 1e30
 
 
 def standardized(feature: Numeric, statistics: FeatureStatistics) -> Transform:
@@ -29,9 +31,10 @@ def standardized(feature: Numeric, statistics: FeatureStatistics) -> Transform:
     """
     _require_told_apart(feature, statistics)
     mean, scale = _mean_and_scale(feature, statistics)
+    precision = _precision(feature, statistics)
 
     def standardize(values: tf.Tensor) -> tf.Tensor:
-        return tf.cast((tf.cast(values, tf.float64) - mean) * scale, tf.float32)[:, None]
+        return tf.cast((tf.cast(values, precision) - mean) * scale, tf.float32)[:, None]
 
     return standardize
 
@@ -42,8 +45,11 @@ def bin_ids(feature: Numeric, statistics: FeatureStatistics) -> tuple[Transform,
     boundaries = np.unique(_as_stored(np.array(quantiles[1:-1] or [0.0]), feature))
 
     def ids(values: tf.Tensor) -> tf.Tensor:
-        bins = 1 + tf.searchsorted(tf.constant(boundaries), values, side="right")
-        return tf.where(tf.math.is_nan(values), 0, bins) if values.dtype.is_floating else bins
+        if not values.dtype.is_floating:
+            return 1 + tf.searchsorted(tf.constant(boundaries), values, side="right")
+        # A third of the time of searchsorted, which takes tensors of any rank.
+        bins = 1 + tf.raw_ops.Bucketize(input=values, boundaries=boundaries.tolist())
+        return tf.where(tf.math.is_nan(values), 0, bins)
 
     return ids, len(boundaries) + 2
 
@@ -71,6 +77,14 @@ def _mean_and_scale(feature: Numeric, statistics: FeatureStatistics) -> tuple[fl
     if summary.std == 0:  # what is stored of 1e30 is 1.5e22 above it
         return float(np.float32(summary.mean)) if feature.dtype == "float32" else summary.mean, 1.0
     return summary.mean, 1.0 / summary.std
+
+
+def _precision(feature: Numeric, statistics: FeatureStatistics) -> tf.DType:
+    """What to take differences in; float32 takes half of the time."""
+    # Rounding the mean loses as much as storing a number. The inverse of a wider spread is 0 in float32.
+    std = statistics.numeric.std if statistics.numeric else 0.0
+    is_enough = rounding(feature, statistics) <= COARSEST / 10 and std <= _WIDEST_FLOAT32
+    return tf.float32 if feature.dtype == "float32" and is_enough else tf.float64
 
 
 def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:

@@ -27,3 +27,13 @@ def test_directories_and_what_is_missing_are_told_as_by_opening_them(tmp_path: p
         ordinary_files.read_bytes(tmp_path)
     with pytest.raises(FileNotFoundError):
         ordinary_files.read_bytes(tmp_path / "nothing")
+
+
+def test_a_file_that_says_no_size_is_read_to_its_end(tmp_path: pathlib.Path):
+    with pathlib.Path("/proc/self/status").open("rb") as file:
+        start = file.readline()
+    content = ordinary_files.read_bytes("/proc/self/status")
+    assert content.startswith(start)
+    assert content.endswith(b"\n")
+    (tmp_path / "empty").touch()
+    assert ordinary_files.read_bytes(tmp_path / "empty") == b""
