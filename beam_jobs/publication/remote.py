@@ -49,9 +49,8 @@ def claimed(output: str) -> Iterator[RemoteDestination]:
     _check_unpublished(output)
     _clear(output)
     shared = FileSystems.join(output, TEMPORARY, uuid.uuid4().hex)
-    _make_directory(shared)
     try:
-        _upload(b"", FileSystems.join(output, *MARK.split("/")))
+        _make_marked(shared, mark=FileSystems.join(output, *MARK.split("/")))
         with tempfile.TemporaryDirectory() as temporary:
             local = pathlib.Path(temporary)
             directory = local / posixpath.basename(output)
@@ -64,11 +63,16 @@ def claimed(output: str) -> Iterator[RemoteDestination]:
     _delete(leftovers_in_order(temporary), output)
 
 
-def _make_directory(directory: str) -> None:
-    """Makes `directory` exist, also where directories are only parts of names."""
-    if FileSystems.get_filesystem(directory).has_dirs():
+def _make_marked(directory: str, *, mark: str) -> None:
+    """Makes `directory` exist, also where directories are only parts of names.
+
+    The mark is the first file: only it tells the others from somebody else's.
+    """
+    has_directories = FileSystems.get_filesystem(directory).has_dirs()
+    if has_directories:
         FileSystems.mkdirs(directory)
-    else:
+    _upload(b"", mark)
+    if not has_directories:
         _upload(b"", directory)
 
 

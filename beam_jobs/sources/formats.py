@@ -44,6 +44,18 @@ class Format:
     find: Callable[..., Mapping[str, str]] | None = None  # as dialect.find: values of flags, from the files
 
 
+def _different(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns; raises InputError where two are equal, or one is empty."""
+    if len(set(names)) < len(names) or not all(names):
+        raise InputError(
+            "--column_names",
+            received=",".join(names),
+            expected="a name for each column, all different",
+            action="Correct the names.",
+        )
+    return tuple(names)
+
+
 FORMATS: Mapping[str, Format] = {
     "csv": Format(
         source=CsvFiles,
@@ -55,7 +67,7 @@ FORMATS: Mapping[str, Format] = {
                 field="column_names",
                 default=(),
                 help="A,B,…: column names of CSV files that have no header.",
-                parse=tuple,
+                parse=_different,
             ),
             Option(
                 flag="delimiter",

@@ -9,7 +9,7 @@ _MANY = 0.05  # of the rows
 # By what the reason of a rejection says.
 _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
-    "closed, or the first row is no header (--header=no).",
+    "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
     NOT_UTF_8: "Likely the file has another encoding (--encoding, such as latin-1).",
     "not a JSON object": "Likely the file is no JSON Lines (--format), or in another encoding than UTF-8.",
 }

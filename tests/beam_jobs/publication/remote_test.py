@@ -69,6 +69,17 @@ def test_workers_find_the_directory_of_a_run_that_lasts(tmp_path: pathlib.Path):
     assert names(output) == ["x-train.tfrecord-00000-of-00001"]
 
 
+def test_a_run_that_is_killed_as_it_begins_leaves_what_the_next_clears(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    output, created = f"bucket://{tmp_path.name}", []
+    create = BucketFileSystem.create
+    recorded = lambda self, path, *rest, **more: created.append(path) or create(self, path, *rest, **more)  # noqa: E731
+    monkeypatch.setattr(BucketFileSystem, "create", recorded)
+    with destination.claimed(output):
+        assert created[0] == f"{output}/{MARK}"
+
+
 def test_the_vouching_file_is_uploaded_last(tmp_path: pathlib.Path):
     output = f"bucket://{tmp_path.name}"
     with destination.claimed(output) as claimed:

@@ -119,6 +119,12 @@ def test_a_byte_order_mark_says_more_than_what_a_schema_remembers(
     assert dialect.find(inputs, known, guess=False) == {}  # the flag was given
 
 
+@pytest.mark.parametrize("names", [("a", "b", "a"), ("a", "")])
+def test_names_that_columns_would_share_are_refused(names: tuple[str, ...]):
+    with pytest.raises(InputError, match="--column_names: received a,"):
+        open_source("csv", {"column_names": names})
+
+
 def test_without_guessing_latin_1_and_a_missing_header_are_not_assumed(tmp_path: pathlib.Path):
     path = tmp_path / "a.csv"
     path.write_bytes("5.1;Zürich\n4.9;Zürich\n4.9;Bern\n".encode("latin-1"))
