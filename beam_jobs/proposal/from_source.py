@@ -11,6 +11,7 @@ from beam_jobs.proposal.leaks import leak_remarks
 from beam_jobs.proposal.profiles import most_rows, read_profiles
 from beam_jobs.proposal.table import Proposal, propose
 from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.pieces import stamps
 from beam_jobs.sources.pieces.files import COMPRESSION
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import TokenRows
@@ -39,6 +40,7 @@ def propose_from(
     profiles, remarks, are_of_all_rows = read_profiles(source, pieces, max_rows=max_rows)
     proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
     leaks = leak_remarks(source, pieces, proposal.schema) if label else []
+    stamps.check_unchanged(pieces)
     return dataclasses.replace(
         proposal,
         review=(*remarks, *leaks, *proposal.review),

@@ -4,9 +4,12 @@ import pathlib
 
 import pytest
 
+from beam_jobs.proposal import from_source
 from beam_jobs.proposal.from_source import propose_from
+from beam_jobs.proposal.profiles import read_profiles
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.pieces.source import Input
+from pipeline.data.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -42,3 +45,17 @@ def test_whether_all_rows_were_looked_at_is_said(tmp_path: pathlib.Path):
         20: "Only 12 rows were looked at (--max_rows=20): others may hold other values.",
         60: "All 32 rows were looked at.",
     }
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Path, monkeypatch):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"x\n1\n2\n")
+
+    def changing(*given: object, **settings: object) -> object:
+        found = read_profiles(*given, **settings)
+        path.write_bytes(b"x\n1\n2\n3\n")
+        return found
+
+    monkeypatch.setattr(from_source, "read_profiles", changing)
+    with pytest.raises(InputError, match=r"x\.csv: received another size or time of change"):
+        propose_from(CsvFiles(), [Input(location=str(path))], max_rows=10)
