@@ -51,8 +51,11 @@ def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[s
             action="Restore the file from a copy; or delete it: the same pipeline.train "
             "command writes it again.",
         ) from None
-    features, _ = parsing.parse_examples(serialized, schema)
-    return preprocess(features)
+    # In a graph: eagerly, each image traces its branches anew, and TensorFlow warns of it.
+    prepare = tf.function(
+        lambda records: preprocess(parsing.parse_examples(records, schema)[0]), autograph=False
+    )
+    return prepare(serialized)
 
 
 def _first_records(selection: Selection) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.selection import select
@@ -21,6 +22,18 @@ def test_records_are_written_once_and_read_as_model_inputs(dataset, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["golden.tfrecord"]
     preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
     assert golden.inputs(path, dataset.schema, preprocess)["numeric"].shape == (golden.RECORDS, 2)
+
+
+def test_records_are_prepared_in_a_graph(dataset, tmp_path):
+    golden.write(tmp_path / "golden.tfrecord", select(dataset, "train"))
+    eager = []
+
+    def prepare(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        eager.append(tf.executing_eagerly())
+        return features
+
+    assert golden.inputs(tmp_path / "golden.tfrecord", dataset.schema, prepare)
+    assert eager == [False]
 
 
 def test_rounding_of_another_machine_passes():
