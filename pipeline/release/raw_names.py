@@ -3,7 +3,7 @@
 import itertools
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pipeline.data.schema.names import ascii_words
 from pipeline.data.schema.schema import Schema
@@ -21,12 +21,13 @@ def raw_names(schema: Schema) -> dict[str, str]:
     """
     names = [feature.name for feature in schema.inputs]
     found: dict[str, str] = {}
+    taken: set[str] = set()
     for name in names:
-        if _is_free(name, found):
+        if _take(name, taken):
             found[name] = name
     for number, name in enumerate(names, 1):
         if name not in found:
-            found[name] = next(given for given in _substitutes(name, number) if _is_free(given, found))
+            found[name] = next(given for given in _substitutes(name, number) if _take(given, taken))
     return {name: found[name] for name in names}
 
 
@@ -35,10 +36,13 @@ def renamed(schema: Schema) -> dict[str, str]:
     return {name: given for name, given in raw_names(schema).items() if given != name}
 
 
-def _is_free(name: str, found: Mapping[str, str]) -> bool:
+def _take(name: str, taken: set[str]) -> bool:
+    """Takes the name, unless TensorFlow cannot, or has it: False then."""
     parameter = _parameter(name)
     possible = _NODE.fullmatch(name) and not keyword.iskeyword(parameter) and parameter != "self"
-    return bool(possible) and parameter.lower() not in {_parameter(other).lower() for other in found.values()}
+    free = bool(possible) and parameter.lower() not in taken
+    taken |= {parameter.lower()} if free else set()
+    return free
 
 
 def _parameter(name: str) -> str:

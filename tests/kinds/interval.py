@@ -73,7 +73,9 @@ def _starts_below_zero(
 
 def _inputs(features: Sequence[Interval], statistics: SplitStatistics) -> Inputs:
     del statistics
-    ends = [NumericInput(feature=feature.name, transform=lambda pair: pair, width=2) for feature in features]
+    ends = [
+        NumericInput(features=(feature.name,), transform=lambda pair: pair, width=2) for feature in features
+    ]
     return Inputs(numeric=tuple(ends))
 
 

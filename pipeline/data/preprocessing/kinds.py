@@ -18,25 +18,28 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 
-Transform = Callable[[tf.Tensor], tf.Tensor]
+Transform = Callable[..., tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumericInput:
-    """`transform`: a feature [batch, …] → float32 [batch, width], NaN and infinities as they are."""
+    """`transform`: the features, each [batch, …] → float32 [batch, width], NaN and infinities as they are."""
 
-    feature: str
+    features: tuple[str, ...]
     transform: Transform
-    width: int = 1
+    width: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CategoryInput:
-    """`transform`: a feature [batch] → ids [batch], int32 or int64, each below `cardinality`."""
+    """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
 
-    feature: str
+    They are [batch, len(cardinalities)]; those of one feature may be [batch].
+    """
+
+    features: tuple[str, ...]
     transform: Transform
-    cardinality: int
+    cardinalities: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,33 +90,32 @@ def _categorical(features: Sequence[Categorical], statistics: SplitStatistics) -
     ids = []
     for feature in features:
         transform, cardinality = category_ids(feature, statistics.features[feature.name])
-        ids.append(CategoryInput(feature=feature.name, transform=transform, cardinality=cardinality))
+        ids.append(CategoryInput(features=(feature.name,), transform=transform, cardinalities=(cardinality,)))
     return Inputs(categories=tuple(ids))
 
 
 def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs:
     """Standardized numbers, then one mark a feature for what is missing; and the quantile bins as ids."""
-    measured = statistics.features
-    distances = [
-        NumericInput(feature=feature.name, transform=numbers.standardized(feature, measured[feature.name]))
-        for feature in features
-    ]
-    marks = [
-        NumericInput(feature=feature.name, transform=numbers.missing)
-        for feature in features
-        if feature.missing == "mark"
-    ]
-    bins = []
-    for feature in features:
-        transform, cardinality = numbers.bin_ids(feature, measured[feature.name])
-        bins.append(CategoryInput(feature=feature.name, transform=transform, cardinality=cardinality))
-    return Inputs(numeric=(*distances, *marks), categories=tuple(bins))
+    if not features:
+        return Inputs()
+    names = tuple(feature.name for feature in features)
+    marked = tuple(feature.name for feature in features if feature.missing == "mark")
+    distances = numbers.standardized(features, statistics.features)
+    bins, cardinalities = numbers.bin_ids(features, statistics.features)
+    marks = NumericInput(features=marked, transform=numbers.missing, width=len(marked))
+    return Inputs(
+        numeric=(
+            NumericInput(features=names, transform=distances, width=len(names)),
+            *([marks] if marked else []),
+        ),
+        categories=(CategoryInput(features=names, transform=bins, cardinalities=cardinalities),),
+    )
 
 
 def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
     del statistics
     flat = [
-        NumericInput(feature=feature.name, transform=numbers.flat, width=math.prod(feature.shape))
+        NumericInput(features=(feature.name,), transform=numbers.flat, width=math.prod(feature.shape))
         for feature in features
     ]
     return Inputs(numeric=tuple(flat))
@@ -153,14 +155,14 @@ def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inpu
     """The columns of each time, then one mark a feature for what is missing."""
     times = [
         NumericInput(
-            feature=feature.name,
+            features=(feature.name,),
             transform=datetimes.time_columns(feature, statistics.features[feature.name]),
             width=datetimes.WIDTH,
         )
         for feature in features
     ]
     marks = [
-        NumericInput(feature=feature.name, transform=datetimes.missing_time)
+        NumericInput(features=(feature.name,), transform=datetimes.missing_time, width=1)
         for feature in features
         if feature.missing == "mark"
     ]

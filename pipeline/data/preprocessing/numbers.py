@@ -6,7 +6,7 @@ processor, never on an accelerator.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,47 +16,58 @@ from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Numeric
 
-Transform = Callable[[tf.Tensor], tf.Tensor]
+Transform = Callable[..., tf.Tensor]
 
 # Only a request goes beyond. A model's sums of numbers up to here, and sums of those, are finite in float32.
 FARTHEST = 1e18
 _WIDEST_FLOAT32 = 1e30
 
 
-def standardized(feature: Numeric, statistics: FeatureStatistics) -> Transform:
-    """Numbers [batch] → float32 [batch, 1] of zero mean and unit variance; NaN stays NaN.
+def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]) -> Transform:
+    """A function of n features' numbers, each [batch], to float32 [batch, n] of zero mean and unit variance.
+
+    NaN stays NaN.
 
     Raises:
-      InputError: the type that the numbers are stored in cannot tell them apart.
+      InputError: the type that a feature's numbers are stored in cannot tell them apart.
     """
-    _require_told_apart(feature, statistics)
-    mean, scale = _mean_and_scale(feature, statistics)
-    precision = _precision(feature, statistics)
+    for feature in features:
+        _require_told_apart(feature, measured[feature.name])
+    means, scales = np.array([_mean_and_scale(each, measured[each.name]) for each in features]).T
+    precisions = [_precision(feature, measured[feature.name]) for feature in features]
 
-    def standardize(values: tf.Tensor) -> tf.Tensor:
-        return tf.cast((tf.cast(values, precision) - mean) * scale, tf.float32)[:, None]
+    def of_group(columns: list[tf.Tensor], places: list[int]) -> tf.Tensor:
+        precision = precisions[places[0]]
+        mean, scale = (values[places].astype(precision.as_numpy_dtype) for values in (means, scales))
+        return tf.cast((tf.cast(tf.stack(columns, axis=1), precision) - mean) * scale, tf.float32)
 
-    return standardize
-
-
-def bin_ids(feature: Numeric, statistics: FeatureStatistics) -> tuple[Transform, int]:
-    """Numbers [batch] → the quantile bin, int32 [batch], from 1, and 0 for NaN; and the number of ids."""
-    quantiles = statistics.numeric.quantiles if statistics.numeric else ()
-    boundaries = np.unique(_as_stored(np.array(quantiles[1:-1] or [0.0]), feature))
-
-    def ids(values: tf.Tensor) -> tf.Tensor:
-        if not values.dtype.is_floating:
-            return 1 + tf.searchsorted(tf.constant(boundaries), values, side="right")
-        # A third of the time of searchsorted, which takes tensors of any rank.
-        bins = 1 + tf.raw_ops.Bucketize(input=values, boundaries=boundaries.tolist())
-        return tf.where(tf.math.is_nan(values), 0, bins)
-
-    return ids, len(boundaries) + 2
+    return _in_groups(list(zip([each.dtype for each in features], precisions, strict=True)), of_group)
 
 
-def missing(values: tf.Tensor) -> tf.Tensor:
-    """Numbers [batch] → float32 [batch, 1]: 1 where the number is missing."""
-    return tf.cast(tf.math.is_nan(values), tf.float32)[:, None]
+def bin_ids(
+    features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
+) -> tuple[Transform, tuple[int, ...]]:
+    """A function of n features' numbers, each [batch], to their quantile bins; and the numbers of ids.
+
+    The bins are int32 [batch, n], from 1, and 0 for NaN.
+    """
+    boundaries = [_boundaries(feature, measured[feature.name]) for feature in features]
+
+    def of_group(columns: list[tf.Tensor], places: list[int]) -> tf.Tensor:
+        found = [_bin(values, boundaries[at]) for values, at in zip(columns, places, strict=True)]
+        bins = 1 + tf.stack(found, axis=1)
+        if not columns[0].dtype.is_floating:
+            return bins
+        return tf.where(tf.math.is_nan(tf.stack(columns, axis=1)), 0, bins)
+
+    return _in_groups([each.dtype for each in features], of_group), tuple(
+        len(each) + 2 for each in boundaries
+    )
+
+
+def missing(*columns: tf.Tensor) -> tf.Tensor:
+    """n features' numbers, each [batch] → float32 [batch, n]: 1 where the number is missing."""
+    return tf.cast(tf.math.is_nan(tf.stack(columns, axis=1)), tf.float32)
 
 
 def flat(values: tf.Tensor) -> tf.Tensor:
@@ -68,6 +79,39 @@ def bounded(numbers: tf.Tensor) -> tf.Tensor:
     """float32 of any shape, with 0 for NaN and nothing beyond ±`FARTHEST`: what no model answers with NaN."""
     numbers = tf.clip_by_value(numbers, -FARTHEST, FARTHEST)
     return tf.where(tf.math.is_nan(numbers), 0.0, numbers)
+
+
+def _in_groups(
+    keys: Sequence[Hashable], of_group: Callable[[list[tf.Tensor], list[int]], tf.Tensor]
+) -> Transform:
+    """A function of columns, each [batch], to [batch, n], which takes those of equal keys together.
+
+    Thousands of columns would be thousands of operations otherwise.
+
+    Args:
+      of_group: function (the columns of one key, their places) → [batch, k].
+    """
+    groups = [[at for at, each in enumerate(keys) if each == key] for key in dict.fromkeys(keys)]
+    order = np.argsort([at for places in groups for at in places])
+
+    def of_all(*columns: tf.Tensor) -> tf.Tensor:
+        parts = [of_group([columns[at] for at in places], places) for places in groups]
+        return parts[0] if len(parts) == 1 else tf.gather(tf.concat(parts, axis=1), order, axis=1)
+
+    return of_all
+
+
+def _bin(values: tf.Tensor, boundaries: np.ndarray) -> tf.Tensor:
+    """How many of the boundaries are not above each value: int32, of the values' shape."""
+    if not values.dtype.is_floating:
+        return tf.searchsorted(tf.constant(boundaries), values, side="right")
+    # A third of the time of searchsorted, which takes tensors of any rank.
+    return tf.raw_ops.Bucketize(input=values, boundaries=boundaries.tolist())
+
+
+def _boundaries(feature: Numeric, statistics: FeatureStatistics) -> np.ndarray:
+    quantiles = statistics.numeric.quantiles if statistics.numeric else ()
+    return np.unique(_as_stored(np.array(quantiles[1:-1] or [0.0]), feature))
 
 
 def _mean_and_scale(feature: Numeric, statistics: FeatureStatistics) -> tuple[float, float]:

@@ -6,7 +6,8 @@ normalization layer silently loses its state (measured), a rebuilt one cannot.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -15,7 +16,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
 from pipeline.data.preprocessing import numbers
-from pipeline.data.preprocessing.kinds import inputs_by_kind
+from pipeline.data.preprocessing.kinds import Transform, inputs_by_kind
 from pipeline.data.preprocessing.measured import check_measured
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema
@@ -62,15 +63,15 @@ class Preprocess(tf.Module):
         categories = [part for inputs in kinds for part in inputs.categories]
         sequences = [part for inputs in kinds for part in inputs.sequences]
         # Lists of pairs, not of dataclasses: in these TensorFlow would not find the tables that it exports.
-        self._numeric = [(part.feature, part.transform) for part in numeric]
-        self._categories = [(part.feature, part.transform) for part in categories]
+        self._numeric = [(part.features, part.transform) for part in numeric]
+        self._categories = [(part.features, part.transform) for part in categories]
         self._sequences = {part.feature: part.transform for part in sequences}
         self.image = next((inputs.image for inputs in kinds if inputs.image), None)
         self._image_shape = self.image and _image_shape(self.image, image_size)
         self.inputs = ModelInputs(
             image_shape=self._image_shape,
             numeric=sum(part.width for part in numeric),
-            cardinalities=tuple(part.cardinality for part in categories),
+            cardinalities=tuple(itertools.chain(*(part.cardinalities for part in categories))),
             sequences={part.feature: (part.length, part.size) for part in sequences},
             image_dtype=require_image_dtype(image_dtype),
             image_rescaling=rescaling_left(image_dtype),
@@ -82,11 +83,12 @@ class Preprocess(tf.Module):
         if self.image:
             outputs["image"] = self._pixels(features[self.image.name])
         if self._numeric:
-            columns = [transform(features[name]) for name, transform in self._numeric]
+            columns = _transformed(self._numeric, features)
             outputs["numeric"] = numbers.bounded(tf.concat(columns, axis=1))  # (batch, numeric)
         if self._categories:
-            ids = [tf.cast(transform(features[name]), tf.int32) for name, transform in self._categories]
-            outputs["categories"] = tf.stack(ids, axis=1)  # (batch, columns)
+            ids = [tf.cast(each, tf.int32) for each in _transformed(self._categories, features)]
+            together = [each[:, None] if each.shape.rank == 1 else each for each in ids]
+            outputs["categories"] = tf.concat(together, axis=1)  # (batch, columns)
         return outputs
 
     def _pixels(self, images: tf.Tensor) -> tf.Tensor:
@@ -99,6 +101,12 @@ class Preprocess(tf.Module):
             max_pixels=self.image.max_pixels,
             image_dtype=self.inputs.image_dtype,
         )
+
+
+def _transformed(
+    parts: Sequence[tuple[tuple[str, ...], Transform]], features: Mapping[str, tf.Tensor]
+) -> list[tf.Tensor]:
+    return [transform(*(features[name] for name in names)) for names, transform in parts]
 
 
 def _image_shape(image: Image, image_size: tuple[int, int] | None) -> tuple[int, int, int]:

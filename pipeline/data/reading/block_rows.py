@@ -35,10 +35,17 @@ def features_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:
     index into it, `blocks.UNKNOWN` or `blocks.MISSING`.
     """
     dtype = blocks.row_dtype(schema)
-    return {
-        feature.name: _field(words, dtype[feature.name], dtype.fields[feature.name][1], feature.shape)
-        for feature in schema.features
-    }
+    features = {}
+    for names in _runs(dtype):
+        base, shape = dtype[names[0]].subdtype or (dtype[names[0]], ())
+        width = len(names) * dtype[names[0]].itemsize
+        numbers = _numbers(words, base, dtype.fields[names[0]][1], width)
+        if len(names) > 1:
+            features |= dict(zip(names, tf.unstack(numbers, num=len(names), axis=1), strict=True))
+        else:
+            rows = [tf.shape(words)[0], *shape]
+            features[names[0]] = tf.ensure_shape(tf.reshape(numbers, rows), [words.shape[0], *shape])
+    return features
 
 
 def raw_of_compact(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
@@ -62,14 +69,26 @@ def values_by_index(feature: Feature, vocabulary: Sequence[str]) -> list[str]:
     return [missing, UNKNOWN_VALUE, *vocabulary]
 
 
-def _field(words: tf.Tensor, dtype: np.dtype, offset: int, shape: tuple[int, ...]) -> tf.Tensor:
-    first, last = offset // blocks.WORD_BYTES, (offset + dtype.itemsize) // blocks.WORD_BYTES
-    part = words[:, first:last]  # (rows, words of the field)
-    rows = tf.shape(words)[0]
-    if dtype.base == np.uint16:
-        numbers = tf.cast(part, tf.int32)
-    else:
-        numbers = tf.bitcast(
-            tf.reshape(part, [rows, -1, dtype.base.itemsize // blocks.WORD_BYTES]), dtype.base
-        )
-    return tf.ensure_shape(tf.reshape(numbers, [rows, *shape]), [words.shape[0], *shape])
+def _runs(dtype: np.dtype) -> list[list[str]]:
+    """Names of fields that are cut out together: neighbours of one type that hold one number each.
+
+    Thousands of columns would be thousands of operations otherwise.
+    """
+    runs: list[list[str]] = []
+    for name in dtype.names:
+        last = dtype[runs[-1][-1]] if runs else None
+        if last == dtype[name] and not last.shape:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return runs
+
+
+def _numbers(words: tf.Tensor, base: np.dtype, offset: int, width: int) -> tf.Tensor:
+    """Numbers in `width` bytes of each row from `offset` on, [rows, n]."""
+    first, last = offset // blocks.WORD_BYTES, (offset + width) // blocks.WORD_BYTES
+    part = words[:, first:last]  # (rows, words)
+    if base == np.uint16:
+        return tf.cast(part, tf.int32)
+    shape = [tf.shape(words)[0], width // base.itemsize, base.itemsize // blocks.WORD_BYTES]
+    return tf.bitcast(tf.reshape(part, shape), base)

@@ -5,7 +5,9 @@ validation, preprocessing, serving signature, TFDS's `features.json`, tensorflow
 adding a feature is one edit. Standard library and numpy only: Beam workers import this file.
 """
 
+import collections
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
@@ -53,8 +55,8 @@ class Schema:
             raise schema_error(
                 "name", self.name, "lower-case letters, digits and '_', starting with a letter"
             )
-        names = [feature.name for feature in self.features]
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        names = collections.Counter(feature.name for feature in self.features)
+        repeated = sorted(name for name, times in names.items() if times > 1)
         if repeated:
             raise schema_error("features", f"{repeated} more than once", "every feature name once")
         if not names:
@@ -62,10 +64,13 @@ class Schema:
         if len(self.of_kind(Label)) > 1:
             raise schema_error("features", [label.name for label in self.of_kind(Label)], "at most one label")
 
+    @functools.cached_property
+    def _by_name(self) -> Mapping[str, Feature]:
+        return {feature.name: feature for feature in self.features}
+
     def __getitem__(self, name: str) -> Feature:
-        for feature in self.features:
-            if feature.name == name:
-                return feature
+        if name in self._by_name:
+            return self._by_name[name]
         known = ", ".join(feature.name for feature in self.features)
         raise schema_error("features", f"a request for '{name}'", f"one of {known}")
 

@@ -1,11 +1,11 @@
-"""Numbers are standardised in float64 only where float32 would lose some of them."""
+"""Numbers are standardised in float64 only where float32 would lose some of them; columns go together."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
-from pipeline.data.preprocessing.numbers import standardized
+from pipeline.data.preprocessing.numbers import bin_ids, standardized
 from pipeline.data.schema.kinds import Numeric
 
 
@@ -25,7 +25,7 @@ from pipeline.data.schema.kinds import Numeric
 def test_differences_are_within_1e_5_of_float64(number: str, mean: float, std: float, in_float64: bool):
     summary = NumericSummary(minimum=0, maximum=0, mean=mean, std=std, zeros=0, quantiles=())
     statistics = FeatureStatistics(name="x", dtype=number, present=9, missing=0, numeric=summary)
-    standardize = tf.function(standardized(Numeric(name="x", number=number), statistics))
+    standardize = tf.function(standardized([Numeric(name="x", number=number)], {"x": statistics}))
     draw = np.random.default_rng(0).normal(size=1000)
     values = (mean + (std or 1.0) * draw).astype(number)
     found = standardize(tf.constant(values))
@@ -34,3 +34,57 @@ def test_differences_are_within_1e_5_of_float64(number: str, mean: float, std: f
     operations = standardize.get_concrete_function(tf.TensorSpec([None], number)).graph.get_operations()
     types = {tensor.dtype for operation in operations for tensor in operation.outputs}
     assert (tf.float64 in types) == in_float64
+
+
+COLUMNS = {  # each a type, a mean, a standard deviation and quantiles; neighbours differ in all of them
+    "a": ("float32", 0.5, 2.0, (-9.0, 0.0, 1.0, 9.0)),
+    "b": ("int64", 2.0**60, 2.0**40, (0.0, 2.0**60 - 2.0**39, 2.0**60 + 2.0**40, 2.0**61)),
+    "c": ("float32", 100.0, 1.0, (90.0, 99.5, 110.0)),
+    "d": ("float32", -8.0, 4.0, (-20.0, -9.0, -8.0, -7.0, 5.0)),
+    "e": ("int64", -3.0, 0.0, ()),
+}
+
+
+def columns_of_all_kinds() -> tuple[list[Numeric], dict[str, FeatureStatistics], list[np.ndarray]]:
+    features = [Numeric(name=name, number=of[0]) for name, of in COLUMNS.items()]
+    measured = {
+        name: FeatureStatistics(
+            name=name,
+            dtype=dtype,
+            present=9,
+            missing=0,
+            numeric=NumericSummary(minimum=0, maximum=0, mean=mean, std=std, zeros=0, quantiles=quantiles),
+        )
+        for name, (dtype, mean, std, quantiles) in COLUMNS.items()
+    }
+    draw = np.random.default_rng(1)
+    values = [
+        (mean + 2 * (std or 1.0) * draw.normal(size=50)).astype(dtype)
+        for dtype, mean, std, _ in COLUMNS.values()
+    ]
+    values[0][:3] = np.nan, np.inf, -np.inf
+    values[1][:2] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    return features, measured, values
+
+
+def test_columns_of_several_types_keep_their_order():
+    features, measured, values = columns_of_all_kinds()
+    found = standardized(features, measured)(*map(tf.constant, values)).numpy()
+    for column, numbers, (_, mean, std, _) in zip(found.T, values, COLUMNS.values(), strict=True):
+        expected = (numbers.astype(np.float64) - mean) / (std or 1.0)
+        np.testing.assert_allclose(column, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_bins_are_those_of_each_column_by_itself():
+    features, measured, values = columns_of_all_kinds()
+    transform, ids = bin_ids(features, measured)
+    found = transform(*map(tf.constant, values)).numpy()
+    for column, numbers, count, (_, _, _, quantiles) in zip(
+        found.T, values, ids, COLUMNS.values(), strict=True
+    ):
+        boundaries = [int(each) if numbers.dtype == np.int64 else each for each in quantiles[1:-1] or (0.0,)]
+        expected = [
+            0 if each != each else 1 + sum(b <= each for b in boundaries) for each in numbers.tolist()
+        ]
+        assert column.tolist() == expected
+        assert count == len(boundaries) + 2
