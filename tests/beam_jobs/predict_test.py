@@ -1,5 +1,6 @@
 """Batch inference: every row gets its prediction and keeps its key, or is listed with the reason."""
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -162,6 +163,24 @@ def test_what_a_killed_run_left_is_cleared(model: pathlib.Path, people: pathlib.
     (people.parent / "out" / "predictions-00001-of-00002.parquet").write_text("half")
     assert run(model, people)["rows_predicted"] == 20
     assert not (people.parent / "out" / "predictions-00001-of-00002.parquet").exists()
+
+
+def test_raw_files_are_read_as_the_schema_of_the_model_remembers(
+    tmp_path: pathlib.Path, run_binary: RunBinary
+):
+    age, *others = PEOPLE.features
+    remembered = {"delimiter": ";", "encoding": "latin-1", "header": "yes"}
+    renamed = (dataclasses.replace(age, column="Größe? (J.)"), *others)
+    model = export(tmp_path / "model", dataclasses.replace(PEOPLE, features=renamed, raw_files=remembered))
+    table = "city;Größe? (J.);height\nBern;30;1.7\nZürich;40;\n"
+    for encoding in ("latin-1", "utf-16"):  # which has a mark
+        (tmp_path / f"{encoding}.csv").write_bytes(table.encode(encoding))
+        given = (f"--input={tmp_path / encoding}.csv", f"--output={tmp_path / encoding}", "--keys=city")
+        ended = run_binary("beam_jobs.predict", f"--model={model}", *given)
+        assert (ended.code, ended.err) == (0, "")
+        rows = pq.read_table(tmp_path / encoding).to_pylist()
+        assert [row["city"] for row in rows] == ["Bern", "Zürich"]
+        assert [row["probabilities"][1] for row in rows] == pytest.approx([0.03, 0.04])
 
 
 def test_the_command_line(model: pathlib.Path, people: pathlib.Path, run_binary: RunBinary):
