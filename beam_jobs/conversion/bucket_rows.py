@@ -17,6 +17,8 @@ from pipeline.data.schema.schema import Schema
 
 AT_ONCE = 64 << 20  # 64 MiB of rows are sorted at once, which takes three times as much
 
+_ROWS_AT_ONCE = 1 << 13  # that are encoded to rank them
+
 _Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -36,7 +38,10 @@ def bucket_rows(
 
 def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`rows` [rows] sorted by their order hash, uint64."""
-    return rows.take(pa.array(np.argsort(rows.column(ORDER_COLUMN).to_numpy(), kind="stable")))
+    order = rows.column(ORDER_COLUMN).to_numpy()
+    if np.all(order[1:] >= order[:-1]):  # one row, given millions of times, is not copied
+        return rows
+    return rows.take(pa.array(np.argsort(order, kind="stable")))
 
 
 def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
@@ -46,24 +51,27 @@ def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
     if not len(tied):
         return rows
-    rank = _ranks(rows.take(pa.array(tied)), schema)
+    rank = _ranks(rows, tied, schema)
+    if not rank.any():  # all records are equal
+        return rows
     position = np.arange(rows.num_rows)
     position[tied] = tied[np.lexsort((rank, order[tied]))]
-    return rows if np.array_equal(position[tied], tied) else rows.take(pa.array(position))
+    return rows.take(pa.array(position))
 
 
-def _ranks(rows: pa.RecordBatch, schema: Schema) -> np.ndarray:
-    """The place of each row's record among those of all `rows`, equal ones sharing it: int64 [rows].
+def _ranks(rows: pa.RecordBatch, chosen: np.ndarray, schema: Schema) -> np.ndarray:
+    """The place of each `chosen` row's record among all of them, equal ones sharing it: int32 [chosen].
 
     A record is kept once: rows that are tied are mostly one row, given millions of times.
     """
     places: dict[bytes, int] = {}
     codes = []
-    for encoded in encode_rows([rows], schema):
+    parts = (chosen[start : start + _ROWS_AT_ONCE] for start in range(0, len(chosen), _ROWS_AT_ONCE))
+    for encoded in encode_rows((rows.take(pa.array(part)) for part in parts), schema):
         records = encoded.dictionary_encode()
         known = [places.setdefault(record, len(places)) for record in records.dictionary.to_pylist()]
-        codes.append(np.array(known, np.int64)[records.indices.to_numpy()])
-    ranks = np.empty(len(places), np.int64)
+        codes.append(np.array(known, np.int32)[records.indices.to_numpy()])
+    ranks = np.empty(len(places), np.int32)
     ranks[[places[record] for record in sorted(places)]] = np.arange(len(places))
     return ranks[np.concatenate(codes)]
 

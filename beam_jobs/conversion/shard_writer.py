@@ -26,6 +26,7 @@ from beam_jobs.statistics.combine import SplitStatisticsFn
 from pipeline.data.schema.schema import Schema
 
 MEASURED = "measured"
+_ROWS_MEASURED = 1 << 18  # at once: a bucket has fewer, unless its rows are equal
 NO_ROWS: Sent = (0, b"")  # sent to every shard, so that one without rows is written too
 
 
@@ -123,6 +124,8 @@ class _Measured:
         self.rows = 0
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        self.accumulator = self._statistics.add_input(self.accumulator, rows)
+        for start in range(0, rows.num_rows, _ROWS_MEASURED):
+            part = rows.slice(start, _ROWS_MEASURED)
+            self.accumulator = self._statistics.add_input(self.accumulator, part)
         self.rows += rows.num_rows
         return rows

@@ -38,7 +38,7 @@ class ShardFile:
         self._index_path = index_path
         self._digest = hashlib.sha256()
         self._bytes = 0
-        self._lengths: list[np.ndarray] = [np.zeros(0, np.uint64)]
+        self._lengths: list[np.ndarray] = [np.zeros(0, np.uint32)]
         self._hashes: list[np.ndarray] = [np.zeros(0, np.uint64)]
 
     def __enter__(self) -> Self:
@@ -59,15 +59,19 @@ class ShardFile:
         self._file.write(framed)
         self._digest.update(framed)
         self._bytes += len(framed)
-        self._lengths.append(np.fromiter(map(len, payloads), np.uint64, len(payloads)))
+        self._lengths.append(np.fromiter(map(len, payloads), np.uint32, len(payloads)))
         self._hashes.append(index_lib.content_hashes(payloads))
 
     def finish(self) -> ShardDigest:
         """Writes the index; call it once, after the last record."""
+        # One at a time, and in place: of many small records these are most of what is held.
         lengths = np.concatenate(self._lengths)
-        ends = np.cumsum(lengths + np.uint64(FRAME_BYTES), dtype=np.uint64)
-        starts = ends - lengths - np.uint64(FRAME_BYTES)
-        index = Index(offsets=starts, lengths=lengths, hashes=np.concatenate(self._hashes))
+        del self._lengths
+        hashes = np.concatenate(self._hashes)
+        del self._hashes
+        starts = np.arange(0, len(lengths) * FRAME_BYTES, FRAME_BYTES, dtype=np.uint64)
+        starts[1:] += np.cumsum(lengths[:-1], dtype=np.uint64)
+        index = Index(offsets=starts, lengths=lengths, hashes=hashes)
         with FileSystems.create(self._index_path, compression_type="uncompressed") as file:
             file.write(index_lib.dumps(index))
         return ShardDigest(records=len(lengths), bytes=self._bytes, sha256=self._digest.hexdigest())

@@ -59,7 +59,8 @@ def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:
 def dumps(index: Index) -> bytes:
     """The file's content."""
     columns = ((index.offsets, "<u8"), (index.hashes, "<u8"), (index.lengths, "<u4"))
-    arrays = (column.astype(dtype).tobytes() for column, dtype in columns)
+    # Not copied before they are joined: of very small records an index is hundreds of megabytes.
+    arrays = (np.ascontiguousarray(column, dtype) for column, dtype in columns)
     return b"".join((_MAGIC, len(index).to_bytes(8, "little"), *arrays))
 
 
@@ -81,7 +82,7 @@ def loads(content: bytes, path: str | os.PathLike) -> Index:
         )
     after_offsets, after_hashes = _HEAD_BYTES + 8 * records, _HEAD_BYTES + 16 * records
     return Index(
-        offsets=np.frombuffer(content[_HEAD_BYTES:after_offsets], "<u8"),
-        hashes=np.frombuffer(content[after_offsets:after_hashes], "<u8"),
-        lengths=np.frombuffer(content[after_hashes:], "<u4"),
+        offsets=np.frombuffer(content, "<u8", records, _HEAD_BYTES),
+        hashes=np.frombuffer(content, "<u8", records, after_offsets),
+        lengths=np.frombuffer(content, "<u4", records, after_hashes),
     )
