@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from beam_jobs.proposal.column_profile import ColumnProfile, shown
 from beam_jobs.proposal.datetimes import datetime_remarks
 from beam_jobs.proposal.useless import leaving_out
-from beam_jobs.proposal.written_numbers import written_remarks
+from beam_jobs.proposal.written_numbers import point_remarks, written_remarks
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Categorical, Numeric
@@ -38,6 +38,8 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         )
     yield from _alias_remarks(profile, feature)
     yield from written_remarks(profile, feature.clean)
+    if feature.dtype == "float32":
+        yield from point_remarks(profile)
     if isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
         yield (
             f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "

@@ -28,6 +28,8 @@ _STYLES = (
     ("\N{NARROW NO-BREAK SPACE}", ","),
 )
 _MOST_UNITS = 3
+_POINT_MAY_PART = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}[.][0-9]{3}|[0-9]{1,3})")
+_LEAST_PARTED = 20
 # `142 m²`, `80 km/h`: not `1e5`, `007X` or `3.OG`. Few of them are as good as categories, or are codes.
 _MEASURED = re.compile(
     r"[+-]?(?!0[0-9])[0-9][0-9.,]*[ \N{NO-BREAK SPACE}]?(?P<unit>[^\W\d_][^\s,.;]{0,9}|°[CF]?)"
@@ -78,6 +80,18 @@ def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
         f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
         f"begins the decimals: {shown!r} is {style.number(shown):g}. If not, change 'clean'."
     )
+
+
+def point_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Where every point stands before three digits, it may part thousands: nothing in the column tells."""
+    if not profile.numbers or not all(map(_POINT_MAY_PART.fullmatch, profile.values)):
+        return
+    parted = sorted(value for value in profile.values if "." in value)
+    if len(parted) >= _LEAST_PARTED:
+        yield (
+            f"'{profile.name}': {parted[-1]!r} is read as {float(parted[-1]):g}, and all others have three "
+            """decimals, too. If the point parts thousands, write "clean": {"remove": ["."]}."""
+        )
 
 
 def _style(profile: ColumnProfile) -> _Style | None:

@@ -58,6 +58,17 @@ def test_how_they_are_read_is_said():
     ]
 
 
+def test_a_point_that_may_part_thousands_is_said():
+    thousands = profile(*(f"{number}.{number + 100}" for number in range(1, 40)), "999", name="price")
+    assert list(feature_remarks(thousands, propose_feature(thousands))) == [
+        "'price': '9.109' is read as 9.109, and all others have three decimals, too. If the point parts "
+        'thousands, write "clean": {"remove": ["."]}.'
+    ]
+    for decimal in ("0.125", "1.5", "1000.125"):
+        other = profile(*thousands.counts, decimal, name="price")
+        assert not list(feature_remarks(other, propose_feature(other)))
+
+
 def test_a_label_of_money_is_a_regression():
     label = propose_label(profile("$1,234.50", "$7", "$8"))
     assert (label.task, label.clean.remove) == ("regression", ("$", ","))
