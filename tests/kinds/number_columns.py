@@ -3,7 +3,8 @@
   python -m tests.kinds.number_columns
 
 prints a table of them. `stored` is the distance from what float64 makes of the numbers in the records, `raw`
-from what it makes of the raw cells; both in standard deviations. A column may be refused instead.
+from what it makes of the raw cells, `served` what a request with these differs in from the records; all in
+standard deviations. A column may be refused instead.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ from beam_jobs.validation import conformance
 from beam_jobs.validation.anomalies import Policy
 from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.reading.parsing import parsing_spec
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
@@ -82,6 +84,7 @@ class Outcome:
 
     stored: float = 0.0
     raw: float = 0.0
+    served: float = 0.0
     ids: int = 0  # different quantile bins
     rejected: int = 0  # rows
     said: str = ""
@@ -109,9 +112,11 @@ def outcome(name: str) -> Outcome:
     stored = tf.io.parse_example(records, parsing_spec(schema))
     fed = tf.function(preprocess)(stored)
     found = fed["numeric"].numpy()[:, 0].astype(np.float64)
+    served = tf.function(lambda x: preprocess(clean_requests({"x": x}, schema)))(_requested(feature, kept))
     return Outcome(
         stored=_farthest(found, stored["x"].numpy(), rows.column("x")),
         raw=_farthest(found, kept.to_numpy(zero_copy_only=False), kept),
+        served=float(np.abs(served["numeric"].numpy()[:, 0] - found).max()),
         ids=len(np.unique(fed["categories"].numpy())),
         rejected=rejected,
         said=said,
@@ -125,6 +130,13 @@ def _typed(feature: Numeric, schema: Schema, cells: pa.Array) -> tuple[pa.Record
     rows = pa.record_batch([order, column.values], schema=arrow_schema(schema))
     good = pa.array([row for row in range(len(cells)) if row not in column.problems], pa.int64())
     return rows.take(good), cells.take(good)
+
+
+def _requested(feature: Numeric, cells: pa.Array) -> tf.Tensor:
+    """The cells as the signature `raw` takes them."""
+    if feature.is_text_in_requests:
+        return tf.constant(["" if cell is None else repr(cell) for cell in cells.to_pylist()])
+    return tf.constant(cells.to_numpy(zero_copy_only=False).astype(feature.dtype))
 
 
 def _farthest(found: np.ndarray, values: np.ndarray, raw: pa.Array) -> float:
@@ -151,7 +163,7 @@ def main() -> None:
         of = outcome(name)
         said = f"  said: {of.said}" if of.said else ""
         left = f"  {of.rejected} rows rejected" if of.rejected else ""
-        what = f"stored {of.stored:.1e}  raw {of.raw:.1e}  {of.ids} bins"
+        what = f"stored {of.stored:.1e}  raw {of.raw:.1e}  served {of.served:.1e}  {of.ids} bins"
         what = f"refused: {of.refused}" if of.refused else what
         print(f"{name:30}  {COLUMNS[name][0]:21}  {what}{left}{said}")
 

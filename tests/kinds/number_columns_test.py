@@ -13,6 +13,7 @@ def test_a_column_is_standardised_as_by_float64_or_refused(name):
         assert "train will refuse it" in found.said  # by convert
         return
     assert max(found.stored, found.raw) <= 1e-5
+    assert found.served == 0.0
 
 
 @pytest.mark.parametrize(
