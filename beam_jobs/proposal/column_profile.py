@@ -32,7 +32,8 @@ class ColumnProfile:
 
     @property
     def rows(self) -> int:
-        return sum(self.counts.values()) + self.others + self.undecodable + self.images
+        lists = sum(n for length, n in self.lengths.items() if length) if self.holds_lists else 0
+        return sum(self.counts.values()) + self.others + self.undecodable + self.images + lists
 
     @property
     def are_images(self) -> bool:
@@ -107,11 +108,10 @@ class ColumnProfile:
         seen: dict[str, object] = {
             "rows": self.rows,
             "missing_fraction": round(self.missing_fraction, 6),
-            "distinct": self.distinct,
-            "examples": [value[:_SHOWN] for value in most_frequent[:5]],
         }
-        if self.holds_lists:
-            seen |= {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
+        if self.holds_lists:  # their values are not counted
+            return seen | {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
+        seen |= {"distinct": self.distinct, "examples": [value[:_SHOWN] for value in most_frequent[:5]]}
         if self.numbers:
             seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
         if self.others:

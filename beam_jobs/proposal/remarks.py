@@ -8,7 +8,7 @@ from beam_jobs.proposal.useless import leaving_out
 from beam_jobs.proposal.written_numbers import point_remarks, written_remarks
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Categorical, Numeric
+from pipeline.data.schema.kinds import Categorical, Numeric, Tensor
 
 _SHOWN = 3
 _MANY = 20  # rows from which it says something that all values differ
@@ -52,6 +52,11 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         yield (
             f"'{profile.name}': records hold the numbers less {feature.offset:.9g} ('offset'): float32 keeps "
             "7 digits, and the first of these say nothing."
+        )
+    if isinstance(feature, Tensor) and profile.missing:
+        yield (
+            f"'{profile.name}': {profile.missing:,} rows have no list and will be rejected. To keep them, "
+            f"leave the column out: {leaving_out(profile.name)}."
         )
     if isinstance(feature, Datetime):
         yield from datetime_remarks(profile, feature)

@@ -154,6 +154,15 @@ def test_numbers_that_all_differ_may_be_an_id():
     assert any("If it is an id, leave it out: --ignore=population." in remark for remark in proposal.review)
 
 
+def test_rows_without_a_list_are_counted_and_told():
+    column = ColumnProfile(name="v", counts={"": 30}, lengths={3: 270, 0: 30})
+    feature = propose_feature(column)
+    assert feature.evidence == {"rows": 300, "missing_fraction": 0.1, "lengths": {"0": 30, "3": 270}}
+    assert list(feature_remarks(column, feature)) == [
+        "'v': 30 rows have no list and will be rejected. To keep them, leave the column out: --ignore=v."
+    ]
+
+
 def test_lists_and_rare_words_among_categories_are_told():
     lists = profile(*("|".join(words) for words in itertools.permutations("abcde", 2)), name="genres")
     [remark] = feature_remarks(lists, propose_feature(lists))
