@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tenso
 
 _INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categories
 _INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
+_CODES = 20  # distinct whole numbers up to which they are codes, however far from 0 they begin
 _LISTED = 1000  # distinct strings up to which the vocabulary is listed
 _TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
 # `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
@@ -67,12 +68,20 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
     low, high = profile.numbers[0], profile.numbers[-1]
     if len(profile.numbers) > _INTEGER_CATEGORIES or low < 0 or high >= _INTEGER_CATEGORY_LIMIT:
         return None
+    if _are_measured(profile.numbers) and not looks_like_id(profile):
+        return None
     common, size = common_fields(profile), int(high) + 1
     if not profile.missing:
         return Categorical(**common, encoding="integer", size=size)
     # An integer has no mark for "missing": it gets a number of its own, the next one.
     common |= {"missing": "default", "default": size}
     return Categorical(**common, encoding="integer", size=size + 1)
+
+
+def _are_measured(numbers: Sequence[float]) -> bool:
+    """Whether sorted whole numbers fill a range far from 0, as heights do: most ids below it were unused."""
+    distinct, low, high = len(numbers), numbers[0], numbers[-1]
+    return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
 
 
 def _numeric(profile: ColumnProfile) -> Numeric | None:

@@ -40,6 +40,14 @@ def test_other_integers_are_numbers(values: list[int]):
     assert propose_feature(profile(*values)) == Numeric(name="c", number="int64")
 
 
+def test_whole_numbers_that_fill_a_range_far_from_0_are_measured():
+    heights = range(150, 200)
+    assert propose_feature(profile(*heights)) == Numeric(name="c", number="int64")
+    assert propose_feature(profile(*heights, name="shop_id")).encoding == "integer"
+    assert propose_feature(profile(*range(200, 500, 12))).encoding == "integer"  # codes lie apart
+    assert propose_feature(profile(*range(1, 51))).encoding == "integer"
+
+
 def test_integers_that_may_be_missing_become_floats_that_can_be_marked():
     feature = propose_feature(profile(5, 1000, "?"))
     assert (feature.number, feature.missing, feature.clean.null_markers) == ("float32", "mark", ("", "?"))
