@@ -19,7 +19,7 @@ _SEGMENT_START = 10  # bytes from the marker on: itself, the length, and the nam
 _JFIF_MARKER, _JFIF_LENGTH, _AFTER_JFIF = 0xE0, 16, 20
 _COMMENT = 0xFE
 # Editors say it in XMP, which Pillow obeys where EXIF says nothing: bytes, not characters, hence \C.
-_TURNED_IN_XMP = r"\C*tiff:Orientation(?:=\"|>)[2-8]\C*"
+_TURNED_IN_XMP = r"\C*http://ns\.adobe\.com/xap/1\.0/\x00\C*tiff:Orientation(?:=\"|>)[2-8]\C*"
 _XMP_BYTES = 1 << 17
 
 
