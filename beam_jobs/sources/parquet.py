@@ -72,7 +72,9 @@ class ParquetFiles:
         group = file.metadata.row_group(number)
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         rows = min(self.batch_rows, max(1, self.batch_bytes // row_bytes))
-        for batch in file.iter_batches(rows, row_groups=[number]):
+        # What a single row, of a long text, is decoded from need not stay until the next one is asked for.
+        whole = file.read_row_group(number).to_batches() if group.num_rows == 1 else None
+        for batch in whole or file.iter_batches(rows, row_groups=[number]):
             yield from _unfolded(without_structs(batch, path), self.batch_bytes)
 
 
@@ -81,7 +83,10 @@ def _groups(metadata: pa.parquet.FileMetaData) -> list[pa.parquet.RowGroupMetaDa
 
 
 def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
-    """Paths of the columns, no lists, whose text or bytes are stored as numbers of different values."""
+    """Paths of the columns, no lists, whose text or bytes are stored as numbers of different values.
+
+    In a group of one row nothing repeats, and unfolding a long text would take twice its memory.
+    """
     schema = metadata.schema
     return [
         schema.column(number).path
@@ -89,7 +94,9 @@ def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
         if schema.column(number).physical_type == "BYTE_ARRAY"
         and schema.column(number).logical_type.type in ("STRING", "NONE")
         and not schema.column(number).max_repetition_level
-        and any(group.column(number).has_dictionary_page for group in _groups(metadata))
+        and any(
+            group.num_rows > 1 and group.column(number).has_dictionary_page for group in _groups(metadata)
+        )
     ]
 
 

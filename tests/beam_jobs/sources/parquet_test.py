@@ -53,6 +53,19 @@ def test_text_that_repeats_is_read_a_few_rows_at_a_time(tmp_path: pathlib.Path):
     assert pa.Table.from_batches(parts).to_pydict() == flat.to_pydict()
 
 
+def test_a_long_text_is_held_four_times_at_most_while_it_is_read(tmp_path: pathlib.Path):
+    text = "é" * 5_000_000
+    pa.parquet.write_table(pa.table({"text": [text]}), tmp_path / "one.parquet")
+    whole, measured = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(measured)
+    try:
+        [rows] = read(ParquetFiles(), tmp_path / "one.parquet")
+    finally:
+        pa.set_memory_pool(whole)
+    assert rows.columns.column("text").to_pylist() == [text]
+    assert measured.max_memory() < 4.5 * len(text.encode())
+
+
 def test_two_columns_of_one_path_are_told_by_position(tmp_path: pathlib.Path):
     path = tmp_path / "data.parquet"
     pa.parquet.write_table(pa.table({"a": [{"b": 1}], "a.b": [2]}), path)
