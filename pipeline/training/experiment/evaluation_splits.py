@@ -5,6 +5,7 @@ from ml_collections import ConfigDict
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.splits import TEST, TRAIN, VALIDATION
+from pipeline.data.errors import InputError
 
 
 def validation_split(config: ConfigDict, dataset: Dataset) -> str:
@@ -21,10 +22,23 @@ def validation_split(config: ConfigDict, dataset: Dataset) -> str:
 
 
 def final_split(config: ConfigDict, dataset: Dataset) -> str:
-    """The split asked for, or the first there is of test, validation and train; raises InputError."""
+    """The split asked for, or the first there is of test, validation and train.
+
+    Raises:
+      InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.
+    """
     if config.evaluation.final_split:
         select(dataset, config.evaluation.final_split)
         return config.evaluation.final_split
+    filled = filled_splits(dataset)
+    if TEST in dataset.manifest.splits and TEST not in filled:
+        raise InputError(
+            f"split '{TEST}' of dataset {dataset.directory}",
+            received="0 rows",
+            expected="at least one, to evaluate the trained model on",
+            action="Convert more rows, or with other --splits; or evaluate on another split: "
+            f"--config.evaluation.final_split={VALIDATION if VALIDATION in filled else TRAIN}",
+        )
     return next(split for split in (TEST, VALIDATION, TRAIN) if split in filled_splits(dataset))
 
 

@@ -40,6 +40,18 @@ def test_no_validation_split_means_no_validation(request_for, tmp_path, config, 
     assert decided.announcement[-2].startswith("validation none")
 
 
+def test_an_empty_test_split_is_told_before_training(request_for, tmp_path, config):
+    splits = {"train": rows(20, seed=0), "validation": rows(4, seed=1)}
+    filled = write_dataset(tmp_path / "data", SCHEMA, splits)
+    manifest = dataclasses.replace(filled.manifest, splits={**filled.manifest.splits, "test": ()})
+    dataset = dataclasses.replace(filled, manifest=manifest)
+    request = dataclasses.replace(request_for(tmp_path), dataset=dataset)
+    with pytest.raises(InputError, match=r"split 'test' of .*: received 0 rows; .*final_split=validation"):
+        setup.decide(request)
+    config.evaluation.final_split = "validation"
+    assert setup.decide(request).final_split == "validation"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
