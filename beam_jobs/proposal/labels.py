@@ -127,11 +127,10 @@ def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
         if not profile.numbers:
             raise _unsuitable(profile, f"--task={task}", _words(profile), "numbers to predict")
     elif len(values) not in rules.classes:
-        given = f"--label={profile.name}"
-        raise _unsuitable(profile, given, f"{len(values):,} different values", rules.expected)
+        raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), rules.expected)
     elif profile.others or (not asked and len(values) > _CLASSES):
         expected = f"numbers, or 2 to {_CLASSES:,} classes"
-        raise _unsuitable(profile, f"--label={profile.name}", f"{len(values):,} different values", expected)
+        raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), expected)
     return task
 
 
@@ -140,11 +139,18 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
     return "regression" if profile.numbers and many and len(values) > 2 else CLASSIFICATION
 
 
+def _counted(profile: ColumnProfile, values: set[str]) -> str:
+    """What the column holds; the number of rows says whether there are just too few."""
+    if profile.holds_lists:
+        return f"lists of up to {max(profile.lengths):,} values"
+    return f"{len(values):,} different values in {profile.rows:,} rows"
+
+
 def _words(profile: ColumnProfile) -> str:
     words = [repr(shown(value)) for value in profile.values if not is_number(value)]
     return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
 
 
 def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:
-    action = f"Choose another label column than '{profile.name}', or another --task ({', '.join(TASKS)})."
+    action = f"Give more rows, another column than '{profile.name}', or another --task ({', '.join(TASKS)})."
     return InputError(thing, received=received, expected=expected, action=action)

@@ -16,7 +16,7 @@ EXPECTED = {
     "jsonl_uneven": ("verify", "works", ""),
     "ragged_row": ("convert", "ends", "5 cells in place of 4"),
     "label_misspelt": ("infer_schema", "ends", "Did you mean 'bought'?"),
-    "label_constant": ("infer_schema", "ends", "Choose another label column"),
+    "label_constant": ("infer_schema", "ends", "another column than"),
     "rows_none": ("infer_schema", "ends", "data.csv"),
 }
 

@@ -58,15 +58,29 @@ def test_a_dot_that_only_some_labels_end_in_is_stripped():
 @pytest.mark.parametrize(
     ("values", "task", "message"),
     [
-        (("a", "a"), None, "received 1 different values; expected two names or more"),
-        ([f"w{number}" for number in range(1001)], None, "1,001 different values; expected numbers, or 2 to"),
+        (("a", "a"), None, "received 1 different values in 2 rows; expected two names or more"),
+        (
+            [f"w{number}" for number in range(1001)],
+            None,
+            "1,001 different values in 1,001 rows; expected numbers, or 2 to",
+        ),
         (("a", "b"), "regression", "--task=regression: received 2 different values such as 'a', 'b'"),
-        ((1, 2, 3), "binary", "received 3 different values; expected two names, the positive class second"),
+        (
+            (1, 2, 3),
+            "binary",
+            "received 3 different values in 3 rows; expected two names, the positive class second",
+        ),
     ],
 )
 def test_a_label_that_does_not_suit_the_task_is_refused(values, task, message: str):
     with pytest.raises(InputError, match=message):
         propose_label(profile(*values), task=task)
+
+
+def test_lists_are_told_from_columns_of_one_value():
+    lists = ColumnProfile(name="tags", counts={}, lengths={1: 5, 3: 4})
+    with pytest.raises(InputError, match=r"--label=tags: received lists of up to 3 values; expected"):
+        propose_label(lists)
 
 
 def test_without_a_label_the_columns_that_could_be_one_are_listed():
