@@ -11,7 +11,8 @@ _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
     "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
     NOT_UTF_8: "Likely the file has another encoding (--encoding, such as latin-1).",
-    "not a JSON object": "Likely the file is no JSON Lines (--format), or in another encoding than UTF-8.",
+    "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), another "
+    "format (--format), or in another encoding than UTF-8.",
 }
 
 
