@@ -48,7 +48,7 @@ def train(request: Request) -> dict:
     """
     setup = decide(request)
     workdir = setup.workdir
-    if not strategy_lib.is_chief(setup.strategy):
+    if strategy_lib.worker(setup.strategy):
         return _go_on(setup)
     workdir.path.mkdir(parents=True, exist_ok=True)
     with held_directory.held(workdir.path, thing=f"--workdir={workdir.path}"):
@@ -85,10 +85,14 @@ class _Run:
     """One process's share of a run. In a cluster every process has one; the chief writes the files."""
 
     setup: Setup
-    is_chief: bool
+    worker: int  # 0: the chief
     preprocess: Preprocess
     model: keras.Model  # with its optimizer
     evaluate: Evaluator
+
+    @property
+    def is_chief(self) -> bool:
+        return not self.worker
 
 
 def _build(setup: Setup) -> _Run:
@@ -110,7 +114,7 @@ def _build(setup: Setup) -> _Run:
     )
     return _Run(
         setup=setup,
-        is_chief=strategy_lib.is_chief(setup.strategy),
+        worker=strategy_lib.worker(setup.strategy),
         preprocess=preprocess,
         model=model,
         evaluate=evaluate,
@@ -170,7 +174,7 @@ def _checkpoints(run: _Run) -> Checkpoints:
         optimizer=run.model.optimizer,
         golden_logits=logits_of(setup.strategy, run.model, inputs),
         keep=setup.config.train.checkpoints_kept,
-        is_chief=run.is_chief,
+        worker=run.worker,
     )
 
 

@@ -103,7 +103,7 @@ def test_two_workers_train_one_model(dataset, tmp_path, warm_python):
     assert "step 4/4" not in other
     assert chief.splitlines()[-3] == other.splitlines()[-3]  # the same metrics
     assert steps_in_history(tmp_path) == [2, 4]
-    assert not list(tmp_path.glob("*not-chief*"))
+    assert not list(tmp_path.glob("*.worker-*"))
 
 
 GOOD = (f"--config={CONFIG}", "--dataset=nowhere", "--workdir=nowhere")

@@ -21,8 +21,8 @@ class Checkpoints:
 
     Args:
       golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
-      is_chief: whether this process's files count. The other processes save too, since saving may need all
-        of them, but into a directory that is deleted afterwards.
+      worker: this process's number. Only the files of 0, the chief, count. The others save too, since saving
+        may need all of them, but each into a directory of its own, which is deleted afterwards.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Checkpoints:
         optimizer: keras.optimizers.Optimizer | None = None,
         golden_logits: Callable[[], np.ndarray],
         keep: int = 3,
-        is_chief: bool = True,
+        worker: int = 0,
     ) -> None:
         self._model = model
         self._golden_logits = golden_logits
@@ -41,7 +41,7 @@ class Checkpoints:
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._session_state = tf.Variable("", trainable=False)
         self._directory = directory
-        self._own = directory if is_chief else directory.with_name(f"{directory.name}.not-chief")
+        self._own = directory.with_name(f"{directory.name}.worker-{worker}") if worker else directory
         self._is_whole = optimizer is not None
         parts = {"optimizer": optimizer} if self._is_whole else {}
         self._checkpoint = tf.train.Checkpoint(

@@ -1,12 +1,12 @@
 """The distribution strategy a flag asks for, on the devices that there are."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
+from pipeline.training.engine import cluster
 
 _AUTO = "auto"
 
@@ -58,9 +58,9 @@ def require_divisible(key: str, global_batch: int, strategy: tf.distribute.Strat
         )
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes the files that all workers share."""
-    return name_of(strategy) != "multi_worker" or not strategy.cluster_resolver.task_id
+def worker(strategy: tf.distribute.Strategy) -> int:
+    """This process's number among those that train together; 0, the chief, writes the files of all."""
+    return strategy.cluster_resolver.task_id or 0 if name_of(strategy) == "multi_worker" else 0
 
 
 def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool, str]:
@@ -86,15 +86,15 @@ def _mirrored() -> tf.distribute.Strategy:
 
 
 def _multi_worker() -> tf.distribute.Strategy:
-    if not _workers():
+    found = cluster.read()
+    if not found or found.number is None:
         raise InputError(
-            "environment variable TF_CONFIG",
-            received=repr(os.environ.get("TF_CONFIG", "")),
-            expected="a cluster with a list of workers, and this process's task in it",
-            action='Set it in every worker, e.g. {"cluster": {"worker": ["a:2222", "b:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}.',
+            f"--strategy=multi_worker, environment variable {cluster.VARIABLE}",
+            received=f"the task {found.task}" if found else "no cluster",
+            expected="a cluster, and a task in it that trains: chief or worker",
+            action="Set it in every worker; start no evaluators, the workers evaluate together.",
         )
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    return tf.distribute.MultiWorkerMirroredStrategy(found.resolver())
 
 
 def _tpu() -> tf.distribute.Strategy:
@@ -130,20 +130,14 @@ _STRATEGIES: Mapping[str, Callable[[], tf.distribute.Strategy]] = {
 def _best() -> str:
     if _has_tpu():
         return "tpu"
-    if len(_workers()) > 1:
+    found = cluster.read()
+    if found and (found.number is None or len(found.addresses) > 1):
         return "multi_worker"
     return "mirrored" if len(_devices("GPU") or _devices("CPU")) > 1 else "one_device"
 
 
 def _has_tpu() -> bool:
     return bool(os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"))
-
-
-def _workers() -> list[str]:
-    try:
-        return list(json.loads(os.environ.get("TF_CONFIG", "{}"))["cluster"]["worker"])
-    except (ValueError, KeyError, TypeError):
-        return []
 
 
 def _devices(kind: str) -> list[str]:

@@ -113,10 +113,13 @@ def test_model_that_predicts_something_else_is_refused(tmp_path):
         lossy.restore()
 
 
-def test_other_workers_leave_nothing_behind(tmp_path):
+def test_other_workers_leave_nothing_behind_and_each_others_files_alone(tmp_path):
     model, optimizer = model_and_optimizer()
-    checkpoints(tmp_path / "checkpoints", model, optimizer, is_chief=False).save(1)
-    assert list(tmp_path.iterdir()) == []
+    saving = tmp_path / "checkpoints.worker-2" / "part"  # another worker is in the middle of it
+    saving.mkdir(parents=True)
+    checkpoints(tmp_path / "checkpoints", model, optimizer, worker=1).save(1)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints.worker-2"]
+    assert saving.exists()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ def test_strategies_take_the_devices_there_are(name, becomes, replicas):
     made = strategy.create(name)
     assert strategy.name_of(made) == becomes
     assert made.num_replicas_in_sync == replicas
-    assert strategy.is_chief(made)
+    assert strategy.worker(made) == 0
 
 
 def test_tpu_without_one_is_refused(monkeypatch):
@@ -25,11 +25,26 @@ def test_tpu_without_one_is_refused(monkeypatch):
         strategy.create("tpu")
 
 
-@pytest.mark.parametrize("value", ["", "not json", json.dumps({"task": {"index": 0}})])
-def test_multi_worker_without_a_cluster_is_refused(monkeypatch, value):
-    monkeypatch.setenv("TF_CONFIG", value)
-    with pytest.raises(InputError, match=r"TF_CONFIG: received .*; expected a cluster"):
+def test_multi_worker_without_a_cluster_is_refused(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(InputError, match=r"multi_worker.*TF_CONFIG: received no cluster; expected a cluster"):
         strategy.create("multi_worker")
+
+
+@pytest.mark.parametrize("name", ["auto", "multi_worker"])
+def test_an_evaluator_is_told_that_it_is_not_needed(monkeypatch, name):
+    jobs = {"chief": ["a:1"], "evaluator": ["b:1"]}
+    monkeypatch.setenv(
+        "TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "evaluator", "index": 0}})
+    )
+    with pytest.raises(InputError, match=r"received the task evaluator 0; .*start no evaluators"):
+        strategy.create(name)
+
+
+def test_a_chief_alone_takes_its_own_devices(monkeypatch):
+    jobs = {"chief": ["a:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "chief", "index": 0}}))
+    assert strategy.name_of(strategy.create("auto")) == "mirrored"
 
 
 def test_unknown_strategy_is_refused():

@@ -1,0 +1,86 @@
+"""The cluster that TF_CONFIG describes, and this process's place in it.
+
+Worker 0 of `worker` leads, or the `chief` where there is one, as Vertex AI and Kubeflow have it. Evaluators
+and parameter servers take no part: the workers evaluate together, and keep the weights themselves.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from pipeline.data.errors import InputError
+
+VARIABLE = "TF_CONFIG"
+_CHIEFS = ("chief", "master")  # TensorFlow 1 said master; Vertex AI still may
+_WORKER = "worker"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Addresses HOST:PORT of all who train together, the chief first, and this process's number among them.
+
+    `number` is None for a process that takes no part, such as an evaluator; `task` is what it is called.
+    """
+
+    addresses: tuple[str, ...]
+    task: str
+    number: int | None
+
+    def resolver(self) -> tf.distribute.cluster_resolver.ClusterResolver:
+        """What MultiWorkerMirroredStrategy asks: all are workers, and worker 0 leads."""
+        return tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({_WORKER: list(self.addresses)}),
+            task_type=_WORKER,
+            task_id=self.number,
+            rpc_layer="grpc",
+        )
+
+
+def read() -> Cluster | None:
+    """The cluster of TF_CONFIG; None where it is not set, or names nobody.
+
+    Raises:
+      InputError: it is no JSON, or does not say which of the processes this is.
+    """
+    text = os.environ.get(VARIABLE, "").strip()
+    document = _parsed(text) if text else {}
+    jobs = document.get("cluster") or {}
+    if not jobs:
+        return None
+    task = document.get("task") or {}
+    kind, index = task.get("type"), task.get("index")
+    if kind not in jobs or not isinstance(index, int) or not 0 <= index < len(jobs[kind]):
+        raise _error(text, f'a "task" whose "type" is one of {", ".join(jobs)}, with an "index" in its list')
+    chiefs = [address for name in _CHIEFS for address in jobs.get(name, ())]
+    before = {_WORKER: len(chiefs)} | dict.fromkeys(_CHIEFS, 0)
+    return Cluster(
+        addresses=(*chiefs, *jobs.get(_WORKER, ())),
+        task=f"{kind} {index}",
+        number=before[kind] + index if kind in before else None,
+    )
+
+
+def _parsed(text: str) -> Mapping:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    jobs = document.get("cluster") if isinstance(document, dict) else None
+    if not isinstance(jobs or {}, dict) or not isinstance(document, dict):
+        raise _error(text, "a JSON object with a cluster and a task")
+    if not all(isinstance(addresses, list) for addresses in (jobs or {}).values()):
+        raise _error(text, 'lists of addresses, as in {"worker": ["a:2222"]}')
+    return document
+
+
+def _error(text: str, expected: str) -> InputError:
+    return InputError(
+        f"environment variable {VARIABLE}",
+        received=repr(text),
+        expected=expected,
+        action='Set it in every worker, e.g. {"cluster": {"worker": ["a:2222", "b:2222"]}, '
+        '"task": {"type": "worker", "index": 0}}.',
+    )

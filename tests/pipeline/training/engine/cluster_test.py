@@ -1,0 +1,70 @@
+"""TF_CONFIG as TensorFlow, Vertex AI and Kubeflow write it."""
+
+import json
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.training.engine import cluster
+
+WORKERS = {"worker": ["a:1", "b:1", "c:1"]}
+CHIEF = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"], "ps": ["e:1"]}
+MASTER = {"master": ["a:1"], "worker": ["b:1", "c:1"]}
+
+
+def set_to(monkeypatch, jobs: dict, kind: str, index: int) -> None:
+    document = {"cluster": jobs, "task": {"type": kind, "index": index}, "environment": "cloud"}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kind", "index", "number"),
+    [
+        (WORKERS, "worker", 0, 0),
+        (WORKERS, "worker", 2, 2),
+        (CHIEF, "chief", 0, 0),
+        (CHIEF, "worker", 0, 1),
+        (CHIEF, "worker", 1, 2),
+        (MASTER, "master", 0, 0),
+        (MASTER, "worker", 1, 2),
+        (CHIEF, "evaluator", 0, None),
+        (CHIEF, "ps", 0, None),
+    ],
+)
+def test_places(monkeypatch, jobs, kind, index, number):
+    set_to(monkeypatch, jobs, kind, index)
+    found = cluster.read()
+    assert found.addresses == ("a:1", "b:1", "c:1")
+    assert found.number == number
+
+
+def test_all_are_workers_to_tensorflow(monkeypatch):
+    set_to(monkeypatch, CHIEF, "worker", 1)
+    resolver = cluster.read().resolver()
+    assert (resolver.task_type, resolver.task_id) == ("worker", 2)
+    assert resolver.cluster_spec().as_dict() == {"worker": ["a:1", "b:1", "c:1"]}
+
+
+@pytest.mark.parametrize("value", ["", "  ", "{}", '{"cluster": {}}', '{"task": {"index": 0}}'])
+def test_nobody_is_no_cluster(monkeypatch, value):
+    monkeypatch.setenv("TF_CONFIG", value)
+    assert cluster.read() is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "not json",
+        "[]",
+        '{"cluster": ["a:1"]}',
+        '{"cluster": {"worker": "a:1"}}',
+        '{"cluster": {"worker": ["a:1"]}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "0"}}',
+        '{"cluster": {"worker": ["a:1"]}, "task": {"type": "chief", "index": 0}}',
+    ],
+)
+def test_what_cannot_be_read_is_refused(monkeypatch, value):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(InputError, match=r"environment variable TF_CONFIG: received '.*'; expected .*Set it"):
+        cluster.read()
