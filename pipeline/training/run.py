@@ -101,9 +101,11 @@ def _build(setup: Setup) -> _Run:
     with setup.strategy.scope():
         model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
         model.optimizer = optimizer.build(
-            setup.config.optimizer, total_steps=setup.cadence.total_steps, precision=setup.precision
+            setup.config.optimizer,
+            model.trainable_variables,
+            total_steps=setup.cadence.total_steps,
+            precision=setup.precision,
         )
-        model.optimizer.build(model.trainable_variables)
     evaluate = Evaluator(
         setup.strategy,
         model,
@@ -203,7 +205,7 @@ def _inner_loop(run: _Run, step: int) -> InnerLoop:
         global_batch=setup.config.global_batch,
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
-    return inner_loop(setup.strategy, one_step, iter(distributed))
+    return inner_loop(setup.strategy, one_step, iter(distributed), updated=run.model.trainable_variables)
 
 
 def _host_batches(run: _Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:

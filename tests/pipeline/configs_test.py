@@ -30,7 +30,7 @@ def test_can_be_built(experiment):
     config = experiment.get_config()
     schema = Schema(name="any", features=(Label(name="y", classes=("no", "yes")),))
     model.build_model(config, schema=schema, inputs=ANY_INPUTS, precision=FLOAT32)
-    optimizer.build(config.optimizer, total_steps=10, precision=FLOAT32)
+    optimizer.build(config.optimizer, [], total_steps=10, precision=FLOAT32)
     Augmentation(**config.augmentation)
 
 

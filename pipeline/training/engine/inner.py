@@ -1,7 +1,7 @@
 """One optimizer step, and the inner loop that runs many of them without returning to Python."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -44,19 +44,21 @@ def inner_loop(
     step: _Step,
     iterator: Iterator,
     *,
+    updated: Sequence[keras.Variable] = (),
     clock: Callable[[], float] = time.perf_counter,
 ) -> Callable[[int], Tally]:
     """A function of a number of steps: runs `strategy.run(step)` so often inside one graph.
 
-    The wait for input is the time that `next` takes once the previous step is done. A GPU that computes
-    asynchronously may still be busy then, so there it is an upper bound.
+    The wait for input is the time from the end of a step to when the next batch is there. A GPU computes
+    asynchronously, so there it is an upper bound.
 
     Args:
       iterator: over (inputs, labels) of the strategy's replicas.
+      updated: variables that the step changes: it has ended when all are changed.
       clock: seconds, from any start.
     """
     # Traced here, so that the first step's time is a step's time.
-    loop = _graph(strategy, step).get_concrete_function(iterator, tf.TensorSpec([], tf.int32))
+    loop = _graph(strategy, step, updated).get_concrete_function(iterator, tf.TensorSpec([], tf.int32))
 
     def run(steps: int) -> Tally:
         start = clock()
@@ -67,23 +69,34 @@ def inner_loop(
     return run
 
 
-def _graph(strategy: tf.distribute.Strategy, step: _Step) -> tf.types.experimental.PolymorphicFunction:
+def _graph(
+    strategy: tf.distribute.Strategy, step: _Step, updated: Sequence[keras.Variable]
+) -> tf.types.experimental.PolymorphicFunction:
     @tf.function(autograph=False)
     def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def one_more(done: tf.Tensor, sums: tf.Tensor, wait: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            with tf.control_dependencies([sums]):
-                asked = tf.timestamp()
-            with tf.control_dependencies([asked]):
-                inputs, labels = next(iterator)
+        def one_more(
+            done: tf.Tensor, sums: tf.Tensor, wait: tf.Tensor, ended: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            inputs, labels = next(iterator)
             with tf.control_dependencies(strategy.experimental_local_results(labels)):
-                waited = tf.timestamp() - asked
-            part = strategy.run(step, args=(inputs, labels))
-            of_step = tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
-            return done + 1, sums + of_step, wait + waited
+                begun = tf.timestamp()
+            with tf.control_dependencies([begun]):  # what needs no batch would count as waiting for it
+                part = strategy.run(step, args=(inputs, labels))
+            sums += tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
+            with tf.control_dependencies([sums, *_values(strategy, updated)]):
+                return done + 1, sums, wait + begun - ended, tf.timestamp()
 
         # In float64 a sum is the same however the steps are parted into calls.
-        start = tf.constant(0), tf.zeros([2], tf.float64), tf.zeros([], tf.float64)
-        _, sums, wait = tf.while_loop(lambda done, *_: done < steps, one_more, start)
+        start = tf.constant(0), tf.zeros([2], tf.float64), tf.zeros([], tf.float64), tf.timestamp()
+        _, sums, wait, _ = tf.while_loop(lambda done, *_: done < steps, one_more, start)
         return sums, wait
 
     return loop
+
+
+def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
+    """Reads every replica's copy, which a function does after what was assigned before."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return []  # a step is one op there, whose result comes last
+    copies = [copy for variable in variables for copy in strategy.experimental_local_results(variable.value)]
+    return [copy.read_value() for copy in copies]

@@ -1,6 +1,6 @@
 """The optimizer and its learning rate, from a config."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 from ml_collections import ConfigDict
@@ -14,16 +14,25 @@ _SCHEDULES = ("constant", "cosine")
 _NOT_DECAYED = ("bias", "gamma", "beta")
 
 
-def build(config: ConfigDict, *, total_steps: int, precision: Precision) -> keras.optimizers.Optimizer:
-    """Makes the optimizer `config.name`; raises InputError for an unknown name or schedule.
+def build(
+    config: ConfigDict, variables: Sequence[keras.Variable], *, total_steps: int, precision: Precision
+) -> keras.optimizers.Optimizer:
+    """Makes the optimizer `config.name` of `variables`; raises InputError for an unknown name or schedule.
 
     Weight decay is decoupled from the gradient (Loshchilov & Hutter 2019), and scaled by the learning rate.
     """
     if config.name not in _OPTIMIZERS:
         raise _unknown("name", config.name, tuple(_OPTIMIZERS))
     optimizer = _OPTIMIZERS[config.name](config, _learning_rate(config, total_steps))
-    optimizer.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
-    return keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
+    optimizer.exclude_from_weight_decay(var_list=[each for each in variables if _is_not_decayed(each)])
+    whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
+    whole.build(variables)
+    return whole
+
+
+def _is_not_decayed(variable: keras.Variable) -> bool:
+    # By its own name: Keras's var_names would leave out whatever has such a word in its layer's name.
+    return variable.path.rsplit("/", 1)[-1] in _NOT_DECAYED
 
 
 _LearningRate = float | keras.optimizers.schedules.LearningRateSchedule

@@ -34,9 +34,7 @@ def test_multi_worker_without_a_cluster_is_refused(monkeypatch):
 @pytest.mark.parametrize("name", ["auto", "multi_worker"])
 def test_an_evaluator_is_told_that_it_is_not_needed(monkeypatch, name):
     jobs = {"chief": ["a:1"], "evaluator": ["b:1"]}
-    monkeypatch.setenv(
-        "TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "evaluator", "index": 0}})
-    )
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "evaluator", "index": 0}}))
     with pytest.raises(InputError, match=r"received the task evaluator 0; .*start no evaluators"):
         strategy.create(name)
 

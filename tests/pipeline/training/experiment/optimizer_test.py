@@ -12,10 +12,13 @@ from pipeline.training.experiment import optimizer
 FLOAT32 = Precision(policy="float32", reason="")
 
 
-def build(precision: Precision = FLOAT32, total_steps: int = 100, **settings) -> keras.optimizers.Optimizer:
+def build(
+    precision: Precision = FLOAT32, total_steps: int = 100, variables: tuple = (), **settings
+) -> keras.optimizers.Optimizer:
     config = base.get_config().optimizer
     config.update(settings)
-    return optimizer.build(config, total_steps=total_steps, precision=precision)
+    variables = list(variables) or [keras.Variable(np.zeros(1, "float32"))]
+    return optimizer.build(config, variables, total_steps=total_steps, precision=precision)
 
 
 def rates(made: keras.optimizers.Optimizer, *steps: int) -> list[float]:
@@ -46,11 +49,14 @@ def test_constant_without_warm_up_can_be_set_by_a_callback():
     assert float(np.asarray(made.learning_rate)) == 0.25
 
 
-def test_biases_are_not_decayed():
-    layer = keras.layers.Dense(1, bias_initializer="ones", kernel_initializer="ones")
+@pytest.mark.parametrize("layer_name", ["dense", "beta_blocker"])  # the name of a layer decides nothing
+def test_biases_are_not_decayed(layer_name):
+    layer = keras.layers.Dense(
+        1, bias_initializer="ones", kernel_initializer="ones", name=layer_name, dtype="float32"
+    )
     layer.build((None, 1))
-    made = build(name="sgd", schedule="constant", warmup_steps=0, learning_rate=1.0, weight_decay=0.5)
-    made.build(layer.trainable_variables)
+    settings = {"schedule": "constant", "warmup_steps": 0, "learning_rate": 1.0, "weight_decay": 0.5}
+    made = build(name="sgd", variables=layer.trainable_variables, **settings)
     made.apply([np.zeros((1, 1), "float32"), np.zeros(1, "float32")], layer.trainable_variables)
     assert np.asarray(layer.kernel).item() == 0.5
     assert np.asarray(layer.bias).item() == 1.0
