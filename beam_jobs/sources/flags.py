@@ -13,6 +13,7 @@ from beam_jobs.sources.path_roots import WithPathRoots
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import PACKINGS, TokenRows
 from beam_jobs.sources.tokens.tokenizers import open_tokenizer
+from pipeline.data.errors import InputError
 from pipeline.data.schema.feature_json import schema_error
 
 _FORMAT = flags.DEFINE_enum(
@@ -73,11 +74,19 @@ def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:
     for option in FORMATS[raw_format].options:
         value = remembered.get(option.flag, option.default)
         wrong_kind = isinstance(value, list) != isinstance(option.default, tuple) and bool(value)
-        if wrong_kind or (value and option.choices and value not in option.choices):
+        if wrong_kind or (value and not _is_possible(option, value)):
             raise schema_error(f"raw_files, field '{option.flag}'", repr(value), option.help)
         if value:
             found[option.flag] = value
     return found
+
+
+def _is_possible(option: Option, value: object) -> bool:
+    try:
+        option.parse(value)
+    except InputError:
+        return False
+    return not option.choices or value in option.choices
 
 
 RAW_DATA = (_FORMAT, *_OPTIONS, _PATH_ROOT)

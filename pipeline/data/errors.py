@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pipeline.data.printable import printable
 
 EXIT_BAD_INPUT = 2
+_LONGEST_PART = 1000  # characters
 
 # Errors of TensorFlow and of Beam's workers are known by their text.
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]")
@@ -21,11 +22,11 @@ class InputError(Exception):
     """
 
     def __init__(self, thing: str, *, received: object, expected: str, action: str) -> None:
-        self.thing = thing
-        self.received = str(received)
-        self.expected = expected
+        self.thing = _shortened(thing)
+        self.received = _shortened(str(received))
+        self.expected = _shortened(expected)
         self.action = action
-        super().__init__(thing, self.received, expected, action)
+        super().__init__(self.thing, self.received, self.expected, action)
 
     def __str__(self) -> str:
         return f"{self.thing}: received {self.received}; expected {self.expected}. {self.action}"
@@ -33,6 +34,11 @@ class InputError(Exception):
     def __reduce__(self) -> tuple:
         # Keyword-only arguments do not survive pickling by default, and Beam pickles what workers raise.
         return _rebuild, (self.thing, self.received, self.expected, self.action)
+
+
+def _shortened(text: str) -> str:
+    """What a person reads of a text; a cell or a name may hold megabytes."""
+    return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
 
 
 def _rebuild(thing: str, received: str, expected: str, action: str) -> InputError:

@@ -63,7 +63,7 @@ def check(name: str) -> str:
         if not known._is_text_encoding:
             raise LookupError
         b"\xff\x80".decode(name, "replace")  # those of host names raise
-    except (LookupError, UnicodeError, TypeError):
+    except (LookupError, ValueError, TypeError):  # a name with NUL gives a ValueError
         raise InputError(
             "--encoding",
             received=name,
