@@ -22,14 +22,15 @@ class InputError(Exception):
     """
 
     def __init__(self, thing: str, *, received: object, expected: str, action: str) -> None:
-        self.thing = _shortened(thing)
-        self.received = _shortened(str(received))
-        self.expected = _shortened(expected)
+        self.thing = thing
+        self.received = str(received)
+        self.expected = expected
         self.action = action
-        super().__init__(self.thing, self.received, self.expected, action)
+        super().__init__(thing, self.received, expected, action)
 
     def __str__(self) -> str:
-        return f"{self.thing}: received {self.received}; expected {self.expected}. {self.action}"
+        thing, received, expected = map(_shortened, (self.thing, self.received, self.expected))
+        return f"{thing}: received {received}; expected {expected}. {self.action}"
 
     def __reduce__(self) -> tuple:
         # Keyword-only arguments do not survive pickling by default, and Beam pickles what workers raise.
