@@ -52,13 +52,21 @@ def _name_too_long(output: pathlib.Path | str) -> InputError:
 
 
 def _failed(text: str) -> InputError:
-    with tempfile.NamedTemporaryFile("w", prefix="penstock-", suffix=".log", delete=False) as log:
-        log.write(f"{text}\n\n{traceback.format_exc()}")
     causes = [found["cause"] for found in _CAUSE.finditer(text)]
     return InputError(
         "the run",
         received=" ".join((causes[-1] if causes else text).split())[:300],
         expected="workers that end their work",
-        action=f"Nothing was published. The whole traceback is in {log.name}; if a worker was killed, "
-        "give the machine more memory or use fewer workers.",
+        action=f"Nothing was published. {_kept(text)} If a worker was killed, give the machine more "
+        "memory or use fewer workers.",
     )
+
+
+def _kept(text: str) -> str:
+    """Says where the traceback is kept, if it can be."""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="penstock-", suffix=".log", delete=False) as log:
+            log.write(f"{text}\n\n{traceback.format_exc()}")
+    except OSError:  # the temporary directory is full, or there is none
+        return "The traceback could not be kept."
+    return f"The whole traceback is in {log.name}."

@@ -10,8 +10,8 @@ from pipeline.data.printable import printable
 EXIT_BAD_INPUT = 2
 _LONGEST_PART = 1000  # characters
 
-# Errors of TensorFlow and of Beam's workers are known by their text.
-_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]")
+# Errors of TensorFlow and of Beam's workers are known by their text. 27 is that of `ulimit -f`.
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|\[Errno (?:27|28|122)\]")
 
 
 class InputError(Exception):
@@ -55,7 +55,7 @@ def disk_full(thing: str, *, room_for: str, action: str) -> InputError:
     """What is said of a disk that took no more of `thing`."""
     return InputError(
         thing,
-        received="a disk that is full, or a quota that is used up",
+        received="a disk that is full, or a quota or limit that is used up",
         expected=f"room for {room_for}",
         action=action,
     )

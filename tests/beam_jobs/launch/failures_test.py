@@ -2,6 +2,7 @@
 
 import errno
 import pathlib
+import tempfile
 
 import pytest
 
@@ -36,6 +37,7 @@ def test_a_name_that_is_too_long_is_told_as_such():
     "error",
     [
         OSError(28, "No space left on device"),
+        OSError(errno.EFBIG, "File too large"),  # of `ulimit -f`
         RuntimeError("OSError: [Errno 28] No space left on device [while…]"),
     ],
 )
@@ -51,6 +53,15 @@ def test_a_bug_is_told_by_its_cause_and_the_rest_is_kept_in_a_file():
         raise RuntimeError(FROM_A_WORKER)
     assert "KeyError" in raised.value.received
     assert "\n" not in str(raised.value)
-    log = pathlib.Path(raised.value.action.partition("traceback is in ")[2].partition(";")[0])
+    log = pathlib.Path(raised.value.action.partition("traceback is in ")[2].partition(". ")[0])
     assert FROM_A_WORKER in log.read_text()
     log.unlink()
+
+
+def test_a_bug_is_told_where_its_traceback_cannot_be_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with (
+        pytest.raises(InputError, match=r"KeyError.*could not be kept"),
+        failures.told_in_one_line(pathlib.Path("out")),
+    ):
+        raise RuntimeError(FROM_A_WORKER)
