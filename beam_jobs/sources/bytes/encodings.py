@@ -17,6 +17,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+_OF_HOST_NAMES = ("idna", "punycode")
 _NOT_UTF_8 = b"\xff"
 _ZEROS = 0.25  # of every second byte, from which text is UTF-16
 
@@ -60,9 +61,9 @@ def check(name: str) -> str:
     """`name`, UTF-8 in one spelling; raises InputError unless it is an encoding of text."""
     try:
         known = codecs.lookup(name)
-        if not known._is_text_encoding:
+        if not known._is_text_encoding or known.name in _OF_HOST_NAMES:
             raise LookupError
-        b"\xff\x80".decode(name, "replace")  # those of host names raise
+        b"\xff\x80".decode(name, "replace")  # "undefined" raises
     except (LookupError, ValueError, TypeError):  # a name with NUL gives a ValueError
         raise InputError(
             "--encoding",
