@@ -1,33 +1,20 @@
 """A training run, from request to final metrics. Repeating a request continues what was interrupted."""
 
 import dataclasses
-import pathlib
-import tempfile
 from collections.abc import Sequence
-
-import keras
-import tensorflow as tf
 
 from pipeline.data import atomic_files, held_directory
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.splits import TRAIN
-from pipeline.data.input.batches import training_batches
 from pipeline.data.input.service import naming_lost_service
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
-from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import host_share
 from pipeline.data.schema import schema as schema_lib
+from pipeline.training import parts
 from pipeline.training.engine import checkpoint_files
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.checkpoint import Checkpoints
-from pipeline.training.engine.evaluation import Evaluator, logits_of
-from pipeline.training.engine.inner import inner_loop, train_step
-from pipeline.training.experiment import optimizer, training_data
-from pipeline.training.experiment.model import build_model, build_preprocess
 from pipeline.training.loop import callbacks, first_step
-from pipeline.training.loop.outer import InnerLoop, Session
+from pipeline.training.loop.outer import Session
+from pipeline.training.parts import Run
 from pipeline.training.report.page import write_report
 from pipeline.training.report.reporter import Reporter
 from pipeline.training.request import Request
@@ -66,7 +53,7 @@ def _go_on(setup: Setup) -> dict:
             history.read(workdir.history)
             write_report(workdir.path)
             return files.read_json(workdir.evaluation)
-    return _train(_build(setup), before)
+    return _train(parts.build(setup), before)
 
 
 def _is_done(setup: Setup, before: RunRecord) -> bool:
@@ -80,50 +67,7 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Run:
-    """One process's share of a run. In a cluster every process has one; the chief writes the files."""
-
-    setup: Setup
-    worker: int  # 0: the chief
-    preprocess: Preprocess
-    model: keras.Model  # with its optimizer
-    evaluate: Evaluator
-
-    @property
-    def is_chief(self) -> bool:
-        return not self.worker
-
-
-def _build(setup: Setup) -> _Run:
-    schema = setup.dataset.schema
-    preprocess = build_preprocess(setup.config, schema, statistics_lib.load(setup.dataset)[TRAIN])
-    with setup.strategy.scope():
-        model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
-        model.optimizer = optimizer.build(
-            setup.config.optimizer,
-            model.trainable_variables,
-            total_steps=setup.cadence.total_steps,
-            precision=setup.precision,
-        )
-    evaluate = Evaluator(
-        setup.strategy,
-        model,
-        schema=schema,
-        selections=setup.selections,
-        preprocess=preprocess,
-        largest_batch=setup.config.evaluation.global_batch,
-    )
-    return _Run(
-        setup=setup,
-        worker=strategy_lib.worker(setup.strategy),
-        preprocess=preprocess,
-        model=model,
-        evaluate=evaluate,
-    )
-
-
-def _train(run: _Run, before: RunRecord | None) -> dict:
+def _train(run: Run, before: RunRecord | None) -> dict:
     """Trains from the latest checkpoint on; returns the metrics of the final split.
 
     Args:
@@ -131,12 +75,12 @@ def _train(run: _Run, before: RunRecord | None) -> dict:
     """
     setup = run.setup
     _write_inputs(run)
-    checkpoints = _checkpoints(run)
+    checkpoints = parts.checkpoints_of(run)
     session = Session(
         run.model,
         cadence=setup.cadence,
         checkpoints=checkpoints,
-        callbacks=callbacks.build(setup.config.callbacks, workdir=_callbacks_directory(run)),
+        callbacks=callbacks.build(setup.config.callbacks, workdir=parts.callbacks_directory(run)),
         evaluate=lambda epoch: _validate(run, epoch),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
     )
@@ -145,7 +89,7 @@ def _train(run: _Run, before: RunRecord | None) -> dict:
     reporter = _reporter(run, before, step, damaged=checkpoints.damaged) if run.is_chief else None
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
-        inner_loop = first_step.telling(lambda: _inner_loop(run, step), show)
+        inner_loop = first_step.telling(lambda: parts.inner_loop_of(run, step), show)
         step = session.run(inner_loop, report=reporter or (lambda point: None))
     metrics = run.evaluate(setup.final_split)
     if reporter:
@@ -153,7 +97,7 @@ def _train(run: _Run, before: RunRecord | None) -> dict:
     return metrics
 
 
-def _write_inputs(run: _Run) -> None:
+def _write_inputs(run: Run) -> None:
     """Writes what restoring the model needs besides a checkpoint."""
     setup = run.setup
     workdir, dataset = setup.workdir, setup.dataset
@@ -167,20 +111,7 @@ def _write_inputs(run: _Run) -> None:
         atomic_files.write_bytes(workdir.statistics, statistics.read_bytes())
 
 
-def _checkpoints(run: _Run) -> Checkpoints:
-    setup = run.setup
-    inputs = golden.inputs(setup.workdir.golden, setup.dataset.schema, run.preprocess)
-    return Checkpoints(
-        setup.workdir.checkpoints,
-        model=run.model,
-        optimizer=run.model.optimizer,
-        golden_logits=logits_of(setup.strategy, run.model, inputs),
-        keep=setup.config.train.checkpoints_kept,
-        worker=run.worker,
-    )
-
-
-def _reporter(run: _Run, before: RunRecord | None, step: int, *, damaged: Sequence[str]) -> Reporter:
+def _reporter(run: Run, before: RunRecord | None, step: int, *, damaged: Sequence[str]) -> Reporter:
     workdir = run.setup.workdir
     record = dataclasses.replace(
         run.setup.record, parameters=run.model.count_params(), files=run_record.digests(workdir.path)
@@ -192,46 +123,8 @@ def _reporter(run: _Run, before: RunRecord | None, step: int, *, damaged: Sequen
     return reporter
 
 
-def _inner_loop(run: _Run, step: int) -> InnerLoop:
-    """Runs steps from `step` on."""
-    setup = run.setup
-    distributed = setup.strategy.distribute_datasets_from_function(
-        lambda context: _host_batches(run, step, context)
-    )
-    one_step = train_step(
-        run.model,
-        run.model.optimizer,
-        task=task_of(setup.dataset.schema.label),
-        global_batch=setup.config.global_batch,
-        jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
-    )
-    return inner_loop(setup.strategy, one_step, iter(distributed), updated=run.model.trainable_variables)
-
-
-def _host_batches(run: _Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """This host's batches from `step` on: (inputs, labels [batch]) of one replica each."""
-    setup = run.setup
-    plan = training_data.read_plan(
-        setup.config,
-        setup.training_data,
-        share=host_share.of_context(context, global_batch=setup.config.global_batch),
-        position=setup.cadence.position(step),
-    )
-    return training_batches(
-        plan,
-        run.preprocess,
-        augmentation=training_data.augmentation(setup.config),
-        data_service=setup.data_service,
-    )
-
-
-def _validate(run: _Run, epoch: int) -> dict | None:
+def _validate(run: Run, epoch: int) -> dict | None:
     """Validation metrics; None where they are not due after `epoch`, from 1, or there is no such split."""
     is_due = epoch % max(1, run.setup.config.evaluation.every_epochs) == 0
     split = run.setup.validation_split
     return run.evaluate(split) if split and is_due else None
-
-
-def _callbacks_directory(run: _Run) -> pathlib.Path:
-    # Every worker runs the callbacks, so that all stop at the same step; only the chief's files count.
-    return run.setup.workdir.path if run.is_chief else pathlib.Path(tempfile.mkdtemp())

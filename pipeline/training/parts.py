@@ -1,0 +1,121 @@
+"""The parts of a run, put together from its setup: model, optimizer, checkpoints, batches, compiled steps."""
+
+import dataclasses
+import pathlib
+import tempfile
+
+import keras
+import tensorflow as tf
+
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.input.batches import training_batches
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import host_share
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.evaluation import Evaluator, logits_of
+from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.experiment import optimizer, training_data
+from pipeline.training.experiment.model import build_model, build_preprocess
+from pipeline.training.loop.outer import InnerLoop
+from pipeline.training.setup import Setup
+from pipeline.training.state import golden
+from pipeline.training.tasks.registry import task_of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """One process's share of a run. In a cluster every process has one; the chief writes the files."""
+
+    setup: Setup
+    worker: int  # 0: the chief
+    preprocess: Preprocess
+    model: keras.Model  # with its optimizer
+    evaluate: Evaluator
+
+    @property
+    def is_chief(self) -> bool:
+        return not self.worker
+
+
+def build(setup: Setup) -> Run:
+    """Builds the model with its optimizer, its preprocessing and its evaluation, under the strategy."""
+    schema = setup.dataset.schema
+    preprocess = build_preprocess(setup.config, schema, statistics_lib.load(setup.dataset)[TRAIN])
+    with setup.strategy.scope():
+        model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
+        model.optimizer = optimizer.build(
+            setup.config.optimizer,
+            model.trainable_variables,
+            total_steps=setup.cadence.total_steps,
+            precision=setup.precision,
+        )
+    evaluate = Evaluator(
+        setup.strategy,
+        model,
+        schema=schema,
+        selections=setup.selections,
+        preprocess=preprocess,
+        largest_batch=setup.config.evaluation.global_batch,
+    )
+    return Run(
+        setup=setup,
+        worker=strategy_lib.worker(setup.strategy),
+        preprocess=preprocess,
+        model=model,
+        evaluate=evaluate,
+    )
+
+
+def checkpoints_of(run: Run) -> Checkpoints:
+    """Where the run saves itself."""
+    setup = run.setup
+    inputs = golden.inputs(setup.workdir.golden, setup.dataset.schema, run.preprocess)
+    return Checkpoints(
+        setup.workdir.checkpoints,
+        model=run.model,
+        optimizer=run.model.optimizer,
+        golden_logits=logits_of(setup.strategy, run.model, inputs),
+        keep=setup.config.train.checkpoints_kept,
+        worker=run.worker,
+    )
+
+
+def inner_loop_of(run: Run, step: int) -> InnerLoop:
+    """Runs steps from `step` on."""
+    setup = run.setup
+    distributed = setup.strategy.distribute_datasets_from_function(
+        lambda context: _host_batches(run, step, context)
+    )
+    one_step = train_step(
+        run.model,
+        run.model.optimizer,
+        task=task_of(setup.dataset.schema.label),
+        global_batch=setup.config.global_batch,
+        jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
+    )
+    return inner_loop(setup.strategy, one_step, iter(distributed), updated=run.model.trainable_variables)
+
+
+def _host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+    """This host's batches from `step` on: (inputs, labels [batch]) of one replica each."""
+    setup = run.setup
+    plan = training_data.read_plan(
+        setup.config,
+        setup.training_data,
+        share=host_share.of_context(context, global_batch=setup.config.global_batch),
+        position=setup.cadence.position(step),
+    )
+    return training_batches(
+        plan,
+        run.preprocess,
+        augmentation=training_data.augmentation(setup.config),
+        data_service=setup.data_service,
+    )
+
+
+def callbacks_directory(run: Run) -> pathlib.Path:
+    """The directory that `{workdir}` in a callback stands for."""
+    # Every worker runs the callbacks, so that all stop at the same step; only the chief's files count.
+    return run.setup.workdir.path if run.is_chief else pathlib.Path(tempfile.mkdtemp())
