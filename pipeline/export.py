@@ -56,6 +56,8 @@ def main(argv: Sequence[str]) -> None:
 
     logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value))
+    for each in run.damaged:
+        print(f"warning    a checkpoint is damaged, so an older one is taken: {each}")
     document = export.export_model(export.trained(run), output)
     with telling.of_published(f"the export {output}"):
         if _JSON.value:

@@ -31,16 +31,20 @@ class RestoredRun:
     schema: Schema
     config: ConfigDict
     step: int
+    damaged: tuple[str, ...]  # newer checkpoints, which could not be read, and why
     record: RunRecord
     workdir: Workdir
 
 
-def restore_model(workdir: pathlib.Path) -> RestoredRun:
-    """Rebuilds the model as it was trained and restores its latest checkpoint.
+def restore_model(workdir: pathlib.Path, up_to: int | None = None) -> RestoredRun:
+    """Rebuilds the model as it was trained and restores its newest sound checkpoint.
+
+    Args:
+      up_to: the most steps that the checkpoint may have; None: any.
 
     Raises:
-      InputError: there is no run or no checkpoint, or the model's predictions of the golden records differ
-        from the saved ones.
+      InputError: there is no run, or no such checkpoint, or all are damaged, or the model's predictions of
+        the golden records differ from the saved ones.
     """
     run = files.existing(workdir)
     record = run_record.read(run.run)
@@ -51,15 +55,18 @@ def restore_model(workdir: pathlib.Path) -> RestoredRun:
     model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
     inputs = golden.inputs(run.golden, schema, preprocess)
     logits = logits_of(tf.distribute.get_strategy(), model, inputs)
-    step, _ = Checkpoints(run.checkpoints, model=model, golden_logits=logits).restore()
+    checkpoints = Checkpoints(run.checkpoints, model=model, golden_logits=logits)
+    step, _ = checkpoints.restore(up_to=up_to)
     if not step:
-        raise files.no_run(run.path, "a run without a checkpoint")
+        of_steps = "" if up_to is None else f" of at most {up_to:,} steps"
+        raise files.no_run(run.path, f"a run without a checkpoint{of_steps}")
     return RestoredRun(
         model=model,
         preprocess=preprocess,
         schema=schema,
         config=config,
         step=step,
+        damaged=checkpoints.damaged,
         record=record,
         workdir=run,
     )

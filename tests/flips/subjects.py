@@ -130,7 +130,9 @@ def predicted(model: pathlib.Path, folder: pathlib.Path) -> object:
 def _export(workdir: pathlib.Path, output: pathlib.Path) -> object:
     """What the export says of its golden records, and its `export.json` but for digests of graphs."""
     export.replay_in_fresh_process = replay.replay  # a fresh process takes seconds
-    document = export.export_model(export.trained(restore.restore_model(workdir)), output)
+    restored = restore.restore_model(workdir)
+    print("".join(f"warning    {each}\n" for each in restored.damaged))
+    document = export.export_model(export.trained(restored), output)
     golden = {name: array.tolist() for name, array in np.load(output / replay.GOLDEN_PREDICTIONS).items()}
     kept = (path for path in sorted(output.iterdir()) if path.suffix in (".json", ".tfrecord"))
     contents = [path.read_bytes() for path in kept if path.name != "export.json"]

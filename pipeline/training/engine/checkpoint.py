@@ -5,7 +5,7 @@ No position of the input is saved: it is `step * global_batch`, and the input is
 
 import pathlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -72,25 +72,24 @@ class Checkpoints:
         if self._own != self._directory:
             shutil.rmtree(self._own, ignore_errors=True)
 
-    def restore(self) -> tuple[int, str]:
-        """Restores the newest checkpoint; returns its step and session state, (0, "") if there is none.
+    def restore(self, *, up_to: int | None = None) -> tuple[int, str]:
+        """Restores the newest sound checkpoint, of at most `up_to` steps; returns its step and session state.
 
-        With an optimizer, so to go on, an older one is taken where the newest is damaged; `damaged` tells.
+        (0, "") if there is none. An older one is taken where the newest is damaged; `damaged` tells.
 
         Raises:
-          InputError: the checkpoint is damaged or belongs to another model, or its predictions of the golden
-            records differ from the saved ones.
+          InputError: all are damaged; or the checkpoint belongs to another model, or its predictions of the
+            golden records differ from the saved ones.
         """
-        found = checkpoint_files.newest_first(self._directory)
-        for number, checkpoint in enumerate(found):
+        for checkpoint in checkpoint_files.newest_first(self._directory, up_to=up_to):
             problem = self._try(checkpoint)
             if not problem:
                 now = np.asarray(self._golden_logits())
                 golden.check(saved=self._golden.numpy(), now=now, checkpoint=checkpoint)
                 return int(self._step.numpy()), self._session_state.numpy().decode()
             self.damaged += (problem,)
-            if not self._is_whole or number == len(found) - 1:
-                raise self._is_damaged(found[number + 1 :])
+        if self.damaged:
+            raise self._all_are_damaged()
         return 0, ""
 
     def _try(self, checkpoint: str) -> str:
@@ -113,18 +112,12 @@ class Checkpoints:
             ) from None
         return ""
 
-    def _is_damaged(self, older: Sequence[str]) -> InputError:
-        whole = next((each for each in older if not checkpoint_files.damage(each)), None)
-        if whole:
-            step = checkpoint_files.step_of(whole)
-            action = f"Run the same pipeline.train command: it goes on from the whole one of step {step:,}."
-        else:
-            action = "Restore the files from a copy, or train in an empty --workdir."
+    def _all_are_damaged(self) -> InputError:
         return InputError(
             f"checkpoints {self._directory}",
             received=f"damaged files ({'; '.join(self.damaged)})",
             expected="the files that the training run wrote there",
-            action=action,
+            action="Restore the files from a copy, or train in an empty --workdir.",
         )
 
     def _managed(self) -> tf.train.CheckpointManager:

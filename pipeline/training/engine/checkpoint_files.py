@@ -13,11 +13,11 @@ _INDEX = re.compile(r"ckpt-(\d+)\.index")
 _WHERE = re.compile(r"\{\{.*?\}\}\s*")  # the node of a graph, which TensorFlow's messages begin with
 
 
-def newest_first(directory: pathlib.Path) -> list[str]:
-    """The checkpoints as TensorFlow takes them: each path ends in `ckpt-STEP`."""
+def newest_first(directory: pathlib.Path, *, up_to: int | None = None) -> list[str]:
+    """The checkpoints, of at most `up_to` steps, as TensorFlow takes them: each path ends in `ckpt-STEP`."""
     found = [_INDEX.fullmatch(path.name) for path in directory.glob("ckpt-*.index")]
     steps = sorted((int(match[1]) for match in found if match), reverse=True)
-    return [of_step(directory, step) for step in steps]
+    return [of_step(directory, step) for step in steps if up_to is None or step <= up_to]
 
 
 def of_step(directory: pathlib.Path, step: int) -> str:

@@ -141,11 +141,15 @@ def test_an_older_one_is_taken_where_the_newest_is_damaged(two_saved, name):
     restored.save(2)
     assert checkpoints(two_saved, *model_and_optimizer()).restore()[0] == 2
     flip(two_saved / name)
-    with pytest.raises(InputError, match=rf"damaged files \({name}: .*goes on from the whole one of step 1"):
-        checkpoints(two_saved, model).restore()  # to use the model, not to go on
+    assert checkpoints(two_saved, model).restore()[0] == 1  # without an optimizer too
     flip(two_saved / "ckpt-1.index")
     with pytest.raises(InputError, match=rf"damaged files \({name}: .*; ckpt-1.index: .*empty --workdir"):
         checkpoints(two_saved, *model_and_optimizer()).restore()
+
+
+@pytest.mark.parametrize(("up_to", "step"), [(0, 0), (1, 1), (2, 2), (9, 2)])
+def test_the_newest_of_at_most_so_many_steps_is_taken(two_saved, up_to, step):
+    assert checkpoints(two_saved, *model_and_optimizer()).restore(up_to=up_to)[0] == step
 
 
 @pytest.mark.parametrize("content", [b"\xff", b'model_checkpoint_path: "ckpt-7"', b""])
