@@ -5,7 +5,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 REQUIREMENTS := requirements.txt requirements-dev.txt
-OPTIONAL_REQUIREMENTS := requirements-gcp.txt benchmarks/requirements-peers.txt
+OPTIONAL_REQUIREMENTS := requirements-gcp.txt requirements-tpu.txt benchmarks/requirements-peers.txt
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
@@ -164,6 +164,19 @@ benchmark-input: install peers  ## The input pipeline beside its peers, as bench
 peers: build/peers/.installed  ## Install what `make benchmark-input` compares with into build/peers: 6 GB.
 
 build/peers/.installed: benchmarks/requirements-peers.txt .venv/.installed
+	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# What runs on a TPU VM, as far as it goes without one: there is no XLA for the CPU in tensorflow-tpu.
+TPU_TESTS := $(addprefix tests/pipeline/,data/input data/reading data/preprocessing training/engine training/loop \
+  training/experiment training/tasks training/run_test.py)
+
+.PHONY: test-tpu
+test-tpu: build/tpu/.installed  ## Tests of input, step and checkpoints with requirements-tpu.txt (tensorflow-tpu 2.20); needs no TPU.
+	TPU_SKIP_MDS_QUERY=1 $(<D)/bin/python -m pytest -n $(JOBS) $(TPU_TESTS)
+
+build/tpu/.installed: requirements-tpu.txt .venv/.installed
 	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@

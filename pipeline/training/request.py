@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+from collections.abc import Sequence
 
 import tensorflow as tf
 from ml_collections import ConfigDict
@@ -16,7 +17,7 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.state.run_record import RunRecord
 
-_PACKAGES = ("tensorflow", "keras", "apache-beam", "numpy")
+_PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ def describe(
         replicas=strategy.num_replicas_in_sync,
         devices=tuple(strategy.extended.worker_devices),
         precision={"policy": precision.policy, "reason": precision.reason},
-        versions=_versions(),
+        versions=versions(),
         machine=_machine(),
         jit_compile=jit_compile,
         total_steps=total_steps,
@@ -69,13 +70,19 @@ def plain(config: ConfigDict) -> dict:
     return json.loads(json.dumps(config.to_dict(), default=repr))
 
 
-def _versions() -> dict[str, str]:
-    versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
+    """Penstock's, Python's and those of the packages that are installed: a TPU has no `tensorflow`."""
+    own = _version("penstock") or "not installed (run from its source)"
+    found = {package: _version(package) for package in packages}
+    installed = {package: version for package, version in found.items() if version}
+    return {"penstock": own, "python": platform.python_version(), **installed}
+
+
+def _version(package: str) -> str:
     try:
-        own = importlib.metadata.version("penstock")
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        own = "not installed (run from its source)"
-    return {"penstock": own, "python": platform.python_version(), **versions}
+        return ""
 
 
 def _machine() -> dict[str, object]:

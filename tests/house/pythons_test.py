@@ -17,7 +17,13 @@ ROOT = build_file.ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PREFIX = "Programming Language :: Python :: "
 PYTHONS = [line.removeprefix(PREFIX) for line in PROJECT["classifiers"] if line.startswith(PREFIX)]
-LOCKS = ["requirements", "requirements-dev", "requirements-gcp", "benchmarks/requirements-peers"]
+LOCKS = [
+    "requirements",
+    "requirements-dev",
+    "requirements-gcp",
+    "requirements-tpu",
+    "benchmarks/requirements-peers",
+]
 
 
 def test_no_other_python_is_accepted():

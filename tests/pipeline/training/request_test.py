@@ -35,3 +35,9 @@ def test_functions_in_a_config_do_not_break_the_record(config):
 def test_a_config_is_recorded_as_json_has_it(config):
     assert config.model.hidden == (8,)
     assert request.plain(config)["model"]["hidden"] == [8]
+
+
+def test_a_package_that_is_not_installed_has_no_version():
+    found = request.versions(("keras", "no-such-package"))
+    assert found["keras"].startswith("3.")
+    assert "no-such-package" not in found

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.training import request
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.loop.outer import InnerLoop
@@ -13,6 +14,7 @@ from pipeline.training.tasks.classification import Binary
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 Y = (X.sum(axis=1) > 0).astype("int32")
 GLOBAL_BATCH = 8
+WITHOUT_XLA = "tensorflow-tpu" in request.versions(("tensorflow-tpu",))
 
 
 def make(strategy: tf.distribute.Strategy, **settings) -> tuple[keras.Model, InnerLoop]:
@@ -58,6 +60,7 @@ def test_many_steps_at_once_equal_one_by_one():
     np.testing.assert_array_equal(np.asarray(together.weights[0]), np.asarray(apart.weights[0]))
 
 
+@pytest.mark.skipif(WITHOUT_XLA, reason="tensorflow-tpu has XLA for TPUs only")
 def test_compiled_step_learns_the_same():
     plain, loop = make(strategy_lib.create("one_device"))
     loop(3)
