@@ -21,6 +21,8 @@ from pipeline.training.experiment.model import build_model, build_preprocess
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.setup import Setup
 from pipeline.training.state import golden
+from pipeline.training.state.checkpoints import identity
+from pipeline.training.state.checkpoints.kept import Kept
 from pipeline.training.tasks.registry import task_of
 
 
@@ -71,13 +73,15 @@ def build(setup: Setup) -> Run:
 def checkpoints_of(run: Run) -> Checkpoints:
     """Where the run saves itself."""
     setup = run.setup
-    inputs = golden.inputs(setup.workdir.golden, setup.dataset.schema, run.preprocess)
+    schema = setup.dataset.schema
+    inputs = golden.inputs(setup.workdir.golden, schema, run.preprocess)
     return Checkpoints(
         setup.workdir.checkpoints,
         model=run.model,
         optimizer=run.model.optimizer,
         golden_logits=logits_of(setup.strategy, run.model, inputs),
-        keep=setup.config.train.checkpoints_kept,
+        run=identity.of_run(setup.record, schema=schema.fingerprint),
+        kept=Kept(number=setup.config.train.checkpoints_kept),
         worker=run.worker,
     )
 

@@ -18,6 +18,7 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment.model import build_model, build_preprocess
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
+from pipeline.training.state.checkpoints import identity
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -55,7 +56,12 @@ def restore_model(workdir: pathlib.Path, up_to: int | None = None) -> RestoredRu
     model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
     inputs = golden.inputs(run.golden, schema, preprocess)
     logits = logits_of(tf.distribute.get_strategy(), model, inputs)
-    checkpoints = Checkpoints(run.checkpoints, model=model, golden_logits=logits)
+    checkpoints = Checkpoints(
+        run.checkpoints,
+        model=model,
+        golden_logits=logits,
+        run=identity.of_run(record, schema=schema.fingerprint),
+    )
     step, _ = checkpoints.restore(up_to=up_to)
     if not step:
         of_steps = "" if up_to is None else f" of at most {up_to:,} steps"

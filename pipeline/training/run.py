@@ -1,17 +1,20 @@
 """A training run, from request to final metrics. Repeating a request continues what was interrupted."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 
 from pipeline.data import atomic_files, held_directory
+from pipeline.data.commands.deferred import Deferred
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.input.service import naming_lost_service
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.training import parts
-from pipeline.training.engine import checkpoint_files
+from pipeline.training.engine import agreement
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.outer import Session
 from pipeline.training.parts import Run
@@ -21,6 +24,7 @@ from pipeline.training.request import Request
 from pipeline.training.setup import Setup, decide
 from pipeline.training.state import continuation, golden, history, run_record
 from pipeline.training.state import workdir as files
+from pipeline.training.state.checkpoints import directory
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.tasks.registry import task_of
 
@@ -63,7 +67,7 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
         before.finished
         and before.total_steps == setup.record.total_steps
         and all((workdir.path / name).exists() for name in before.files)
-        and not checkpoint_files.damage(checkpoint_files.of_step(workdir.checkpoints, before.steps))
+        and directory.is_sound(workdir.checkpoints, before.steps)
     )
 
 
@@ -73,9 +77,21 @@ def _train(run: Run, before: RunRecord | None) -> dict:
     Args:
       before: what an earlier process left in run.json; None where the run begins.
     """
-    setup = run.setup
     _write_inputs(run)
-    checkpoints = parts.checkpoints_of(run)
+    # A checkpoint that is being written when something ends the run becomes whole.
+    with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
+        reporter, step = _steps(run, before, checkpoints)
+    metrics = run.evaluate(run.setup.final_split)
+    if reporter:
+        print(checkpoints.cost, flush=True)
+        reporter.finish(step, metrics)
+    return metrics
+
+
+def _steps(run: Run, before: RunRecord | None, checkpoints: Checkpoints) -> tuple[Reporter | None, int]:
+    """Runs the steps that are left; returns the chief's reporter, and the last step."""
+    setup = run.setup
+    signals = Deferred()
     session = Session(
         run.model,
         cadence=setup.cadence,
@@ -83,18 +99,17 @@ def _train(run: Run, before: RunRecord | None) -> dict:
         callbacks=callbacks.build(setup.config.callbacks, workdir=parts.callbacks_directory(run)),
         evaluate=lambda epoch: _validate(run, epoch),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
+        asked_to_stop=agreement.largest(setup.strategy, signals.came),
     )
     step = session.restore()
     continuation.require_enough_steps(step, setup.cadence.total_steps)
-    reporter = _reporter(run, before, step, damaged=checkpoints.damaged) if run.is_chief else None
+    damaged = checkpoints.damaged
+    reporter = _reporter(run, before, step, logged=session.logged, damaged=damaged) if run.is_chief else None
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
         inner_loop = first_step.telling(lambda: parts.inner_loop_of(run, step), show)
-        step = session.run(inner_loop, report=reporter or (lambda point: None))
-    metrics = run.evaluate(setup.final_split)
-    if reporter:
-        reporter.finish(step, metrics)
-    return metrics
+        with signals:
+            return reporter, session.run(inner_loop, report=reporter or (lambda point: None))
 
 
 def _write_inputs(run: Run) -> None:
@@ -111,14 +126,17 @@ def _write_inputs(run: Run) -> None:
         atomic_files.write_bytes(workdir.statistics, statistics.read_bytes())
 
 
-def _reporter(run: Run, before: RunRecord | None, step: int, *, damaged: Sequence[str]) -> Reporter:
+def _reporter(
+    run: Run, before: RunRecord | None, step: int, *, logged: int, damaged: Sequence[str]
+) -> Reporter:
     workdir = run.setup.workdir
     record = dataclasses.replace(
         run.setup.record, parameters=run.model.count_params(), files=run_record.digests(workdir.path)
     )
     warned = [f"warning    a checkpoint is damaged, so an older one is taken: {each}" for each in damaged]
-    resumed = [f"continuing from step {step:,}"] if step else []
-    reporter = Reporter(workdir, record, before=before, step=step)
+    begins_anew = "no checkpoint is there, so training begins anew"
+    resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
+    reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
     print("\n".join([*run.setup.announcement, *warned, *resumed]), flush=True)
     return reporter
 

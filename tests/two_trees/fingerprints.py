@@ -16,6 +16,7 @@ WITHOUT: Mapping[str, tuple[str, ...]] = {
     "conversion.json": ("command", "started", "seconds", "versions", "digest"),
     "run.json": ("command", "config_file", "dataset", "started", "seconds", "versions", "machine", "digest"),
     "history.jsonl": ("examples_per_s", "step_ms", "input_wait", "crc32"),
+    "session.json": ("window", "epoch"),  # of a checkpoint: they hold sums of time
 }
 # How paths begin, and why these files are not compared.
 NOT_COMPARED: Mapping[str, str] = {
@@ -95,6 +96,8 @@ def _of_file(path: pathlib.Path) -> Iterator[tuple[str, str]]:
     """Pairs of (what is added to the file's name, fingerprint)."""
     if path.name in WITHOUT:
         yield f" without {', '.join(WITHOUT[path.name])}", _sha256(_without(path).encode())
+    elif path.parent.parent.name == "checkpoints" and path.name == "manifest.json":
+        return  # names when it was saved, and digests of the other files
     elif path.suffix == ".index" and path.parent.name == "checkpoints":
         yield f", variables but {SESSION}", _of_variables(path.with_suffix(""))
     elif ".data-" in path.name and path.parent.name == "checkpoints":

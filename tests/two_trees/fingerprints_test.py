@@ -60,7 +60,23 @@ def test_times_and_paths_do_not_count_but_all_else_in_the_file_does(tmp_path):
     assert fingerprints.versions(before, name="d") == {"d/run.json: order": "2"}
 
 
-def test_a_checkpoint_is_its_variables_but_for_the_times_of_the_session(tmp_path):
+def test_a_checkpoint_is_its_files_but_for_times(tmp_path):
+    def checkpoint(name: str, *, weight: bytes, seconds: float) -> pathlib.Path:
+        directory = tmp_path / name / "checkpoints" / "step-00000001"
+        directory.mkdir(parents=True)
+        (directory / "variables.index").write_bytes(weight)
+        (directory / "session.json").write_text(json.dumps({"epoch": {"seconds": seconds}}))
+        (directory / "manifest.json").write_text(str(seconds))
+        return tmp_path / name
+
+    before = checkpoint("before", weight=b"1", seconds=1.0)
+    assert not differing(before, checkpoint("after", weight=b"1", seconds=2.0))
+    assert differing(before, checkpoint("other", weight=b"2", seconds=1.0)) == [
+        "d/checkpoints/step-00000001/variables.index"
+    ]
+
+
+def test_a_flat_checkpoint_is_its_variables_but_for_the_times_of_the_session(tmp_path):
     def checkpoint(name: str, *, weight: float, session: str) -> pathlib.Path:
         variables = {"weight": tf.Variable(weight), fingerprints.SESSION: tf.Variable(session)}
         tf.train.Checkpoint(**variables).write(str(tmp_path / name / "checkpoints" / "ckpt-1"))

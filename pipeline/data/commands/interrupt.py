@@ -5,6 +5,7 @@ It imports little, because a Ctrl-C before `installed` still ends in Python's tr
 
 import atexit
 import os
+import select
 import signal
 import sys
 import threading
@@ -13,11 +14,13 @@ from collections.abc import Callable
 
 from pipeline.data.commands import child_processes
 
-_LINE = b"interrupted: nothing half-done was published; the same command may run again\n"
+_NOTHING_HALF_DONE = "nothing half-done was published; the same command may run again"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_UNWIND = 8.0  # then the process ends in any case: what it leaves, the next run clears
 _SECONDS_TO_TELL = 0.5  # a pipe that nobody reads takes no line
 _SECONDS_BETWEEN_LOOKS = 0.05
+# A second signal ends a command that was asked to stop. `timeout` and terminals send one twice at once.
+_SECONDS_OF_ONE_REQUEST = 1.0
 
 
 def exit_code(number: int) -> int:
@@ -49,6 +52,8 @@ class Interrupts:
         self.came = 0  # the number of the signal
         self._was_raised = False
         self._anything_to_clean_up = False
+        self.is_deferred = False
+        self._told = _NOTHING_HALF_DONE
         self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
         self._stderr = os.dup(2)
@@ -65,12 +70,17 @@ class Interrupts:
         threading.Thread(target=self._watch, args=[woken], daemon=True).start()
 
     def __call__(self, number: int, frame: object) -> None:
-        if self._was_raised:
+        self.came = self.came or number
+        if self._was_raised or self.is_deferred:
             return
-        self.came, self._was_raised = self.came or number, True
+        self._was_raised = True
         if not self._anything_to_clean_up:
             self.end()
         raise _Interrupt(self._raise_again)
+
+    def answer(self, number: int, told: str) -> None:
+        """Lets nothing raise any more: the process unwinds, and ends with what is told."""
+        self._was_raised, self.came, self._told = True, number, told
 
     def guard(self, work: Callable[[], int]) -> int:
         """The exit code that `work` returns; a signal meanwhile unwinds it and ends the process."""
@@ -101,6 +111,7 @@ class Interrupts:
     def _watch(self, woken: int) -> None:
         """Waits for the first signal, and sees that the process ends."""
         self.came = os.read(woken, 1)[0]
+        self._watch_deferred(woken)
         if not self._anything_to_clean_up:
             self.end()
         deadline = time.monotonic() + _SECONDS_TO_UNWIND
@@ -111,13 +122,23 @@ class Interrupts:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         self.end()
 
+    def _watch_deferred(self, woken: int) -> None:
+        """Waits while the signal is deferred; a second one ends the process."""
+        first = time.monotonic()
+        while self.is_deferred:
+            if not select.select([woken], [], [], _SECONDS_BETWEEN_LOOKS)[0]:
+                continue
+            os.read(woken, 1)
+            if time.monotonic() - first > _SECONDS_OF_ONE_REQUEST:
+                self.end()
+
     def _tell(self) -> None:
         for stream in (sys.stdout, sys.stderr):
             try:  # noqa: SIM105 - contextlib takes long to import
                 stream.flush()
             except (OSError, ValueError, RuntimeError):  # nobody reads it any more, or it is being written
                 pass
-        os.write(self._stderr, _LINE)
+        os.write(self._stderr, f"interrupted: {self._told}\n".encode())
 
     def _tell_of_thread(self, failed: threading.ExceptHookArgs) -> None:
         """Silent after a signal: the worker processes are gone, and threads miss them."""

@@ -1,149 +1,180 @@
-"""Checkpoints of a run: model, optimizer, random state, session, step. All or nothing.
+"""Checkpoints of a run: model, optimizer, averages of weights, random state, session. All or nothing.
 
-No position of the input is saved: it is `step * global_batch`, and the input is a function of that.
+No position of the input is saved: it is `step * global_batch`, and the input is a function of that. Training
+goes on while the files of a checkpoint are written.
 """
 
 import pathlib
-import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.training.engine import checkpoint_files
+from pipeline.training.engine import flat_checkpoint, saving, tensor_files
+from pipeline.training.engine.host_copy import Variable, Variables
+from pipeline.training.engine.saving import Content, Saving
+from pipeline.training.loop.not_finite import not_finite
 from pipeline.training.state import golden
+from pipeline.training.state.checkpoints import directory, identity, manifest, nested
+from pipeline.training.state.checkpoints.directory import Entry
+from pipeline.training.state.checkpoints.kept import LAST, Kept, chosen
+from pipeline.training.state.checkpoints.manifest import DamagedError
+
+_GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
+_ANY = Kept(number=3)
 
 
 class Checkpoints:
-    """Saves and restores a run in `directory`.
+    """Saves and restores a run in `root`.
 
     Args:
+      optimizer: None where the model is only used: then nothing in `root` is changed.
+      ema: averages of weights, if the run keeps some.
       golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
-      worker: this process's number. Only the files of 0, the chief, count. The others save too, since saving
-        may need all of them, but each into a directory of its own, which is deleted afterwards.
+      run: of which run checkpoints say that they are: see identity.py.
+      worker: this process's number. Only 0, the chief, writes.
     """
 
     def __init__(
         self,
-        directory: pathlib.Path,
+        root: pathlib.Path,
         *,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer | None = None,
+        ema: Sequence[Variable] = (),
         golden_logits: Callable[[], np.ndarray],
-        keep: int = 3,
+        run: Mapping[str, object] | None = None,
+        kept: Kept = _ANY,
         worker: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._model = model
-        self._golden_logits = golden_logits
-        self._golden = tf.Variable(tf.zeros_like(golden_logits()), trainable=False)
-        self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._session_state = tf.Variable("", trainable=False)
-        self._directory = directory
-        self._own = directory.with_name(f"{directory.name}.worker-{worker}") if worker else directory
-        self._is_whole = optimizer is not None
-        parts = {"optimizer": optimizer} if self._is_whole else {}
-        self._checkpoint = tf.train.Checkpoint(
-            model=model,
-            # Keras keeps the random state of dropout out of what TensorFlow tracks (3.15, measured): a
-            # resumed run would draw its first masks again.
-            seeds=seed_states(model),
-            step=self._step,
-            session_state=self._session_state,
-            golden=self._golden,
-            **parts,
+        self._root, self._model, self._optimizer = root, model, optimizer
+        optional = {"optimizer": optimizer.variables if optimizer else (), "ema": ema}
+        # With the random state of dropout, which Keras keeps out of `weights` (3.15, measured).
+        self._variables = Variables(
+            groups={"model": model.variables, **{name: some for name, some in optional.items() if some}}
         )
-        self._keep = keep
-        self._manager: tf.train.CheckpointManager | None = None
+        self._golden_logits = golden_logits
+        self._run = dict(run or {})
+        self._kept = kept
+        self._worker = worker
+        self._clock = clock
+        self._saving = Saving(root, run=self._run, paths=self._variables.paths(), kept=kept, clock=clock)
         self.damaged: tuple[str, ...] = ()  # checkpoints that `restore` could not read, and why
+        self.blocked_s: list[float] = []  # seconds that training waited, of each save
 
-    def save(self, step: int, *, session_state: str = "") -> None:
-        """Saves the state after `step` steps; only the latest checkpoints are kept.
+    @property
+    def newest(self) -> int:
+        """Step of the newest checkpoint that is whole; 0: there is none."""
+        return self._saving.newest
+
+    @property
+    def written_s(self) -> float:
+        """Seconds that writing took, while training went on."""
+        return self._saving.seconds
+
+    @property
+    def cost(self) -> str:
+        """What saving has cost this process, in a line."""
+        longest, total = max(self.blocked_s, default=0.0), sum(self.blocked_s)
+        return (
+            f"checkpoints: {len(self.blocked_s)} written in {self.written_s:.1f} s beside training, "
+            f"which waited {total:.2f} s for them, {longest:.2f} s at most"
+        )
+
+    def finish(self) -> None:
+        """Waits until what was saved is on the disk; raises InputError where it could not be written."""
+        self._saving.finish()
+
+    def close(self) -> None:
+        """Waits as `finish` does, and raises nothing: something else has ended the run."""
+        self._saving.close()
+
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float] | None = None) -> None:
+        """Saves the state after `step` steps; returns when it is copied, before it is written.
+
+        Args:
+          session: what the session needs to go on: JSON that may hold arrays.
+          metrics: known at this step.
 
         Raises:
-          InputError: a weight is not finite.
+          InputError: a value is not finite; or the checkpoint before could not be written.
         """
-        _require_finite(self._model, step)
-        self._step.assign(step)
-        self._session_state.assign(session_state)
-        self._golden.assign(self._golden_logits())
-        self._managed().save(checkpoint_number=step)
-        if self._own != self._directory:
-            shutil.rmtree(self._own, ignore_errors=True)
+        start = self._clock()
+        self.finish()
+        values = self._variables.copied()
+        bad = self._variables.not_finite(values)
+        if bad:
+            infinite = "values that are infinite or not a number"
+            raise not_finite(f"weight {bad} after step {step}", infinite, newest=self.newest)
+        text, arrays = nested.packed(session)
+        values |= {f"{_ARRAYS}/{number:04d}": array for number, array in enumerate(arrays)}
+        values[_GOLDEN] = self._golden_logits()
+        if not self._worker:
+            content = Content(step=step, values=values, session=text, metrics=dict(metrics or {}))
+            self._saving.start(content)
+        self.blocked_s.append(self._clock() - start)
 
-    def restore(self, *, up_to: int | None = None) -> tuple[int, str]:
-        """Restores the newest sound checkpoint, of at most `up_to` steps; returns its step and session state.
+    def restore(self, *, choice: str = LAST, up_to: int | None = None) -> tuple[int, dict]:
+        """Restores a checkpoint; returns its step and what the session saved, (0, {}) if there is none.
 
-        (0, "") if there is none. An older one is taken where the newest is damaged; `damaged` tells.
+        The next one is taken where the first choice is damaged; `damaged` tells.
+
+        Args:
+          choice: `last`, `best` or a step.
+          up_to: the most steps that it may have; None: any.
 
         Raises:
-          InputError: all are damaged; or the checkpoint belongs to another model, or its predictions of the
-            golden records differ from the saved ones.
+          InputError: all are damaged; or the checkpoint belongs to another model or run, or its predictions
+            of the golden records differ from the saved ones.
         """
-        for checkpoint in checkpoint_files.newest_first(self._directory, up_to=up_to):
-            problem = self._try(checkpoint)
-            if not problem:
-                now = np.asarray(self._golden_logits())
-                golden.check(saved=self._golden.numpy(), now=now, checkpoint=checkpoint)
-                return int(self._step.numpy()), self._session_state.numpy().decode()
-            self.damaged += (problem,)
-        if self.damaged:
-            raise self._all_are_damaged()
-        return 0, ""
+        candidates = chosen(self._root, choice, kept=self._kept, up_to=up_to)
+        damaged: list[Entry] = []
+        for entry in candidates:
+            try:
+                session, saved = self._read(entry)
+            except DamagedError as error:
+                self.damaged += (str(error),)
+                damaged.append(entry)
+                continue
+            golden.check(saved=saved, now=np.asarray(self._golden_logits()), checkpoint=str(entry.path))
+            self._saving.newest = entry.step
+            self._tidy(damaged)
+            return entry.step, session
+        aside = [path.name for path in directory.damaged_ones(self._root)] if up_to is None else []
+        if self.damaged or aside:
+            raise self._all_are_damaged(aside)
+        self._tidy([])
+        return 0, {}
 
-    def _try(self, checkpoint: str) -> str:
-        """Restores it, or tells what is damaged; raises InputError where it is of another model."""
-        try:
-            status = self._checkpoint.restore(checkpoint)
-            if self._is_whole:
-                status.assert_consumed()
-            else:
-                status.assert_existing_objects_matched().expect_partial()
-        except (AssertionError, ValueError, RuntimeError, tf.errors.OpError) as error:
-            problem = checkpoint_files.damage(checkpoint)
-            if problem:
-                return problem
-            raise InputError(
-                f"checkpoint {checkpoint}",
-                received=f"content that does not fit this model ({str(error).splitlines()[0]})",
-                expected="variables of the same names and shapes",
-                action="Train in an empty --workdir, or with the config that this one was started with.",
-            ) from None
-        return ""
+    def _read(self, entry: Entry) -> tuple[dict, np.ndarray]:
+        """Restores the variables; returns what the session saved, and the saved logits."""
+        if entry.is_flat:
+            like = self._golden_logits()
+            flat = flat_checkpoint.restore(entry, self._model, self._optimizer, golden_like=like)
+            return flat.session, flat.golden
+        found = manifest.check(entry.path)
+        identity.require_same(found.run, self._run, checkpoint=entry.path)
+        values = tensor_files.load(entry.path)
+        self._variables.assign(values, checkpoint=entry.path)
+        arrays = [values[name] for name in sorted(values) if name.startswith(f"{_ARRAYS}/")]
+        text = (entry.path / saving.SESSION_FILE).read_text()
+        return nested.unpacked(text, arrays), values[_GOLDEN]
 
-    def _all_are_damaged(self) -> InputError:
+    def _tidy(self, damaged: Sequence[Entry]) -> None:
+        """Makes room for what this run will write, where it will write."""
+        if self._optimizer and not self._worker:
+            directory.sweep(self._root)
+            for entry in damaged:
+                directory.set_aside(entry)
+
+    def _all_are_damaged(self, aside: Sequence[str]) -> InputError:
+        found = [*self.damaged, *(f"{name}: set aside before" for name in aside)]
         return InputError(
-            f"checkpoints {self._directory}",
-            received=f"damaged files ({'; '.join(self.damaged)})",
+            f"checkpoints {self._root}",
+            received=f"damaged files ({'; '.join(found)})",
             expected="the files that the training run wrote there",
             action="Restore the files from a copy, or train in an empty --workdir.",
         )
-
-    def _managed(self) -> tf.train.CheckpointManager:
-        if self._manager is None:
-            checkpoint_files.list_anew(self._own)
-            self._manager = tf.train.CheckpointManager(
-                self._checkpoint, str(self._own), max_to_keep=self._keep
-            )
-        return self._manager
-
-
-def seed_states(model: keras.Model) -> list[tf.Variable]:
-    """State variables of the model's random layers, in the model's order."""
-    weights = {id(variable) for variable in model.weights}
-    return [variable.value for variable in model.variables if id(variable) not in weights]
-
-
-def _require_finite(model: keras.Model, step: int) -> None:
-    """The loss does not always tell: with AVX-512, oneDNN's ReLU makes 0 of NaN (Eigen's does not)."""
-    for variable in model.weights:
-        value = tf.convert_to_tensor(variable.value)
-        if value.dtype.is_floating and not tf.reduce_all(tf.math.is_finite(value)):
-            raise InputError(
-                f"weight {variable.path} after step {step}",
-                received="values that are infinite or not a number",
-                expected="finite numbers",
-                action="Nothing was saved: the last checkpoint is from before. Lower "
-                "--config.optimizer.learning_rate or try --precision=float32.",
-            )

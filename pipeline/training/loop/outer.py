@@ -1,15 +1,15 @@
 """The outer loop: the devices run some steps, then the host logs, evaluates, calls back and saves."""
 
-import json
 import math
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn, Protocol
 
 import keras
 import numpy as np
 
-from pipeline.data.errors import InputError
+from pipeline.data.commands.deferred import Interrupted
 from pipeline.training.loop import callbacks as callbacks_lib
+from pipeline.training.loop.not_finite import not_finite
 from pipeline.training.loop.schedule import Cadence
 from pipeline.training.loop.step_sums import Tally
 
@@ -19,12 +19,17 @@ Report = Callable[[Point], None]
 
 
 class Checkpoints(Protocol):
-    """Keeps the state of a run at a step; `session_state` is the session's own part of it."""
+    """Keeps the state of a run at a step; `session` is the session's own part of it, and may hold arrays."""
 
-    def save(self, step: int, *, session_state: str) -> None: ...
+    newest: int  # step of the newest checkpoint that is whole; 0: there is none
 
-    def restore(self) -> tuple[int, str]:
-        """Restores the latest state; returns its step and session state, (0, "") if there is none."""
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None: ...
+
+    def finish(self) -> None:
+        """Waits until what was saved is on the disk."""
+
+    def restore(self) -> tuple[int, Mapping]:
+        """Restores the latest state; returns its step and session, (0, {}) if there is none."""
 
 
 class Session:
@@ -34,6 +39,8 @@ class Session:
 
     Args:
       evaluate: function (epoch, from 1) → validation metrics, or None where it is not due.
+      asked_to_stop: function () → number of the signal that asks the run to save itself and end, or 0; the
+        same in all processes that train together. It is asked at every stop.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class Session:
         callbacks: Sequence[keras.callbacks.Callback],
         evaluate: Callable[[int], dict | None],
         has_accuracy: bool,
+        asked_to_stop: Callable[[], int] = lambda: 0,
     ) -> None:
         self._model = model
         self._cadence = cadence
@@ -54,9 +62,12 @@ class Session:
         self._hooks = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs, verbose=0)
         self._evaluate = evaluate
         self._has_accuracy = has_accuracy
+        self._asked_to_stop = asked_to_stop
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
-        self._step, self._saved_state = 0, ""
+        self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
+        self._step, self._saved = 0, {}
+        self.logged = 0  # the step of the last log point
 
     def restore(self) -> int:
         """Restores the latest checkpoint; returns the step that `run` starts from, 0 if there is none.
@@ -64,7 +75,8 @@ class Session:
         Raises:
           InputError: the checkpoint does not fit the model.
         """
-        self._step, self._saved_state = self._checkpoints.restore()
+        self._step, self._saved = self._checkpoints.restore()
+        self.logged = self._saved.get("logged", self._step)
         return self._step
 
     def run(self, inner_loop: InnerLoop, *, report: Report) -> int:
@@ -76,6 +88,7 @@ class Session:
 
         Raises:
           InputError: the loss became infinite or not a number.
+          Interrupted: the run was asked to stop; its state is saved.
         """
         self._model.stop_training = False
         self._hooks.on_train_begin()
@@ -85,8 +98,13 @@ class Session:
         self._hooks.on_epoch_begin(self._cadence.epoch(self._step))
         while not self._is_over(self._step):
             self._step = self._advance(self._step, inner_loop, report)
+        if self.logged != self._step:  # a callback has ended the run where no log point was due
+            report(self._point(self._step))
         self._hooks.on_train_end()
-        self._save(self._step)  # again: EarlyStopping may just have put the best weights back
+        self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
+        if number := self._asked_to_stop():
+            self._interrupt(number, self._step)
+        self._checkpoints.finish()
         return self._step
 
     def _is_over(self, step: int) -> bool:
@@ -102,14 +120,23 @@ class Session:
         self._hooks.on_train_batch_end(stop - 1, self._averages(tally))
         if self._cadence.logs(stop):
             report(self._point(stop))
-        if self._cadence.saves(stop):
+        if self._is_over(stop):
+            return stop  # saved once, after the last hooks
+        number = self._asked_to_stop()
+        if number or self._cadence.saves(stop):
             self._save(stop)
+        if number:
+            self._interrupt(number, stop)
         return stop
+
+    def _interrupt(self, number: int, step: int) -> NoReturn:
+        self._checkpoints.finish()
+        raise Interrupted(number, f"saved at step {step:,}, from where the same command goes on")
 
     def _point(self, step: int) -> Point:
         """What is logged at `step`, with validation metrics where an epoch ends."""
         cadence, averages = self._cadence, self._averages(self._window)
-        _require_finite(averages["loss"], step)
+        self._require_finite(averages["loss"], step)
         point: Point = {
             "step": step,
             "epoch": cadence.epochs(step),
@@ -118,7 +145,7 @@ class Session:
             "learning_rate": float(np.asarray(self._model.optimizer.learning_rate)),
             **self._window.speed(global_batch=cadence.global_batch),
         }
-        self._window = Tally()
+        self._window, self.logged, self._metrics = Tally(), step, {}
         validation = self._end_epoch(step) if cadence.ends_epoch(step) else None
         return point | ({"validation": validation} if validation else {})
 
@@ -128,7 +155,7 @@ class Session:
         validation = self._evaluate(epoch + 1)
         numbers = {name: value for name, value in (validation or {}).items() if isinstance(value, float)}
         logs = self._averages(self._epoch) | {f"val_{name}": value for name, value in numbers.items()}
-        self._epoch = Tally()
+        self._epoch, self._metrics = Tally(), logs
         self._hooks.on_epoch_end(epoch, logs)
         if not self._is_over(step):
             self._hooks.on_epoch_begin(self._cadence.epoch(step))
@@ -137,28 +164,25 @@ class Session:
     def _save(self, step: int) -> None:
         state = {
             "callbacks": callbacks_lib.state(self._callbacks),
+            "window": vars(self._window),
             "epoch": vars(self._epoch),
+            "logged": self.logged,
             "stopped": bool(self._model.stop_training),
         }
-        self._checkpoints.save(step, session_state=json.dumps(state))
+        metrics = self._metrics if self.logged == step else {}
+        self._checkpoints.save(step, state, metrics=metrics)
 
     def _restore_session(self) -> None:
-        if self._saved_state:
-            state = json.loads(self._saved_state)
-            callbacks_lib.restore(self._callbacks, state["callbacks"])
-            self._epoch = Tally(**state["epoch"])
-            self._model.stop_training = state["stopped"]
+        if self._saved:
+            callbacks_lib.restore(self._callbacks, self._saved["callbacks"])
+            self._window = Tally(**self._saved.get("window", {}))  # of an earlier version: empty
+            self._epoch = Tally(**self._saved["epoch"])
+            self._model.stop_training = self._saved["stopped"]
 
     def _averages(self, tally: Tally) -> dict[str, float]:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
 
-
-def _require_finite(loss: float, step: int) -> None:
-    if not math.isfinite(loss):
-        raise InputError(
-            f"loss before step {step}",
-            received=loss,
-            expected="a finite number",
-            action="Lower --config.optimizer.learning_rate or try --precision=float32; "
-            "the last checkpoint is from before.",
-        )
+    def _require_finite(self, loss: float, step: int) -> None:
+        if not math.isfinite(loss):
+            self._checkpoints.finish()
+            raise not_finite(f"loss before step {step}", loss, newest=self._checkpoints.newest)

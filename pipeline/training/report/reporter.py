@@ -21,6 +21,7 @@ class Reporter:
       record: of this run; its steps and seconds are kept up to date in run.json.
       before: what run.json held before, if the run is continued.
       step: the step that training starts from.
+      logged: the last log point before it.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Reporter:
         *,
         before: RunRecord | None,
         step: int,
+        logged: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._workdir = workdir
@@ -40,7 +42,7 @@ class Reporter:
         lengthened = before.lengthened if before else ()
         if before and before.total_steps != record.total_steps:
             lengthened = (*lengthened, {"step": step, "total_steps": before.total_steps})
-        history.keep_up_to(workdir.history, step)
+        history.keep_up_to(workdir.history, step if logged is None else logged)
         self._record = dataclasses.replace(record, started=started, finished=False, lengthened=lengthened)
         self._write_record(step)
         self._summaries = Summaries(workdir.summaries)

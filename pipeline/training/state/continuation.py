@@ -40,9 +40,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
             expected=f"{before.order or 'an older one'}, in which the run that this directory holds began",
             action="Choose an empty --workdir, or finish the run with the Penstock that began it.",
         )
-    for key in BOUND:
-        for name, was, is_ in _differences(_value(before.config, key), field(now.config, key), key):
-            raise _other(f"--config.{name}", was, is_)
+    for name, was, is_ in differences(bound(before.config), bound(now.config)):
+        raise _other(f"--config.{name}", was, is_)
     if before.finished and before.total_steps == now.total_steps:
         _require_equal(before, now)
     elif before.finished and before.steps < before.total_steps:
@@ -51,6 +50,18 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
             f"{before.total_steps:,} steps: a callback ended that run at step {before.steps:,}, for good",
             f"{now.total_steps:,} steps",
         )
+
+
+def bound(config: Mapping) -> dict[str, object]:
+    """The values, by their key, that must be the same in all commands on one working directory."""
+    values = {key: _value(config, key) for key in BOUND}
+    return {key: value for key, value in values.items() if value is not _ABSENT}
+
+
+def differences(was: Mapping, is_: Mapping) -> Iterator[tuple[str, object, object]]:
+    """(key, before, now) of what differs between two of `bound`, but for keys that were not known before."""
+    for key in is_:
+        yield from _differences(was.get(key, _ABSENT), is_[key], key)
 
 
 def require_enough_steps(done: int, total_steps: int) -> None:

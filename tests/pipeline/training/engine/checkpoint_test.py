@@ -1,12 +1,16 @@
 """A checkpoint restores everything, or says that it does not."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.training.engine.checkpoint import Checkpoints, seed_states
+from pipeline.training.engine import tensor_files
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.state.checkpoints.kept import Kept
 
 INPUT = tf.ones([2, 3])
 
@@ -40,68 +44,157 @@ def values(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[np
     return [np.asarray(variable) for variable in [*model.variables, *optimizer.variables]]
 
 
+def saved(directory, step: int = 1, **session) -> Checkpoints:
+    """Saves a new model, and waits until it is written."""
+    made = checkpoints(directory, *model_and_optimizer())
+    made.save(step, session)
+    made.finish()
+    return made
+
+
+def names(directory) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
 def test_restores_weights_slots_random_state_and_session(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
-    checkpoints(tmp_path, model, optimizer).save(7, session_state='{"a": 1}')
+    session = {"callbacks": [{"best": [np.arange(3.0), np.array(2, np.int64)]}], "stopped": False}
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(7, session)
+    made.finish()
     other, other_optimizer = model_and_optimizer()
-    assert checkpoints(tmp_path, other, other_optimizer).restore() == (7, '{"a": 1}')
-    for restored, saved in zip(values(other, other_optimizer), values(model, optimizer), strict=True):
-        np.testing.assert_array_equal(restored, saved)
+    step, restored = checkpoints(tmp_path, other, other_optimizer).restore()
+    assert (step, restored["stopped"]) == (7, False)
+    best = restored["callbacks"][0]["best"]
+    np.testing.assert_array_equal(best[0], [0.0, 1.0, 2.0])
+    assert (best[1].dtype, best[1].item()) == (np.int64, 2)
+    for now, before in zip(values(other, other_optimizer), values(model, optimizer), strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
+def test_averages_of_weights_are_restored(tmp_path):
+    averages = [tf.Variable([1.0, 2.0])]
+    made = checkpoints(tmp_path, *model_and_optimizer(), ema=averages)
+    made.save(1, {})
+    made.finish()
+    averages[0].assign([0.0, 0.0])
+    checkpoints(tmp_path, *model_and_optimizer(), ema=averages).restore()
+    np.testing.assert_array_equal(averages[0], [1.0, 2.0])
+
+
+def test_what_changes_while_files_are_written_is_not_in_them(tmp_path):
+    model, optimizer = model_and_optimizer()
+    before = model.weights[0].numpy()
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(1, {})
+    for variable in model.weights:  # in place, as a step does
+        variable.value.assign_add(tf.ones_like(variable.value))
+    made.finish()
+    other, other_optimizer = model_and_optimizer()
+    checkpoints(tmp_path, other, other_optimizer).restore()
+    np.testing.assert_array_equal(other.weights[0], before)
+
+
+def test_tensorflow_alone_reads_it(tmp_path):
+    model, optimizer = model_and_optimizer()
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(3, {})
+    made.finish()
+    described = json.loads((tmp_path / "step-00000003" / "manifest.json").read_text())
+    reader = tf.train.load_checkpoint(str(tmp_path / "step-00000003" / "variables"))
+    assert described["variables"]["model/0000"] == model.variables[0].path
+    np.testing.assert_array_equal(reader.get_tensor("model/0000"), model.variables[0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_weight_that_is_not_finite_is_not_saved(tmp_path, value):
+@pytest.mark.parametrize("where", ["weight", "moment", "average"])
+def test_a_value_that_is_not_finite_is_not_saved(tmp_path, value, where):
     model, optimizer = model_and_optimizer()
-    checkpoints(tmp_path, model, optimizer).save(1)
-    model.weights[0].assign(np.full([3, 4], value))
-    with pytest.raises(
-        InputError, match=r"^weight dense\S*/kernel after step 2: received values that are inf"
-    ):
-        checkpoints(tmp_path, model, optimizer).save(2)
-    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("ckpt-1")
+    average = tf.Variable([1.0, 2.0])
+    made = checkpoints(tmp_path, model, optimizer, ema=[average])
+    made.save(1, {})
+    bad = {"weight": model.weights[0], "moment": optimizer.variables[-1], "average": average}[where]
+    bad.assign(np.full(bad.shape, value))
+    path = getattr(bad, "path", bad.name)
+    message = rf"^weight {path} after step 2: received values that are inf.*newest checkpoint, of step 1, is"
+    with pytest.raises(InputError, match=message):
+        made.save(2, {})
+    assert names(tmp_path) == ["step-00000001"]
+
+
+def test_large_values_whose_sum_overflows_are_finite(tmp_path):
+    model, optimizer = model_and_optimizer()
+    model.weights[0].assign(np.full([3, 4], 3e38))
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(1, {})
+    made.finish()
+    assert names(tmp_path) == ["step-00000001"]
 
 
 def test_dropout_goes_on_with_the_next_mask(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
-    checkpoints(tmp_path, model, optimizer).save(1)
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(1, {})
+    made.finish()
     other, other_optimizer = model_and_optimizer()
     checkpoints(tmp_path, other, other_optimizer).restore()
-    assert len(seed_states(model)) == 1
     np.testing.assert_array_equal(model(INPUT, training=True), other(INPUT, training=True))
 
 
 def test_model_alone_restores_without_an_optimizer(tmp_path):
     model, optimizer = model_and_optimizer()
-    checkpoints(tmp_path, model, optimizer).save(7)
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(7, {})
+    made.finish()
     other, _ = model_and_optimizer()
-    assert checkpoints(tmp_path, other).restore() == (7, "")
+    assert checkpoints(tmp_path, other).restore() == (7, {})
     np.testing.assert_array_equal(model(INPUT), other(INPUT))
 
 
 def test_nothing_saved_is_step_0(tmp_path):
-    model, optimizer = model_and_optimizer()
-    assert checkpoints(tmp_path, model, optimizer).restore() == (0, "")
+    assert checkpoints(tmp_path / "none", *model_and_optimizer()).restore() == (0, {})
 
 
-def test_only_the_latest_are_kept(tmp_path):
-    model, optimizer = model_and_optimizer()
-    kept = checkpoints(tmp_path, model, optimizer, keep=2)
-    for step in (1, 2, 3):
-        kept.save(step)
-    assert sorted(path.stem for path in tmp_path.glob("*.index")) == ["ckpt-2", "ckpt-3"]
+def test_the_newest_and_the_best_are_kept(tmp_path):
+    made = checkpoints(tmp_path, *model_and_optimizer(), kept=Kept(number=2, metric="val_loss"))
+    for step, loss in enumerate([3.0, 1.0, 1.0, 2.0, 4.0], 1):
+        made.save(step, {}, metrics={"val_loss": loss})
+    made.finish()
+    assert names(tmp_path) == ["step-00000002", "step-00000004", "step-00000005"]
+    best = checkpoints(tmp_path, model_and_optimizer()[0], kept=Kept(number=2, metric="val_loss"))
+    assert best.restore(choice="best")[0] == 2
+    assert best.restore(choice="4")[0] == 4
 
 
 def test_another_model_is_refused(tmp_path):
-    checkpoints(tmp_path, *model_and_optimizer()).save(1)
-    with pytest.raises(InputError, match=r"ckpt-1: received content that does not fit this model"):
+    saved(tmp_path)
+    with pytest.raises(
+        InputError, match=r"step-00000001: received content that does not fit .*\[3, 4\] where"
+    ):
         checkpoints(tmp_path, *model_and_optimizer(units=5)).restore()
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    made = checkpoints(tmp_path, *model_and_optimizer(), run={"dataset": "d1", "config": {"seed": 0}})
+    made.save(1, {})
+    made.finish()
+    for name, run in {
+        "dataset": {"dataset": "d2", "config": {"seed": 0}},
+        "seed": {"dataset": "d1", "config": {"seed": 1}},
+    }.items():
+        with pytest.raises(
+            InputError, match=rf"step-00000001, {name}: received \w+; expected \w+, as in the run"
+        ):
+            checkpoints(tmp_path, *model_and_optimizer(), run=run).restore()
 
 
 def test_model_that_predicts_something_else_is_refused(tmp_path):
     model, optimizer = model_and_optimizer()
-    checkpoints(tmp_path, model, optimizer).save(1)
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(1, {})
+    made.finish()
     other, other_optimizer = model_and_optimizer()
     lossy = Checkpoints(
         tmp_path,
@@ -113,55 +206,50 @@ def test_model_that_predicts_something_else_is_refused(tmp_path):
         lossy.restore()
 
 
-def test_other_workers_leave_nothing_behind_and_each_others_files_alone(tmp_path):
-    model, optimizer = model_and_optimizer()
-    saving = tmp_path / "checkpoints.worker-2" / "part"  # another worker is in the middle of it
-    saving.mkdir(parents=True)
-    checkpoints(tmp_path / "checkpoints", model, optimizer, worker=1).save(1)
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints.worker-2"]
-    assert saving.exists()
+def test_other_workers_write_nothing(tmp_path):
+    made = checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=1)
+    made.save(1, {})
+    made.finish()
+    assert names(tmp_path) == []
 
 
-@pytest.fixture
-def two_saved(tmp_path):
-    """A directory with the checkpoints of steps 1 and 2."""
-    saved = checkpoints(tmp_path, *model_and_optimizer())
-    saved.save(1)
-    saved.save(2)
-    return tmp_path
+def test_a_disk_that_is_full_ends_the_run_at_the_next_stop(tmp_path, monkeypatch):
+    made = saved(tmp_path)
+
+    def full(directory, arrays) -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, f"{directory}; No space left on device")
+
+    monkeypatch.setattr(tensor_files, "save", full)
+    made.save(2, {})
+    with pytest.raises(
+        InputError, match=r"a disk that is full.*Make room; the same command goes on from step 1"
+    ):
+        made.save(3, {})
+    assert names(tmp_path) == ["step-00000001"]
 
 
-@pytest.mark.parametrize("name", ["ckpt-2.index", "ckpt-2.data-00000-of-00001"])
-def test_an_older_one_is_taken_where_the_newest_is_damaged(two_saved, name):
-    flip(two_saved / name)
-    model, optimizer = model_and_optimizer()
-    restored = checkpoints(two_saved, model, optimizer)
-    assert restored.restore()[0] == 1
-    assert restored.damaged[0].startswith(f"{name}: ")
-    restored.save(2)
-    assert checkpoints(two_saved, *model_and_optimizer()).restore()[0] == 2
-    flip(two_saved / name)
-    assert checkpoints(two_saved, model).restore()[0] == 1  # without an optimizer too
-    flip(two_saved / "ckpt-1.index")
-    with pytest.raises(InputError, match=rf"damaged files \({name}: .*; ckpt-1.index: .*empty --workdir"):
-        checkpoints(two_saved, *model_and_optimizer()).restore()
+def test_what_a_kill_left_half_written_is_swept_by_the_next_run_alone(tmp_path):
+    saved(tmp_path)
+    half = tmp_path / "step-00000002.tmp"
+    half.mkdir()
+    (half / "variables.index").write_bytes(b"half")
+    assert checkpoints(tmp_path, model_and_optimizer()[0]).restore()[0] == 1
+    assert half.exists()  # of a run that still writes, as far as an export knows
+    assert checkpoints(tmp_path, *model_and_optimizer()).restore()[0] == 1
+    assert names(tmp_path) == ["step-00000001"]
+
+
+def test_none_is_ever_overwritten(tmp_path):
+    made = saved(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    made.save(1, {})
+    with pytest.raises(InputError, match=r"an error when a checkpoint was written .*not empty"):
+        made.finish()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(("up_to", "step"), [(0, 0), (1, 1), (2, 2), (9, 2)])
-def test_the_newest_of_at_most_so_many_steps_is_taken(two_saved, up_to, step):
-    assert checkpoints(two_saved, *model_and_optimizer()).restore(up_to=up_to)[0] == step
-
-
-@pytest.mark.parametrize("content", [b"\xff", b'model_checkpoint_path: "ckpt-7"', b""])
-def test_a_damaged_list_of_checkpoints_does_no_harm(two_saved, content):
-    (two_saved / "checkpoint").write_bytes(content)
-    restored = checkpoints(two_saved, *model_and_optimizer(), keep=2)
-    assert restored.restore()[0] == 2
-    restored.save(3)
-    assert sorted(path.name for path in two_saved.glob("*.index")) == ["ckpt-2.index", "ckpt-3.index"]
-
-
-def flip(path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 1
-    path.write_bytes(content)
+def test_the_newest_of_at_most_so_many_steps_is_taken(tmp_path, up_to, step):
+    saved(tmp_path, 1)
+    saved(tmp_path, 2)
+    assert checkpoints(tmp_path, *model_and_optimizer()).restore(up_to=up_to)[0] == step

@@ -1,10 +1,13 @@
 """A session goes on from what it saved, and stops where it must."""
 
 import json
+import signal
+from collections.abc import Mapping
 
 import keras
 import pytest
 
+from pipeline.data.commands.deferred import Interrupted
 from pipeline.data.errors import InputError
 from pipeline.training.loop.outer import Point, Session
 from pipeline.training.loop.schedule import Cadence
@@ -15,12 +18,21 @@ class Memory:
     """Checkpoints of a loop whose model has nothing to save."""
 
     def __init__(self) -> None:
-        self.saved = (0, "")
+        self.saved: tuple[int, dict] = (0, {})
+        self.metrics: dict[int, Mapping[str, float]] = {}
 
-    def save(self, step: int, *, session_state: str) -> None:
-        self.saved = (step, session_state)
+    @property
+    def newest(self) -> int:
+        return self.saved[0]
 
-    def restore(self) -> tuple[int, str]:
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None:
+        self.saved = (step, json.loads(json.dumps(session)))
+        self.metrics[step] = metrics
+
+    def finish(self) -> None:
+        """What is saved is there at once."""
+
+    def restore(self) -> tuple[int, Mapping]:
         return self.saved
 
 
@@ -52,7 +64,9 @@ class EpochLosses(keras.callbacks.Callback):
         self.losses.append(logs["loss"])
 
 
-def session(memory: Memory, *, total_steps: int, callbacks=(), evaluate=lambda epoch: None) -> Session:
+def session(
+    memory: Memory, *, total_steps: int, callbacks=(), evaluate=lambda epoch: None, asked=lambda: 0
+) -> Session:
     inputs = keras.Input((1,))
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     model.optimizer = keras.optimizers.SGD(0.5)
@@ -71,6 +85,7 @@ def session(memory: Memory, *, total_steps: int, callbacks=(), evaluate=lambda e
         callbacks=callbacks,
         evaluate=evaluate,
         has_accuracy=False,
+        asked_to_stop=asked,
     )
 
 
@@ -140,7 +155,46 @@ def test_what_a_callback_does_at_the_end_is_saved():
     memory = Memory()
     run(session(memory, total_steps=7, callbacks=[Last()]))
     step, state = memory.saved
-    assert (step, json.loads(state)["callbacks"][0]["numbers"]["ended"]) == (7, True)
+    assert (step, state["callbacks"][0]["numbers"]["ended"]) == (7, True)
+
+
+# Stops: 2, 3 (logs), 4 (saves), 5 (an epoch ends), 6, 7 (the end).
+@pytest.mark.parametrize(("stops", "step"), [(1, 2), (2, 3), (3, 4), (4, 5), (6, 7)])
+def test_a_run_that_is_asked_to_stop_saves_itself_there_and_logs_nothing_twice(stops, step):
+    memory, points, asked = Memory(), [], iter([0] * (stops - 1) + [signal.SIGTERM])
+    first = session(memory, total_steps=7, asked=lambda: next(asked))
+    first.restore()
+    with pytest.raises(Interrupted, match=f"saved at step {step}, from where") as stopped:
+        first.run(Rising(), report=points.append)
+    assert (stopped.value.number, memory.newest) == (signal.SIGTERM, step)
+    later = session(memory, total_steps=7)
+    later.restore()
+    assert later.logged == (points[-1]["step"] if points else 0)
+    later.run(Rising(done=step), report=points.append)
+    undisturbed = run(session(Memory(), total_steps=7), Rising())
+    assert [(each["step"], each["loss"]) for each in points] == [
+        (each["step"], each["loss"]) for each in undisturbed
+    ]
+
+
+def test_a_run_that_a_callback_ends_between_log_points_logs_its_end():
+    class Ending(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+            self.model.stop_training = True
+
+    memory = Memory()
+    points = run(session(memory, total_steps=7, callbacks=[Ending()]), Rising())
+    assert ([each["step"] for each in points], memory.newest) == ([2], 2)
+
+
+def test_metrics_are_saved_where_an_epoch_ends():
+    memory = Memory()
+    run(session(memory, total_steps=7, evaluate=lambda epoch: {"loss": float(epoch)}), Rising())
+    assert memory.metrics == {
+        4: {},
+        5: {"loss": 3.0, "val_loss": 1.0},
+        7: {"loss": 6.5, "val_loss": 2.0},
+    }
 
 
 def test_a_loss_that_is_not_finite_is_not_saved():
@@ -150,4 +204,4 @@ def test_a_loss_that_is_not_finite_is_not_saved():
             session(memory, total_steps=7),
             lambda steps: Tally(steps=steps, seconds=1.0, loss=float("nan")),
         )
-    assert memory.saved == (0, "")
+    assert memory.saved == (0, {})

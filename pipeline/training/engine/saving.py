@@ -1,0 +1,112 @@
+"""Writes checkpoints while training goes on, one at a time."""
+
+import contextlib
+import dataclasses
+import datetime
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.errors import InputError, disk_full, disk_is_full
+from pipeline.training.engine import tensor_files
+from pipeline.training.engine.background import Background
+from pipeline.training.state.checkpoints import directory, manifest
+from pipeline.training.state.checkpoints.kept import Kept
+from pipeline.training.state.checkpoints.manifest import Manifest
+
+SESSION_FILE = "session.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a checkpoint holds, copied: nothing changes it while it is written."""
+
+    step: int
+    values: Mapping[str, np.ndarray]  # variables and other tensors
+    session: str  # JSON
+    metrics: Mapping[str, float]
+
+
+class Saving:
+    """Writes to `root`, and deletes what is no longer kept.
+
+    Args:
+      run: of which run checkpoints say that they are: see identity.py.
+      paths: what Keras calls the variables, by their names in `Content.values`.
+    """
+
+    def __init__(
+        self,
+        root: pathlib.Path,
+        *,
+        run: Mapping[str, object],
+        paths: Mapping[str, str],
+        kept: Kept,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._root, self._run, self._paths, self._kept = root, run, paths, kept
+        self._background = Background(clock=clock)
+        self.newest = 0  # step of the newest checkpoint that is whole; 0: there is none
+
+    @property
+    def seconds(self) -> float:
+        """What writing has taken so far."""
+        return self._background.seconds
+
+    def start(self, content: Content) -> None:
+        """Begins to write; call `finish` before."""
+        self._background.start(lambda: self._write(content))
+
+    def finish(self) -> None:
+        """Waits until what was begun is on the disk.
+
+        Raises:
+          InputError: it could not be written.
+        """
+        try:
+            self._background.wait()
+        except (OSError, tf.errors.OpError) as error:
+            raise self._not_written(error) from None
+
+    def close(self) -> None:
+        """Waits as `finish` does; something else has ended the run, so no error is raised."""
+        with contextlib.suppress(Exception):
+            self._background.wait()
+
+    def _write(self, content: Content) -> None:
+        temporary = directory.temporary(self._root, content.step)
+        try:
+            tensor_files.save(temporary, content.values)
+            (temporary / SESSION_FILE).write_text(content.session)
+            described = Manifest(
+                step=content.step,
+                saved=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                run=self._run,
+                metrics=content.metrics,
+                variables=self._paths,
+            )
+            manifest.write(temporary, described)
+            directory.publish(temporary)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        self.newest = content.step
+        for entry in self._kept.superseded(directory.newest_first(self._root)):
+            directory.remove(entry)
+
+    def _not_written(self, error: Exception) -> InputError:
+        thing = f"checkpoints {self._root}"
+        goes_on = f"goes on from step {self.newest:,}" if self.newest else "begins anew"
+        action = f"the same command {goes_on}."
+        if disk_is_full(error):
+            return disk_full(thing, room_for="a checkpoint", action=f"Make room; {action}")
+        return InputError(
+            thing,
+            received=f"an error when a checkpoint was written ({str(error).splitlines()[0]})",
+            expected="a directory that takes files",
+            action=f"Correct that; {action}",
+        )
