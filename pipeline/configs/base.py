@@ -45,8 +45,9 @@ def get_config() -> ConfigDict:
     config.optimizer = ConfigDict()
     config.optimizer.name = "adamw"  # adamw, adam or sgd
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
-    config.optimizer.schedule = "cosine"  # cosine (to 0 at the last step) or constant
-    config.optimizer.warmup_steps = 100  # of a learning rate that rises from 0
+    config.optimizer.schedule = "cosine"  # cosine or linear (to 0 at the end), rsqrt, constant
+    config.optimizer.warmup_steps = 100  # of a learning rate that rises
+    config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
     config.optimizer.weight_decay = 1e-4  # adamw and sgd
     config.optimizer.momentum = 0.9  # sgd
 

@@ -12,6 +12,7 @@ from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
+from pipeline.training.engine import replicas
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
@@ -47,6 +48,7 @@ def build(setup: Setup) -> Run:
     preprocess = build_preprocess(setup.config, schema, statistics_lib.load(setup.dataset)[TRAIN])
     with setup.strategy.scope():
         model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
+        replicas.adapt(model, replicas=setup.strategy.num_replicas_in_sync)
         model.optimizer = optimizer.build(
             setup.config.optimizer,
             model.trainable_variables,

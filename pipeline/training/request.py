@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.reading import order
+from pipeline.training.engine import update
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.state.run_record import RunRecord
@@ -51,6 +52,7 @@ def describe(
         dataset=str(request.dataset.directory),
         dataset_digest=request.dataset.manifest.digest,
         order=order.VERSION,
+        update=update.VERSION,
         config_file=request.config_file,
         config=plain(request.config),
         strategy=name_of(strategy),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 import tensorflow as tf
 
+from pipeline.training.engine import update
 from pipeline.training.loop.step_sums import Tally
 from pipeline.training.tasks.task import Task
 
@@ -22,18 +23,21 @@ def train_step(
 ) -> _Step:
     """A replica's part of a step: (inputs, labels) → float32 [2], its sums of (loss, hits).
 
-    The gradient is that of the mean loss over the global batch: each replica divides its own sum by the
-    whole batch, and the optimizer adds the replicas' gradients.
+    The gradient is that of the mean loss over the global batch and of the model's own losses, such as those
+    of regularizers: each replica divides its own sum by the whole batch, and `update` adds their gradients.
     """
+    optimizer = update.summing_is_ours(optimizer)
 
     def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = model(inputs, training=True)  # (batch, outputs)
             loss = tf.reduce_sum(task.losses(labels, logits))
+            whole = (
+                loss / global_batch + sum(model.losses) / tf.distribute.get_strategy().num_replicas_in_sync
+            )
             # A no-op but for float16, whose optimizer divides the gradients again.
-            scaled = optimizer.scale_loss(loss / global_batch)
-        gradients = tape.gradient(scaled, model.trainable_variables)
-        optimizer.apply(gradients, model.trainable_variables)
+            scaled = optimizer.scale_loss(whole)
+        update.apply(optimizer, tape.gradient(scaled, model.trainable_variables), model.trainable_variables)
         return tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
 
     return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step

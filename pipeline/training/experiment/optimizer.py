@@ -8,8 +8,8 @@ from ml_collections import ConfigDict
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment.learning_rate import SCHEDULES, WarmedUp
 
-_SCHEDULES = ("constant", "cosine")
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
 _NOT_DECAYED = ("bias", "gamma", "beta")
 
@@ -23,7 +23,9 @@ def build(
     """
     if config.name not in _OPTIMIZERS:
         raise _unknown("name", config.name, tuple(_OPTIMIZERS))
+    _require_norm(config.clip_norm)
     optimizer = _OPTIMIZERS[config.name](config, _learning_rate(config, total_steps))
+    optimizer.global_clipnorm = config.clip_norm or None
     optimizer.exclude_from_weight_decay(var_list=[each for each in variables if _is_not_decayed(each)])
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
     whole.build(variables)
@@ -47,18 +49,22 @@ _OPTIMIZERS: Mapping[str, Callable[[ConfigDict, _LearningRate], keras.optimizers
 
 
 def _learning_rate(config: ConfigDict, total_steps: int) -> _LearningRate:
-    if config.schedule not in _SCHEDULES:
-        raise _unknown("schedule", config.schedule, _SCHEDULES)
+    if config.schedule not in SCHEDULES:
+        raise _unknown("schedule", config.schedule, tuple(SCHEDULES))
     warmup = min(config.warmup_steps, total_steps - 1)
     if config.schedule == "constant" and warmup <= 0:
         return config.learning_rate  # a number, which ReduceLROnPlateau can set
-    return keras.optimizers.schedules.CosineDecay(
-        0.0 if warmup > 0 else config.learning_rate,
-        decay_steps=max(1, total_steps - warmup),
-        alpha=1.0 if config.schedule == "constant" else 0.0,
-        warmup_target=config.learning_rate if warmup > 0 else None,
-        warmup_steps=warmup,
-    )
+    return WarmedUp(config.schedule, peak=config.learning_rate, warmup=max(0, warmup), total=total_steps)
+
+
+def _require_norm(norm: float) -> None:
+    if not norm >= 0:
+        raise InputError(
+            "--config.optimizer.clip_norm",
+            received=norm,
+            expected="a positive norm, or 0 for no clipping",
+            action="Correct it in the config file or on the command line.",
+        )
 
 
 def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:

@@ -34,12 +34,9 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
     if before.precision["policy"] != now.precision["policy"]:
         raise _other("--precision", before.precision["policy"], now.precision["policy"])
     if before.order != now.order:
-        raise InputError(
-            "--workdir, order of rows",
-            received=f"version {now.order}",
-            expected=f"{before.order or 'an older one'}, in which the run that this directory holds began",
-            action="Choose an empty --workdir, or finish the run with the Penstock that began it.",
-        )
+        raise _another_version("order of rows", before.order, now.order)
+    if before.update != now.update:
+        raise _another_version("update of weights", before.update, now.update)
     for name, was, is_ in differences(bound(before.config), bound(now.config)):
         raise _other(f"--config.{name}", was, is_)
     if before.finished and before.total_steps == now.total_steps:
@@ -107,6 +104,16 @@ def _value(config: Mapping, path: str) -> object:
         return field(config, path)
     except (KeyError, TypeError):
         return _ABSENT
+
+
+def _another_version(thing: str, was: int, is_: int) -> InputError:
+    return InputError(
+        f"--workdir, {thing}",
+        received=f"version {is_}",
+        expected=f"{was or 'an older one'}, in which the run that this directory holds began",
+        action="Choose an empty --workdir, or finish the run with the Penstock that began it; "
+        "it can still be evaluated and exported.",
+    )
 
 
 def _other(thing: str, was: object, is_: object) -> InputError:

@@ -21,6 +21,7 @@ class RunRecord:
     dataset: str = ""  # directory
     dataset_digest: str
     order: int = 0  # version of the order of rows; 0: from before there were versions
+    update: int = 0  # version of how gradients become weights; 0: from before there were versions
     config_file: str = ""
     config: Mapping[str, object]
     strategy: str = ""

@@ -35,12 +35,27 @@ def test_names(name, kind):
 
 def test_cosine_warms_up_and_ends_at_zero():
     made = build(schedule="cosine", learning_rate=1.0, warmup_steps=10, total_steps=110)
-    assert rates(made, 0, 5, 10, 60, 110) == [0.0, 0.5, 1.0, 0.5, 0.0]
+    assert rates(made, 0, 4, 9, 10, 60, 110) == [0.1, 0.5, 1.0, 1.0, 0.5, 0.0]
+
+
+def test_linear_falls_to_zero():
+    made = build(schedule="linear", learning_rate=2.0, warmup_steps=10, total_steps=110)
+    assert rates(made, 0, 10, 60, 85, 110) == [0.2, 2.0, 1.0, 0.5, 0.0]
+
+
+def test_rsqrt_halves_in_four_times_the_warm_up():
+    made = build(schedule="rsqrt", learning_rate=1.0, warmup_steps=10, total_steps=1_000)
+    assert rates(made, 0, 10, 40, 90) == [0.1, 1.0, 0.5, 0.333333]
 
 
 def test_constant_stays_after_warming_up():
     made = build(schedule="constant", learning_rate=1.0, warmup_steps=10)
-    assert rates(made, 0, 5, 10, 99) == [0.0, 0.5, 1.0, 1.0]
+    assert rates(made, 0, 4, 10, 99) == [0.1, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "rsqrt"])
+def test_without_warm_up_the_first_step_has_the_whole_rate(schedule):
+    assert rates(build(schedule=schedule, learning_rate=1.0, warmup_steps=0), 0) == [1.0]
 
 
 def test_constant_without_warm_up_can_be_set_by_a_callback():
@@ -67,7 +82,13 @@ def test_float16_scales_the_loss():
     assert isinstance(made, keras.optimizers.LossScaleOptimizer)
 
 
-@pytest.mark.parametrize(("field", "value"), [("name", "lion"), ("schedule", "linear")])
+@pytest.mark.parametrize(("field", "value"), [("name", "lion"), ("schedule", "step")])
 def test_unknown_names_are_refused(field, value):
     with pytest.raises(InputError, match=rf"--config.optimizer.{field}: received '{value}'; expected one of"):
         build(**{field: value})
+
+
+@pytest.mark.parametrize("norm", [-1.0, float("nan")])
+def test_a_norm_is_not_negative(norm):
+    with pytest.raises(InputError, match=r"--config.optimizer.clip_norm: received .*; expected a positive"):
+        build(clip_norm=norm)

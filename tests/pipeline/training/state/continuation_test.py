@@ -72,9 +72,10 @@ def test_another_dataset_or_precision_may_not():
 
 
 @pytest.mark.parametrize(("before", "named"), [(0, "an older one"), (1, "1")])
-def test_a_run_that_began_in_another_order_of_rows_may_not(before, named):
-    began = dataclasses.replace(RECORD, order=before)
-    with pytest.raises(InputError, match=rf"order of rows: received version 2; expected {named}, in which"):
+@pytest.mark.parametrize(("field", "thing"), [("order", "order of rows"), ("update", "update of weights")])
+def test_a_run_that_began_with_another_version_may_not(field, thing, before, named):
+    began = dataclasses.replace(RECORD, **{field: before})
+    with pytest.raises(InputError, match=rf"{thing}: received version 2; expected {named}, in which"):
         continuation.require_same(began, RECORD)
 
 

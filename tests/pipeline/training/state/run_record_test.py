@@ -14,14 +14,15 @@ from pipeline.training.state.run_record import RunRecord
 RECORD = RunRecord(
     dataset_digest="d" * 64,
     order=2,
+    update=2,
     config=base.get_config().to_dict(),
     precision={"policy": "float32", "reason": "asked for"},
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest order config_file config strategy replicas devices precision versions "
-    "machine jit_compile total_steps damaged_records parameters started finished steps seconds lengthened "
-    "files digest"
+    "command dataset dataset_digest order update config_file config strategy replicas devices precision "
+    "versions machine jit_compile total_steps damaged_records parameters started finished steps seconds "
+    "lengthened files digest"
 )
 
 

@@ -1,0 +1,125 @@
+"""Updates beside NumPy's: the same numbers on one replica and on two."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.training.engine import replicas, update
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.inner import train_step
+from pipeline.training.tasks.regression import Regression
+
+STRATEGIES = ("one_device", "mirrored")  # tests have two logical CPUs
+IDS = np.array([[3], [3], [1], [3], [0], [3], [1], [2]], "int32")
+LABELS = np.arange(8, dtype="float32") - 2
+START = np.linspace(-1, 1, 5, dtype="float32")[:, None]  # of a table with 5 rows
+
+
+def table() -> keras.Model:
+    """Predicts an entry of a table: its gradients are sparse."""
+    ids = keras.Input((1,), dtype="int32", name="ids")
+    entry = keras.layers.Embedding(5, 1, embeddings_initializer=keras.initializers.Constant(START))(ids)
+    return keras.Model([ids], keras.layers.Reshape((1,))(entry))
+
+
+def line(**settings) -> keras.Model:
+    """Predicts a multiple of its input."""
+    x = keras.Input((1,), name="x")
+    return keras.Model([x], keras.layers.Dense(1, use_bias=False, kernel_initializer="ones", **settings)(x))
+
+
+def trained(name: str, make, optimizer, inputs: dict, labels: np.ndarray, *, steps: int = 1) -> keras.Model:
+    """The model after steps on one global batch, which the strategy's replicas share."""
+    strategy = strategy_lib.create(name)
+    count = strategy.num_replicas_in_sync
+    assert count == 1 + (name == "mirrored")
+    with strategy.scope():
+        model = make()
+        replicas.adapt(model, replicas=count)
+        model.optimizer = optimizer()
+        model.optimizer.build(model.trainable_variables)
+    step = train_step(model, model.optimizer, task=Regression(), global_batch=len(labels))
+
+    def part(values: np.ndarray):
+        parts = np.split(values, count)
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+        )
+
+    run = tf.function(lambda *args: strategy.run(step, args=args))
+    shared = {name: part(values) for name, values in inputs.items()}, part(labels)
+    for _ in range(steps):
+        run(*shared)
+    return model
+
+
+def adam(gradient, value: np.ndarray, steps: int, rate: float = 0.1) -> np.ndarray:
+    """Kingma & Ba 2015, algorithm 1, in float64; `gradient` is a function of the value."""
+    value, m, v = value.astype("float64"), 0.0, 0.0
+    for t in range(1, steps + 1):
+        g = gradient(value)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        value = value - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-7)
+    return value
+
+
+def gradient_of_table(value: np.ndarray) -> np.ndarray:
+    g = np.zeros_like(value)
+    np.add.at(g, IDS[:, 0], 2 * (value[IDS[:, 0]] - LABELS[:, None]) / len(LABELS))
+    return g
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_rows_of_equal_ids_are_one_gradient(name):
+    model = trained(name, table, lambda: keras.optimizers.Adam(0.1), {"ids": IDS}, LABELS, steps=20)
+    found = np.asarray(model.weights[0])
+    np.testing.assert_allclose(found, adam(gradient_of_table, START, 20), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_whole_gradient_is_clipped(name):
+    x, labels = np.ones((8, 1), "float32"), np.array([101.0] * 4 + [11.0] * 4, "float32")
+    model = trained(name, line, lambda: keras.optimizers.SGD(1.0, global_clipnorm=0.5), {"x": x}, labels)
+    # The gradient is -2 * mean(labels - 1) = -110, so one step of the clipped one is 0.5.
+    np.testing.assert_allclose(np.asarray(model.weights[0]), [[1.5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_models_own_losses_count_once(name):
+    def make() -> keras.Model:
+        return line(kernel_regularizer=keras.regularizers.L2(0.25))
+
+    x, labels = np.zeros((8, 1), "float32"), np.zeros(8, "float32")
+    model = trained(name, make, lambda: keras.optimizers.SGD(1.0), {"x": x}, labels)
+    np.testing.assert_allclose(np.asarray(model.weights[0]), [[0.5]], rtol=1e-6)  # 1 - 2 * 0.25 * 1
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("example", [0, 7])  # of the first replica, and of the last
+def test_an_infinite_gradient_of_any_replica_skips_the_step(name, example):
+    x = np.ones((8, 1), "float32")
+    x[example] = np.inf
+
+    def make() -> keras.optimizers.Optimizer:
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=8.0)
+
+    model = trained(name, line, make, {"x": x}, np.ones(8, "float32"))
+    assert np.asarray(model.weights[0]).item() == 1.0
+    assert np.asarray(model.optimizer.dynamic_scale).item() == 4.0
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_scaling_the_loss_changes_nothing_else(name):
+    def make() -> keras.optimizers.Optimizer:
+        inner = keras.optimizers.SGD(1.0, global_clipnorm=0.5)
+        return keras.optimizers.LossScaleOptimizer(inner, initial_scale=1024.0)
+
+    x, labels = np.ones((8, 1), "float32"), np.array([101.0] * 4 + [11.0] * 4, "float32")
+    model = trained(name, line, make, {"x": x}, labels)
+    np.testing.assert_allclose(np.asarray(model.weights[0]), [[1.5]], rtol=1e-6)
+
+
+def test_a_dense_gradient_stays():
+    gradient = tf.ones([2, 2])
+    assert update.dense(gradient, keras.Variable(tf.zeros([2, 2]))) is gradient
