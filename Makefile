@@ -127,6 +127,10 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
 
+.PHONY: ledger-check
+ledger-check: install  ## Kill a run three times: does its ledger add up to the wall time within 1%? Four minutes.
+	.venv/bin/python -m tests.pipeline.training.ledger_kills
+
 .PHONY: strangers
 strangers: install  ## Odd data sets from schema to prediction: each works, or ends early with one line.
 	.venv/bin/python -m tests.strangers --jobs=$(JOBS)

@@ -21,6 +21,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 
 from absl import flags, logging
@@ -101,6 +102,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training import run
     from pipeline.training.report.progress import summary
     from pipeline.training.report.sections.verdict import verdict
+    from pipeline.training.state import ledger
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
@@ -115,7 +117,7 @@ def main(argv: Sequence[str]) -> None:
         data_service=tuple(_DATA_SERVICE.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
-    metrics = run.train(request)
+    metrics = run.train(request, began=time.monotonic() - ledger.process_age_s())
     if _JSON.value:
         atomic_files.write_json(_JSON.value, metrics)
     notes = "".join(f"note: {what} {advice}\n" for what, advice in verdict(metrics))

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 from collections.abc import Sequence
 
 from pipeline.data import atomic_files, held_directory
@@ -17,36 +18,45 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.outer import Session
+from pipeline.training.loop.timed_checkpoints import TimedCheckpoints
+from pipeline.training.loop.times import timed
 from pipeline.training.parts import Run
 from pipeline.training.report.page import write_report
 from pipeline.training.report.reporter import Reporter
+from pipeline.training.report.sections.time_account import time_line
 from pipeline.training.request import Request
 from pipeline.training.setup import Setup, decide
 from pipeline.training.state import continuation, golden, history, run_record
+from pipeline.training.state import ledger as ledger_lib
 from pipeline.training.state import workdir as files
 from pipeline.training.state.checkpoints import directory
+from pipeline.training.state.ledger import Ledger
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.tasks.registry import task_of
 
 
-def train(request: Request) -> dict:
+def train(request: Request, *, began: float | None = None) -> dict:
     """Trains, evaluates and reports; returns the metrics of the final split.
 
     A run that was interrupted goes on from its last checkpoint; one that is finished is only reported.
 
+    Args:
+      began: when this process did, in seconds of `time.monotonic`; None: now. The ledger counts from then.
+
     Raises:
       InputError: something in the request, the dataset or the working directory is wrong.
     """
+    began = time.monotonic() if began is None else began
     setup = decide(request)
     workdir = setup.workdir
     if strategy_lib.worker(setup.strategy):
-        return _go_on(setup)
+        return _go_on(setup, began)
     workdir.path.mkdir(parents=True, exist_ok=True)
     with held_directory.held(workdir.path, thing=f"--workdir={workdir.path}"):
-        return _go_on(setup)
+        return _go_on(setup, began)
 
 
-def _go_on(setup: Setup) -> dict:
+def _go_on(setup: Setup, began: float) -> dict:
     workdir = setup.workdir
     before = run_record.read(workdir.run)
     if before:
@@ -55,9 +65,15 @@ def _go_on(setup: Setup) -> dict:
         if _is_done(setup, before):
             print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
             history.read(workdir.history)
+            ledger_lib.read(workdir.ledger)
             write_report(workdir.path)
             return files.read_json(workdir.evaluation)
-    return _train(parts.build(setup), before)
+    path = None if strategy_lib.worker(setup.strategy) else workdir.ledger
+    with Ledger(path, age_s=time.monotonic() - began) as ledger:
+        metrics = _train(parts.build(setup), before, ledger)
+    if path:
+        print(time_line(ledger_lib.read(path)), flush=True)
+    return metrics
 
 
 def _is_done(setup: Setup, before: RunRecord) -> bool:
@@ -71,7 +87,7 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
     )
 
 
-def _train(run: Run, before: RunRecord | None) -> dict:
+def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
     """Trains from the latest checkpoint on; returns the metrics of the final split.
 
     Args:
@@ -80,36 +96,42 @@ def _train(run: Run, before: RunRecord | None) -> dict:
     _write_inputs(run)
     # A checkpoint that is being written when something ends the run becomes whole.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
-        reporter, step = _steps(run, before, checkpoints)
-    metrics = run.evaluate(run.setup.final_split)
+        reporter, step = _steps(run, before, checkpoints, ledger)
+    metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
     if reporter:
         print(checkpoints.cost, flush=True)
-        reporter.finish(step, metrics)
+        ledger.write()  # the page shows it
+        timed(ledger, "report", reporter.finish)(step, metrics)
     return metrics
 
 
-def _steps(run: Run, before: RunRecord | None, checkpoints: Checkpoints) -> tuple[Reporter | None, int]:
+def _steps(
+    run: Run, before: RunRecord | None, checkpoints: Checkpoints, ledger: Ledger
+) -> tuple[Reporter | None, int]:
     """Runs the steps that are left; returns the chief's reporter, and the last step."""
     setup = run.setup
     signals = Deferred()
     session = Session(
         run.model,
         cadence=setup.cadence,
-        checkpoints=checkpoints,
+        checkpoints=TimedCheckpoints(checkpoints, ledger),
         callbacks=callbacks.build(setup.config.callbacks, workdir=parts.callbacks_directory(run)),
-        evaluate=lambda epoch: _validate(run, epoch),
+        evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
         asked_to_stop=agreement.largest(setup.strategy, signals.came),
     )
     step = session.restore()
+    ledger.began_at(step)
     continuation.require_enough_steps(step, setup.cadence.total_steps)
     damaged = checkpoints.damaged
     reporter = _reporter(run, before, step, logged=session.logged, damaged=damaged) if run.is_chief else None
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
-        inner_loop = first_step.telling(lambda: parts.inner_loop_of(run, step), show)
+        inner_loop = first_step.telling(lambda: parts.inner_loop_of(run, step), show, times=ledger)
         with signals:
-            return reporter, session.run(inner_loop, report=reporter or (lambda point: None))
+            return reporter, session.run(
+                inner_loop, report=timed(ledger, "report", reporter or (lambda point: None))
+            )
 
 
 def _write_inputs(run: Run) -> None:

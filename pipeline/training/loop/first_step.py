@@ -5,26 +5,43 @@ from collections.abc import Callable
 
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.loop.step_sums import Tally
+from pipeline.training.loop.times import Times
 
 Show = Callable[[float, float], None]  # seconds to trace the graph, seconds of the first step
 
 
 def telling(
-    build: Callable[[], InnerLoop], show: Show, *, clock: Callable[[], float] = time.perf_counter
+    build: Callable[[], InnerLoop],
+    show: Show,
+    *,
+    times: Times,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> InnerLoop:
-    """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest."""
+    """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest.
+
+    `times` is told of tracing, of the first step and of all others.
+    """
     start = clock()
-    loop = build()
+    with times.during("compile"):
+        loop = build()
     traced = clock() - start
     is_first = True
 
     def run(steps: int) -> Tally:
         nonlocal is_first
         if not is_first:
-            return loop(steps)
+            return train(steps)
         is_first = False
-        tally = loop(1)
+        with times.during("compile"):
+            tally = loop(1)
+        times.trained(1, waited=tally.input_wait_s, first=True)
         show(traced, tally.seconds)
-        return tally + loop(steps - 1) if steps > 1 else tally
+        return tally + train(steps - 1) if steps > 1 else tally
+
+    def train(steps: int) -> Tally:
+        with times.during("training"):
+            tally = loop(steps)
+        times.trained(steps, waited=tally.input_wait_s)
+        return tally
 
     return run

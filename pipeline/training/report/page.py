@@ -10,6 +10,7 @@ from pipeline.training.report.sections.findings import findings_section
 from pipeline.training.report.sections.inputs import ReportInputs, read_inputs
 from pipeline.training.report.sections.provenance import origin, provenance_section, title
 from pipeline.training.report.sections.results import headline, results_section
+from pipeline.training.report.sections.time_account import time_account_section
 from pipeline.training.report.sections.training import training_section
 
 FILE_NAME = "report.html"
@@ -54,6 +55,7 @@ def render(inputs: ReportInputs) -> Markup:
             findings_section(inputs),
             results_section(inputs),
             training_section(inputs),
+            time_account_section(inputs),
             dataset_section(inputs),
             provenance_section(inputs),
         ),

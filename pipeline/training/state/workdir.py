@@ -34,6 +34,11 @@ class Workdir:
         return self.path / "history.jsonl"
 
     @property
+    def ledger(self) -> pathlib.Path:
+        """What the wall time went to, over all processes."""
+        return self.path / "ledger.jsonl"
+
+    @property
     def evaluation(self) -> pathlib.Path:
         """Final metrics."""
         return self.path / "evaluation.json"

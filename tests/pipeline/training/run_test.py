@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import time
 
 import keras
 import pytest
@@ -14,7 +15,9 @@ from pipeline.data.input.batches import evaluation_batches
 from pipeline.data.reading.host_share import Share
 from pipeline.training import restore, run
 from pipeline.training.request import Request
+from pipeline.training.state import ledger
 from pipeline.training.state import workdir as files
+from pipeline.training.state.time_spent import time_spent
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 
@@ -179,3 +182,15 @@ def test_restored_model_predicts_what_was_trained(undisturbed, dataset):
 def test_restoring_without_a_run_says_so(tmp_path):
     with pytest.raises(InputError, match=r"without run.json; .*pipeline.train"):
         restore.restore_model(tmp_path)
+
+
+def test_the_ledger_tells_of_a_kill(request_for, train_and_kill, tmp_path):
+    began = time.monotonic()
+    train_and_kill(request_for(tmp_path), 15)
+    run.train(request_for(tmp_path))
+    elapsed = time.monotonic() - began
+    spent = time_spent(ledger.read(tmp_path / "ledger.jsonl"))
+    assert [(one.from_step, one.step) for one in spent.processes] == [(0, 16), (13, 38)]
+    needed = {"start", "restart", "compile", "productive", "input", "evaluation", "checkpoint", "report"}
+    assert {kind for kind, seconds in spent.seconds.items() if seconds} == needed | {"lost", "callbacks"}
+    assert spent.wall_s + spent.away_s == pytest.approx(elapsed, rel=0.01)

@@ -78,4 +78,4 @@ def feeding_figure(inputs: ReportInputs) -> Markup | None:
     command = certificate_command(inputs)
     asked = join("Which stage is the limit: ", tag("code", command)) if command else None
     body = join(bar, tag("p", note, class_="note"), tag("p", asked, class_="note") if asked else None)
-    return figure("Where the time went", body)
+    return figure("Was it fed?", body)

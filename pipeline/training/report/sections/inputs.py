@@ -15,6 +15,7 @@ from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
+from pipeline.training.state import ledger
 from pipeline.training.state.workdir import Workdir
 
 _MAX_REJECTED_READ = 2_000  # lines; the report shows a few examples of each reason
@@ -27,6 +28,7 @@ class ReportInputs:
     workdir: pathlib.Path
     run: Mapping
     history: tuple[Mapping, ...]
+    ledger: tuple[Mapping, ...]  # what the time went to
     evaluation: Mapping
     damaged: Mapping  # records that the run left out
     conversion: Mapping
@@ -47,6 +49,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         workdir=workdir,
         run=run,
         history=tuple(line for line in _read_lines(files.history) if "step" in line),
+        ledger=tuple(_attempt(ledger.read, [files.ledger], problems) or ()),
         evaluation=_read_object(files.evaluation),
         damaged=_read_object(files.damaged),
         conversion=_attempt(conversion_record.read, [dataset], problems) or {},

@@ -1,0 +1,72 @@
+"""Files of one line of JSON each, with a checksum a line, so that a damaged line is noticed."""
+
+import json
+import pathlib
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+
+from pipeline.data import atomic_files
+from pipeline.data.errors import InputError
+
+CHECKSUM = "crc32"  # of the rest of the line; files of earlier versions have none
+
+Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
+
+
+def append(path: pathlib.Path, document: Mapping) -> None:
+    """Appends the line of a document."""
+    with path.open("a") as file:
+        file.write(_line(document))
+
+
+def replace(path: pathlib.Path, documents: Iterable[Mapping]) -> None:
+    """Replaces the file by the lines of these documents, at once."""
+    atomic_files.write_bytes(path, "".join(map(_line, documents)).encode())
+
+
+def read(path: pathlib.Path, *, checked: Checked, without: str) -> list[dict]:
+    """The documents of all whole lines: a last one that a kill cut short is left out.
+
+    Args:
+      checked: makes of a line's document what is returned.
+      without: what the run lacks if the file is deleted, for the message.
+
+    Raises:
+      InputError: a line is damaged.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")[:-1]
+    documents = [_document(path, number, line, checked, without) for number, line in enumerate(lines, 1)]
+    checksums = [document.pop(CHECKSUM, None) for document in documents]
+    for number, (document, checksum) in enumerate(zip(documents, checksums, strict=True), 1):
+        if any(checksums) and checksum != _checksum(document):
+            received = f"a line {number:,} with checksum {checksum} in place of {_checksum(document)}"
+            raise damaged(path, received, without=without)
+    return documents
+
+
+def damaged(path: pathlib.Path, received: str, *, without: str) -> InputError:
+    """The error of a file that is not as the run wrote it."""
+    return InputError(
+        f"file {path}",
+        received=received,
+        expected="the lines that the training run wrote there",
+        action="Restore the file from a copy; or delete it: the same pipeline.train command goes on, without "
+        f"{without}.",
+    )
+
+
+def _document(path: pathlib.Path, number: int, line: bytes, checked: Checked, without: str) -> dict:
+    try:
+        return checked(json.loads(line))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged(path, f"a line {number:,} that is damaged ({error})", without=without) from None
+
+
+def _line(document: Mapping) -> str:
+    return json.dumps({**document, CHECKSUM: _checksum(document)}) + "\n"
+
+
+def _checksum(document: Mapping) -> int:
+    return zlib.crc32(json.dumps(document).encode())

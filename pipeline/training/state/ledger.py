@@ -1,0 +1,161 @@
+"""ledger.jsonl: what the wall time of a run went to, over all its processes.
+
+Each line holds the sums of one process so far, so its last line tells all. A thread writes one every now and
+then, whatever the process is doing: after `kill -9` little is missing, and `time_spent` estimates it.
+"""
+
+import contextlib
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Self
+
+from pipeline.training.state import checked_lines
+
+# What a process tells apart. `start` lasts until the first step: imports, the dataset's metadata, building
+# and restoring the model, the first batch. `callbacks` is what is in no block after it, the loop itself too.
+KINDS = ("start", "compile", "training", "input", "evaluation", "checkpoint", "report", "callbacks")
+_SHORTEST_INTERVAL_S = 0.2
+# Of the run's wall time: a kill hides half an interval on average, and thousands of lines do for months.
+_INTERVAL_SHARE = 0.002
+_WITHOUT = "an account of the time before"
+
+
+class Ledger:
+    """Adds up the seconds of one process and writes them; a context manager, which writes the last line.
+
+    Args:
+      path: of ledger.jsonl; None for a process that is not its run's chief: it writes nothing.
+      age_s: seconds since the process began.
+      clock: seconds that never go back, from any start.
+      now: seconds since 1970.
+      beats: whether a thread writes a line from time to time.
+
+    Raises:
+      InputError: a line that an earlier process wrote is damaged.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path | None,
+        *,
+        age_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        beats: bool = True,
+    ) -> None:
+        before = read(path) if path else []
+        if path:
+            checked_lines.replace(path, before)  # without a line that a kill cut short
+        self._path, self._clock = path, clock
+        self._process = before[-1]["process"] + 1 if before else 1
+        self._wall_before = sum(_last_lines(before).values())
+        self._began, self._since = now() - age_s, clock()
+        self._seconds = dict.fromkeys(KINDS, 0.0) | {"start": age_s}
+        self._stack = ["start"]
+        self._from_step: int | None = None
+        self._step = 0
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="ledger", daemon=True) if beats else None
+
+    def __enter__(self) -> Self:
+        self.write()
+        if self._thread and self._path:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread and self._thread.is_alive():
+            self._thread.join()
+        self.write()
+
+    def began_at(self, step: int) -> None:
+        """Told the step that training starts from."""
+        with self._lock:
+            self._from_step = self._step = step
+
+    @contextlib.contextmanager
+    def during(self, kind: str) -> Iterator[None]:
+        """A block of one kind. In a block within it, time counts for the inner one only."""
+        self._switch(lambda: self._stack.append(kind))
+        try:
+            yield
+        finally:
+            self._switch(self._stack.pop)
+            if kind == "checkpoint":
+                self.write()  # so that what a later kill undoes is known to the step
+
+    def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
+        """Told after steps: `waited` seconds of the block before were waiting for input, not its kind."""
+        source, target = ("compile", "start") if first else ("training", "input")
+        with self._lock:
+            waited = min(waited, self._seconds[source])
+            self._seconds[source] -= waited
+            self._seconds[target] += waited
+            self._step += steps
+            self._stack[0] = "callbacks"
+
+    def write(self) -> None:
+        """Appends a line of what is known now."""
+        with self._lock:
+            self._switch(lambda: None)
+            if self._path:
+                checked_lines.append(self._path, self._line())
+
+    def _line(self) -> dict:
+        return {
+            "process": self._process,
+            "began": round(self._began, 3),  # seconds since 1970
+            "wall": round(self._wall(), 4),
+            "from_step": self._from_step,  # None: killed before it was known
+            "step": self._step,
+            "seconds": {kind: round(seconds, 4) for kind, seconds in self._seconds.items()},
+            "interval": round(self._interval(), 4),  # the next line comes after so many seconds at most
+            "ended": self._ended.is_set(),
+        }
+
+    def _wall(self) -> float:
+        return sum(self._seconds.values())
+
+    def _interval(self) -> float:
+        return max(_SHORTEST_INTERVAL_S, _INTERVAL_SHARE * (self._wall_before + self._wall()))
+
+    def _switch(self, change: Callable[[], object]) -> None:
+        with self._lock:
+            now = self._clock()
+            self._seconds[self._stack[-1]] += now - self._since
+            self._since = now
+            change()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(self._interval()):
+            with contextlib.suppress(OSError):  # a full disk is told by whoever writes next
+                self.write()
+
+
+def read(path: pathlib.Path) -> list[dict]:
+    """All whole lines; raises InputError where one is damaged."""
+    return checked_lines.read(path, checked=_checked, without=_WITHOUT)
+
+
+def process_age_s() -> float:
+    """Seconds since this process was started, imports and all."""
+    after_name = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    since_boot = int(after_name[19]) / os.sysconf("SC_CLK_TCK")  # proc(5): field 22, starttime
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
+
+
+def _checked(line: dict) -> dict:
+    unknown = set(line["seconds"]) - set(KINDS)
+    if unknown:
+        raise ValueError(f"unknown kinds of time: {', '.join(sorted(unknown))}")
+    return {**line, "process": int(line["process"]), "step": int(line["step"]), "wall": float(line["wall"])}
+
+
+def _last_lines(lines: list[dict]) -> dict[int, float]:
+    """Wall seconds by process."""
+    return {line["process"]: line["wall"] for line in lines}
