@@ -57,6 +57,7 @@ def get_config() -> ConfigDict:
     config.evaluation.final_split = ""  # evaluated at the end; empty: test, else validation
     config.evaluation.global_batch = 512  # most examples of an evaluation step
 
-    # Keras callbacks, e.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
+    # Keras callbacks: docs/training.md lists those that survive a kill.
+    # E.g. ({"class_name": "EarlyStopping", "config": {"monitor": "val_loss"}},)
     config.callbacks = ()
     return config

@@ -1,8 +1,6 @@
 """The parts of a run, put together from its setup: model, optimizer, checkpoints, batches, compiled steps."""
 
 import dataclasses
-import pathlib
-import tempfile
 
 import keras
 import tensorflow as tf
@@ -119,9 +117,3 @@ def _host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> t
         augmentation=training_data.augmentation(setup.config),
         data_service=setup.data_service,
     )
-
-
-def callbacks_directory(run: Run) -> pathlib.Path:
-    """The directory that `{workdir}` in a callback stands for."""
-    # Every worker runs the callbacks, so that all stop at the same step; only the chief's files count.
-    return run.setup.workdir.path if run.is_chief else pathlib.Path(tempfile.mkdtemp())

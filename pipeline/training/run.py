@@ -5,6 +5,8 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
+import keras
+
 from pipeline.data import atomic_files, held_directory
 from pipeline.data.commands.deferred import Deferred
 from pipeline.data.dataset import manifest as manifest_lib
@@ -115,8 +117,10 @@ def _steps(
         run.model,
         cadence=setup.cadence,
         checkpoints=TimedCheckpoints(checkpoints, ledger),
-        callbacks=callbacks.build(setup.config.callbacks, workdir=parts.callbacks_directory(run)),
-        evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch)),
+        callbacks=callbacks.build(
+            setup.config.callbacks, workdir=setup.workdir.path if run.is_chief else None
+        ),
+        evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
         asked_to_stop=agreement.largest(setup.strategy, signals.came),
     )
@@ -163,8 +167,8 @@ def _reporter(
     return reporter
 
 
-def _validate(run: Run, epoch: int) -> dict | None:
+def _validate(run: Run, epoch: int, hooks: keras.callbacks.CallbackList) -> dict | None:
     """Validation metrics; None where they are not due after `epoch`, from 1, or there is no such split."""
     is_due = epoch % max(1, run.setup.config.evaluation.every_epochs) == 0
     split = run.setup.validation_split
-    return run.evaluate(split) if split and is_due else None
+    return run.evaluate(split, hooks) if split and is_due else None

@@ -17,8 +17,9 @@ from pipeline.data.reading.mixture import TrainingData
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import evaluation_splits
+from pipeline.training.experiment import evaluation_splits, monitored, optimizer
 from pipeline.training.experiment import training_data as training_data_lib
+from pipeline.training.loop import callback_checks
 from pipeline.training.loop.schedule import Cadence, total_steps
 from pipeline.training.request import Request, describe
 from pipeline.training.state import run_record
@@ -78,6 +79,7 @@ def decide(request: Request) -> Setup:
         known=_known_damage(workdir),
     )
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
+    _check_callbacks(config, dataset, cadence, validation_split)
     return Setup(
         config=config,
         dataset=dataset,
@@ -113,6 +115,20 @@ def decide(request: Request) -> Setup:
             *([] if validation_split else ["validation none: the dataset has no such split"]),
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
         ),
+    )
+
+
+def _check_callbacks(config: ConfigDict, dataset: Dataset, cadence: Cadence, validation_split: str) -> None:
+    lacking = monitored.why_not_validated(
+        validation_split,
+        epochs=cadence.epoch(cadence.total_steps - 1) + 1,
+        every_epochs=config.evaluation.every_epochs,
+    )
+    callback_checks.check(
+        config.callbacks,
+        logged=monitored.logged(dataset.schema.label, is_validated=not lacking),
+        lacking=lacking,
+        has_schedule=optimizer.has_schedule(config.optimizer, cadence.total_steps),
     )
 
 

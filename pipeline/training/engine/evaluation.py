@@ -13,6 +13,7 @@ from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.data.schema.schema import Schema
+from pipeline.training.engine.evaluation_hooks import observed
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import Task
@@ -39,15 +40,19 @@ class Evaluator:
         self._batches: dict[str, tf.distribute.DistributedDataset] = {}
         self._predict = _distributed(strategy, model, task_of(schema.label))
 
-    def __call__(self, split: str) -> dict:
-        """Metrics over one of the selections: see EvaluationMetrics.result."""
+    def __call__(self, split: str, hooks: keras.callbacks.CallbackList | None = None) -> dict:
+        """Metrics over one of the selections: see EvaluationMetrics.result.
+
+        Args:
+          hooks: callbacks that are told of it, as `Model.evaluate` tells them.
+        """
         selection = self._selections[split]
         steps = evaluation_steps(selection.rows, self._even_batch(split))
         metrics = EvaluationMetrics(self._label)
         with naming_damage(selection):
             batches = iter(self._distributed_batches(split))
             # Counted, not run to the end: workers of a cluster must all ask the same number of times.
-            for _ in range(steps):
+            for _ in observed(range(steps), hooks, metrics):
                 labels, predictions, mask = self._predict(*next(batches))
                 metrics.update(labels.numpy(), predictions.numpy(), mask.numpy())
         return {"split": split, **metrics.result()}

@@ -32,6 +32,11 @@ def build(
     return whole
 
 
+def has_schedule(config: ConfigDict, total_steps: int) -> bool:
+    """Whether the learning rate follows a schedule: then no callback can set it."""
+    return not isinstance(_learning_rate(config, total_steps), float)
+
+
 def _is_not_decayed(variable: keras.Variable) -> bool:
     # By its own name: Keras's var_names would leave out whatever has such a word in its layer's name.
     return variable.path.rsplit("/", 1)[-1] in _NOT_DECAYED

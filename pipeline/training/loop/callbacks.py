@@ -1,39 +1,39 @@
 """Keras callbacks named by a config, and their state across a restart.
 
-The loop calls them as `Model.fit` does, with one difference: batch hooks fire once for each run of the
-inner loop, after its last step. The host is not in charge in between.
+The loop calls them as `Model.fit` does with `steps_per_execution`: batch hooks fire once for each run of the
+inner loop, with the number of its first and of its last step in the epoch. The host is not in charge in
+between.
 """
 
+import contextlib
+import os
 import pathlib
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 
 import keras
 
 from pipeline.data.errors import InputError
+from pipeline.training.loop.callback_table import SURVIVORS
 
-# The loop itself does what these are for, and does it exactly.
-_REFUSED = {
-    "BackupAndRestore": "The run continues from its own checkpoints; leave this callback out.",
-    "TensorBoard": "Summaries are written to <workdir>/summaries anyway; leave this callback out.",
-}
-_WORKDIR_MARK = "{workdir}"
+WORKDIR_MARK = "{workdir}"
 
-_Spec = Mapping[str, object]
-Number = int | float | bool
+Spec = Mapping[str, object]  # class_name, config: arguments by name
 
 
-def build(specs: Sequence[_Spec], *, workdir: pathlib.Path) -> list[keras.callbacks.Callback]:
-    """Makes callbacks from {"class_name": …, "config": {…}}; `{workdir}` in a string stands for the workdir.
+def build(specs: Sequence[Spec], *, workdir: pathlib.Path | None) -> list[keras.callbacks.Callback]:
+    """Makes the callbacks of specs that `callback_checks.check` has passed.
 
-    Raises:
-      InputError: the class is not in keras.callbacks, or does not take these arguments.
+    Args:
+      workdir: what `{workdir}` stands for; None in a worker that is not the chief. All workers run the
+        callbacks, so that all stop at the same step, but only the chief writes files and prints.
     """
     return [_build(spec, workdir) for spec in specs]
 
 
 def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict]:
-    """The numbers that callbacks keep, such as the best value; weights that some keep are left out."""
-    return [{"class_name": type(callback).__name__, "numbers": _numbers(callback)} for callback in callbacks]
+    """What callbacks need to go on after a kill: JSON that holds the best weights as arrays."""
+    return [{"class_name": name, "kept": _state(name, callback)} for name, callback in _named(callbacks)]
 
 
 def restore(callbacks: Sequence[keras.callbacks.Callback], saved: Sequence[Mapping]) -> None:
@@ -41,32 +41,58 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], saved: Sequence[Mappi
 
     Call it after `on_train_begin`, which resets some of them.
     """
-    for callback, entry in zip(callbacks, saved, strict=False):
-        if type(callback).__name__ == entry["class_name"]:
-            vars(callback).update(entry["numbers"])
+    for (name, callback), entry in zip(_named(callbacks), saved, strict=False):
+        if name == entry["class_name"] and name in SURVIVORS:
+            SURVIVORS[name].restore(callback, _kept(name, callback, entry))
 
 
-def _numbers(callback: keras.callbacks.Callback) -> dict[str, Number]:
-    kept = {name: value for name, value in vars(callback).items() if not name.startswith("_")}
-    return {name: value for name, value in kept.items() if isinstance(value, Number)}
+def require_monitored(callbacks: Sequence[keras.callbacks.Callback], logs: Mapping[str, float]) -> None:
+    """Raises InputError where a callback waits for a number that a validation has not given."""
+    for name, callback in _named(callbacks):
+        monitor = getattr(callback, "monitor", None)
+        if monitor and monitor not in logs:
+            raise InputError(
+                f"config.callbacks, monitor of {name}",
+                received=f"'{monitor}', which could not be computed of this validation split",
+                expected=f"one of {', '.join(sorted(logs))}",
+                action="Monitor one of these, or validate on a split that holds every class.",
+            )
 
 
-def _build(spec: _Spec, workdir: pathlib.Path) -> keras.callbacks.Callback:
-    name = str(spec.get("class_name", ""))
-    if name in _REFUSED:
-        raise _error(name, expected="another callback", action=_REFUSED[name])
-    kind = getattr(keras.callbacks, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, keras.callbacks.Callback)):
-        raise _error(name, expected="a class of keras.callbacks", action="Correct its class_name.")
-    arguments = dict(spec.get("config", {}))
-    for key, value in arguments.items():
-        if isinstance(value, str):
-            arguments[key] = value.replace(_WORKDIR_MARK, str(workdir))
-    try:
-        return kind(**arguments)
-    except (TypeError, ValueError) as error:
-        raise _error(f"{name} with {arguments}", expected=str(error), action="Correct its config.") from None
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Keras warns whenever a number is missing: here, after each epoch in which no validation is due."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*metric `.*` which is not available")
+        yield
 
 
-def _error(received: str, *, expected: str, action: str) -> InputError:
-    return InputError("config.callbacks", received=received, expected=expected, action=action)
+def _named(callbacks: Sequence[keras.callbacks.Callback]) -> list[tuple[str, keras.callbacks.Callback]]:
+    return [(type(callback).__name__, callback) for callback in callbacks]
+
+
+def _state(name: str, callback: keras.callbacks.Callback) -> dict:
+    return SURVIVORS[name].state(callback) if name in SURVIVORS else {}
+
+
+def _kept(name: str, callback: keras.callbacks.Callback, entry: Mapping) -> Mapping:
+    if "kept" in entry:
+        return entry["kept"]
+    # Of an earlier version, which saved all numbers, those of the config too.
+    ours = SURVIVORS[name].state(callback)
+    return {key: value for key, value in entry["numbers"].items() if key in ours}
+
+
+def _build(spec: Spec, workdir: pathlib.Path | None) -> keras.callbacks.Callback:
+    arguments = dict(spec.get("config") or {})
+    if "filename" in arguments:
+        arguments["filename"] = _file(arguments["filename"], workdir)
+    if "verbose" in arguments and workdir is None:
+        arguments["verbose"] = 0
+    return getattr(keras.callbacks, spec["class_name"])(**arguments)
+
+
+def _file(name: str, workdir: pathlib.Path | None) -> str:
+    if workdir is None:
+        return os.devnull
+    return name.replace(WORKDIR_MARK, str(workdir))

@@ -59,13 +59,16 @@ class Session:
         self._checkpoints = checkpoints
         self._callbacks = callbacks
         epochs = math.ceil(cadence.epochs(cadence.total_steps))
-        self._hooks = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs, verbose=0)
+        self.hooks = keras.callbacks.CallbackList(
+            list(callbacks), model=model, epochs=epochs, steps=cadence.steps_of_epoch, verbose=0
+        )
         self._evaluate = evaluate
         self._has_accuracy = has_accuracy
         self._asked_to_stop = asked_to_stop
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
         self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
+        self._last_logs: Mapping[str, float] | None = None  # of the last epoch that ended in this process
         self._step, self._saved = 0, {}
         self.logged = 0  # the step of the last log point
 
@@ -91,16 +94,14 @@ class Session:
           Interrupted: the run was asked to stop; its state is saved.
         """
         self._model.stop_training = False
-        self._hooks.on_train_begin()
+        self.hooks.on_train_begin()
         self._restore_session()  # after the hooks, which reset some callbacks
         if self._is_over(self._step):
             return self._step
-        self._hooks.on_epoch_begin(self._cadence.epoch(self._step))
+        self.hooks.on_epoch_begin(self._cadence.epoch(self._step))
         while not self._is_over(self._step):
             self._step = self._advance(self._step, inner_loop, report)
-        if self.logged != self._step:  # a callback has ended the run where no log point was due
-            report(self._point(self._step))
-        self._hooks.on_train_end()
+        self.hooks.on_train_end(self._last_logs)
         self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
         if number := self._asked_to_stop():
             self._interrupt(number, self._step)
@@ -112,21 +113,21 @@ class Session:
 
     def _advance(self, step: int, inner_loop: InnerLoop, report: Report) -> int:
         """Goes on to the next stop; returns its step."""
-        stop = self._cadence.next_stop(step)
-        self._hooks.on_train_batch_begin(step)
+        stop, number = self._cadence.next_stop(step), self._cadence.step_in_epoch(step)
+        self.hooks.on_train_batch_begin(number)
         tally = inner_loop(stop - step)
         self._window += tally
         self._epoch += tally
-        self._hooks.on_train_batch_end(stop - 1, self._averages(tally))
-        if self._cadence.logs(stop):
+        self.hooks.on_train_batch_end(number + tally.steps - 1, self._averages(self._epoch))
+        if self._cadence.logs(stop) or self._model.stop_training:
             report(self._point(stop))
         if self._is_over(stop):
             return stop  # saved once, after the last hooks
-        number = self._asked_to_stop()
-        if number or self._cadence.saves(stop):
+        signal = self._asked_to_stop()
+        if signal or self._cadence.saves(stop):
             self._save(stop)
-        if number:
-            self._interrupt(number, stop)
+        if signal:
+            self._interrupt(signal, stop)
         return stop
 
     def _interrupt(self, number: int, step: int) -> NoReturn:
@@ -146,7 +147,9 @@ class Session:
             **self._window.speed(global_batch=cadence.global_batch),
         }
         self._window, self.logged, self._metrics = Tally(), step, {}
-        validation = self._end_epoch(step) if cadence.ends_epoch(step) else None
+        # As `fit` does, a callback that stops the run in the middle of an epoch ends that epoch.
+        is_end = cadence.ends_epoch(step) or self._model.stop_training
+        validation = self._end_epoch(step) if is_end else None
         return point | ({"validation": validation} if validation else {})
 
     def _end_epoch(self, step: int) -> dict | None:
@@ -155,10 +158,13 @@ class Session:
         validation = self._evaluate(epoch + 1)
         numbers = {name: value for name, value in (validation or {}).items() if isinstance(value, float)}
         logs = self._averages(self._epoch) | {f"val_{name}": value for name, value in numbers.items()}
-        self._epoch, self._metrics = Tally(), logs
-        self._hooks.on_epoch_end(epoch, logs)
+        self._epoch, self._metrics, self._last_logs = Tally(), logs, logs
+        if validation:
+            callbacks_lib.require_monitored(self._callbacks, logs)
+        with callbacks_lib.without_warnings():
+            self.hooks.on_epoch_end(epoch, logs)
         if not self._is_over(step):
-            self._hooks.on_epoch_begin(self._cadence.epoch(step))
+            self.hooks.on_epoch_begin(self._cadence.epoch(step))
         return validation
 
     def _save(self, step: int) -> None:

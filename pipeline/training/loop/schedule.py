@@ -31,6 +31,15 @@ class Cadence:
         """The epoch, from 0, of the step that runs when `step` steps are done."""
         return self.position(step) // self.records
 
+    @property
+    def steps_of_epoch(self) -> int:
+        """Steps of the first epoch, of which later ones may have one less."""
+        return self._next_epoch_end(0)
+
+    def step_in_epoch(self, step: int) -> int:
+        """The number, from 0 in its epoch, of the step that runs when `step` steps are done."""
+        return step - math.ceil(self.epoch(step) * self.records / self.global_batch)
+
     def next_stop(self, step: int) -> int:
         """The first step after `step` at which the host takes over from the inner loop."""
         every = (self.steps_per_loop, self.log_every_steps, self.checkpoint_every_steps)

@@ -13,13 +13,18 @@ _LARGEST_CONFUSION_MATRIX = 200  # classes; beyond, the page and the JSON would 
 _TOP_5_FROM_CLASSES = 10
 
 _ACCURACY = Metric(key="accuracy", name="accuracy", is_fraction=True)
+_TOP_5 = Metric(key="top_5_accuracy", name="top-5 accuracy", is_fraction=True)
 
 
 class Multiclass(Task):
     """One of two or more classes: a logit for each, and softmax probabilities."""
 
-    metrics = (_ACCURACY, Metric(key="top_5_accuracy", name="top-5 accuracy", is_fraction=True), LOSS)
+    metrics = (_ACCURACY, _TOP_5, LOSS)
     has_accuracy = True
+
+    def logged(self, label: Label) -> tuple[str, ...]:
+        has_top_5 = len(label.classes) >= _TOP_5_FROM_CLASSES
+        return tuple(name for name in super().logged(label) if name != _TOP_5.key or has_top_5)
 
     def logits(self, label: Label) -> int:
         return len(label.classes)
@@ -81,7 +86,7 @@ class _ClassCounts:
         examples = int(self._confusion.sum())
         summary = {"loss": self._loss / examples, "accuracy": float(np.trace(self._confusion)) / examples}
         if len(self._confusion) >= _TOP_5_FROM_CLASSES:
-            summary["top_5_accuracy"] = self._top_5 / examples
+            summary[_TOP_5.key] = self._top_5 / examples
         if len(self._confusion) <= _LARGEST_CONFUSION_MATRIX:
             summary["confusion_matrix"] = self._confusion.tolist()
         return summary

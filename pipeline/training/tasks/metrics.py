@@ -27,6 +27,10 @@ class EvaluationMetrics:
         self._examples += len(kept)
         self._accumulator.update(kept, np.asarray(predictions, np.float64)[keep])
 
+    def numbers(self) -> dict[str, float]:
+        """Those of `result` that are one number each: what a callback is told."""
+        return {name: value for name, value in self.result().items() if isinstance(value, float)}
+
     def result(self) -> dict:
         """The metrics over all examples so far; `loss` is in nats, or squared units of the label."""
         summary = {"task": self._label.task, "examples": self._examples}

@@ -46,6 +46,11 @@ class Task(abc.ABC):
     metrics: ClassVar[tuple[Metric, ...]]
     has_accuracy: ClassVar[bool] = False
 
+    def logged(self, label: Label) -> tuple[str, ...]:
+        """The numbers of `Accumulator.result`, which a callback can monitor."""
+        del label
+        return tuple(dict.fromkeys((LOSS.key, *(metric.key for metric in self.metrics))))
+
     @abc.abstractmethod
     def logits(self, label: Label) -> int:
         """Numbers that the model gives for each example."""

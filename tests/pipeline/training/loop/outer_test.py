@@ -1,6 +1,5 @@
 """A session goes on from what it saved, and stops where it must."""
 
-import json
 import signal
 from collections.abc import Mapping
 
@@ -12,6 +11,7 @@ from pipeline.data.errors import InputError
 from pipeline.training.loop.outer import Point, Session
 from pipeline.training.loop.schedule import Cadence
 from pipeline.training.loop.step_sums import Tally
+from pipeline.training.state.checkpoints import nested
 
 
 class Memory:
@@ -26,7 +26,7 @@ class Memory:
         return self.saved[0]
 
     def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None:
-        self.saved = (step, json.loads(json.dumps(session)))
+        self.saved = (step, nested.unpacked(*nested.packed(session)))
         self.metrics[step] = metrics
 
     def finish(self) -> None:
@@ -150,12 +150,61 @@ def test_what_a_callback_stopped_stays_stopped():
 def test_what_a_callback_does_at_the_end_is_saved():
     class Last(keras.callbacks.Callback):
         def on_train_end(self, logs: dict | None = None) -> None:
-            self.ended = True  # one of the numbers that are saved
+            self.model.stop_training = True  # which the session's state holds
 
     memory = Memory()
     run(session(memory, total_steps=7, callbacks=[Last()]))
     step, state = memory.saved
-    assert (step, state["callbacks"][0]["numbers"]["ended"]) == (7, True)
+    assert (step, state["stopped"]) == (7, True)
+
+
+def test_batches_are_counted_in_their_epoch_as_fit_counts_them():
+    calls: list[tuple] = []
+    watching = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: calls.append((batch,)),
+        on_train_batch_end=lambda batch, logs: calls.append((*calls.pop(), batch, logs["loss"])),
+    )
+    run(session(Memory(), total_steps=7, callbacks=[watching]), Rising())
+    # Stops: 2, 3, 4, 5 (an epoch ends), 6, 7. The loss is the mean of the epoch so far.
+    assert calls == [(0, 1, 1.5), (2, 2, 2.0), (3, 3, 2.5), (4, 4, 3.0), (0, 0, 6.0), (1, 1, 6.5)]
+
+
+class Stopping(keras.callbacks.Callback):
+    """Stops the run in the middle of an epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[tuple] = []
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self.model.stop_training = batch == 1
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.ended.append((epoch, logs))
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self.ended.append(("train", logs))
+
+
+def test_a_stop_in_the_middle_of_an_epoch_ends_it_as_fit_does():
+    memory, stopping = Memory(), Stopping()
+    run(session(memory, total_steps=7, callbacks=[stopping], evaluate=lambda epoch: {"loss": 3.0}), Rising())
+    logs = {"loss": 1.5, "val_loss": 3.0}
+    assert stopping.ended == [(0, logs), ("train", logs)]
+    assert memory.saved[0] == 2
+
+
+def test_a_number_that_a_validation_lacks_ends_the_run_and_keras_is_quiet(recwarn):
+    stopping = keras.callbacks.EarlyStopping(monitor="val_auc", mode="max")
+    of_one_class = session(
+        Memory(),
+        total_steps=20,
+        callbacks=[stopping],
+        evaluate=lambda epoch: {"loss": 1.0} if epoch == 2 else None,
+    )
+    with pytest.raises(InputError, match=r"monitor of EarlyStopping: received 'val_auc', which could not"):
+        run(of_one_class)
+    assert not recwarn.list
 
 
 # Stops: 2, 3 (logs), 4 (saves), 5 (an epoch ends), 6, 7 (the end).

@@ -1,0 +1,21 @@
+"""The numbers that an experiment logs at the end of an epoch: what a callback can monitor."""
+
+from pipeline.data.schema.kinds import Label
+from pipeline.training.tasks.registry import task_of
+from pipeline.training.tasks.task import LOSS
+
+
+def logged(label: Label, *, is_validated: bool) -> tuple[str, ...]:
+    """Names in the logs of `on_epoch_end`; those of the validation begin with `val_`."""
+    task = task_of(label)
+    training = (LOSS.key, *(("accuracy",) if task.has_accuracy else ()))
+    return (*training, *(f"val_{name}" for name in task.logged(label))) if is_validated else training
+
+
+def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
+    """Why the logs never hold numbers of a validation; empty where they do."""
+    if not split:
+        return "but there is no validation split"
+    if epochs < every_epochs:
+        return f"but a validation is due every {every_epochs} epochs, and the run has {epochs}"
+    return ""
