@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.statistics import exact_sum
+from beam_jobs.statistics import exact_sum, number_sample
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, ValueCounts
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
@@ -100,7 +100,10 @@ class _Numbers(Gathered):
         self.sample = _smallest(np.concatenate([self.sample, other.sample]))
 
     def result(self, feature: Feature) -> FeatureStatistics:
-        return dataclasses.replace(super().result(feature), numeric=self._summary())
+        summary = self._summary()
+        if self.count and isinstance(feature, Numeric):
+            summary = dataclasses.replace(summary, repeated=number_sample.repeated(self.sample["value"]))
+        return dataclasses.replace(super().result(feature), numeric=summary)
 
     def _summary(self) -> NumericSummary:
         if not self.count:

@@ -19,6 +19,7 @@ _PROTO_TYPE = {
     "int64": statistics_pb2.FeatureNameStatistics.INT,
     "string": statistics_pb2.FeatureNameStatistics.STRING,
 }
+_REPEATED = "repeated_values"  # of custom_stats
 _DTYPE_OF_PROTO = {proto: dtype for dtype, proto in _PROTO_TYPE.items()}
 
 
@@ -33,6 +34,7 @@ class NumericSummary:
     zeros: int
     quantiles: tuple[float, ...]  # q + 1 boundaries of q equally filled bins, from minimum to maximum
     distribution: tuple[float, ...] = ()  # boundaries of many more such bins, on which drift is measured
+    repeated: tuple[float, ...] = ()  # numbers that come often, rising
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,10 @@ def _feature_to_proto(feature: FeatureStatistics, entry: statistics_pb2.FeatureN
     if feature.numeric is not None:
         _common_to_proto(feature, entry.num_stats.common_stats)
         _numeric_to_proto(feature.numeric, feature.present, entry.num_stats)
+        if feature.numeric.repeated:
+            histogram = entry.custom_stats.add(name=_REPEATED).histogram
+            for value in feature.numeric.repeated:
+                histogram.buckets.add(low_value=value, high_value=value)
         return
     # tensorflow-metadata describes categories of any type with string_stats.
     _common_to_proto(feature, entry.string_stats.common_stats)
@@ -167,22 +173,25 @@ def _feature_from_proto(entry: statistics_pb2.FeatureNameStatistics) -> FeatureS
         present=stats.common_stats.num_non_missing,
         missing=stats.common_stats.num_missing,
         mean_length=0.0 if is_numeric else stats.avg_length,
-        numeric=_numeric_from_proto(entry.num_stats) if is_numeric else None,
+        numeric=_numeric_from_proto(entry) if is_numeric else None,
         values=None if is_numeric else _values_from_proto(entry.string_stats),
     )
 
 
-def _numeric_from_proto(entry: statistics_pb2.NumericStatistics) -> NumericSummary:
-    boundaries = [_boundaries(histogram) for histogram in entry.histograms]
+def _numeric_from_proto(entry: statistics_pb2.FeatureNameStatistics) -> NumericSummary:
+    stats = entry.num_stats
+    boundaries = [_boundaries(histogram) for histogram in stats.histograms]
     quantiles, distribution, *_ = (*boundaries, (), ())
+    repeated = [each.histogram.buckets for each in entry.custom_stats if each.name == _REPEATED]
     return NumericSummary(
-        minimum=entry.min,
-        maximum=entry.max,
-        mean=entry.mean,
-        std=entry.std_dev,
-        zeros=entry.num_zeros,
+        minimum=stats.min,
+        maximum=stats.max,
+        mean=stats.mean,
+        std=stats.std_dev,
+        zeros=stats.num_zeros,
         quantiles=quantiles,
         distribution=distribution,
+        repeated=tuple(bucket.low_value for buckets in repeated for bucket in buckets),
     )
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Numeric
 
-_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+_FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LARGEST = str((1 << 63) - 1)
 # Up to the largest int64: fewer digits, or as many of which one is smaller and those before it are the same.
 _SMALLER = (

@@ -1,4 +1,6 @@
-"""Numbers → what a model takes: how far each is from the mean, and the quantile bin that it falls into.
+"""Numbers → what a model takes: how far each is from the mean, and the bin that it falls into.
+
+Bins are quantiles; a number that comes often has one of its own.
 
 Differences are taken in float64, unless the statistics of a column say that float32 tells as much: it keeps
 43 of the 854 different seconds in an hour of Unix time. This runs where records are read, on the host's
@@ -21,6 +23,8 @@ Transform = Callable[..., tf.Tensor]
 # Only a request goes beyond. A model's sums of numbers up to here, and sums of those, are finite in float32.
 FARTHEST = 1e18
 _WIDEST_FLOAT32 = 1e30
+# TensorFlow's threads may take numbers that are closer to 0 for 0.
+_SMALLEST = np.finfo(np.float32).tiny
 
 
 def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]) -> Transform:
@@ -47,7 +51,7 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
 def bin_ids(
     features: Sequence[Numeric], measured: Mapping[str, FeatureStatistics]
 ) -> tuple[Transform, tuple[int, ...]]:
-    """A function of n features' numbers, each [batch], to their quantile bins; and the numbers of ids.
+    """A function of n features' numbers, each [batch], to their bins; and the numbers of ids.
 
     The bins are int32 [batch, n], from 1, and 0 for NaN.
     """
@@ -110,8 +114,20 @@ def _bin(values: tf.Tensor, boundaries: np.ndarray) -> tf.Tensor:
 
 
 def _boundaries(feature: Numeric, statistics: FeatureStatistics) -> np.ndarray:
-    quantiles = statistics.numeric.quantiles if statistics.numeric else ()
-    return np.unique(_as_stored(np.array(quantiles[1:-1] or [0.0]), feature))
+    summary = statistics.numeric
+    quantiles = _as_stored(np.array((summary and summary.quantiles[1:-1]) or [0.0]), feature)
+    repeated = _as_stored(np.array(summary.repeated if summary else ()), feature)
+    if feature.dtype == "float32":
+        repeated = repeated[(repeated == 0) | (np.abs(repeated) >= _SMALLEST)]
+    return np.unique(np.concatenate([quantiles, repeated, _next(repeated)]))
+
+
+def _next(numbers: np.ndarray) -> np.ndarray:
+    """The next number of the same type, [n]."""
+    if numbers.dtype.kind == "i":
+        return np.minimum(numbers, np.iinfo(np.int64).max - 1) + 1
+    following = np.nextafter(numbers, np.float32(np.inf))
+    return np.where(np.abs(following) < _SMALLEST, np.where(numbers < 0, 0, _SMALLEST), following)
 
 
 def _mean_and_scale(feature: Numeric, statistics: FeatureStatistics) -> tuple[float, float]:
@@ -132,9 +148,9 @@ def _precision(feature: Numeric, statistics: FeatureStatistics) -> tf.DType:
 
 
 def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
-    """The smallest number of the stored type that is not below each boundary, float64 [n]."""
+    """Each boundary in the type of the stored numbers, [n]: rounded as they were, or up to integers."""
     if feature.dtype == "float32":
-        return boundaries.astype(np.float32)  # as the numbers themselves were rounded
+        return boundaries.astype(np.float32)
     largest = np.iinfo(np.int64).max
     return np.array([min(math.ceil(boundary), largest) for boundary in boundaries], np.int64)
 

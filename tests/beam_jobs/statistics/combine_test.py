@@ -86,6 +86,20 @@ def test_many_rows_give_quantiles_within_a_percentile(monkeypatch: pytest.Monkey
     assert (x.numeric.quantiles[0], x.numeric.quantiles[-1]) == (0.0, 19_999 / 20_000)
 
 
+def test_a_number_that_comes_ten_times_is_repeated():
+    values = (
+        [0.0] * 12 + [7.5] * 10 + [99.0] * 9 + [-3.0] * 11 + [float(number) for number in range(100, 300)]
+    )
+    x = measured([a_row(number, x=value) for number, value in enumerate(values)]).features["x"]
+    assert x.numeric.repeated == (-3.0, 0.0, 7.5)
+
+
+def test_the_64_most_frequent_numbers_are_repeated():
+    values = [float(number % 80) for number in range(1000)]  # 0 … 39 come 13 times, the others 12 times
+    x = measured([a_row(number, x=value) for number, value in enumerate(values)]).features["x"]
+    assert x.numeric.repeated == tuple(map(float, range(64)))
+
+
 def test_too_many_values_are_only_flagged(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(accumulators, "MAXIMUM_DISTINCT", 2)
     values = measured([a_row(0, c="a"), a_row(1, c="b")], [a_row(2, c="c")]).features["c"].values

@@ -13,7 +13,13 @@ AGE = FeatureStatistics(
     present=9,
     missing=1,
     numeric=NumericSummary(
-        minimum=17.0, maximum=90.0, mean=38.58, std=13.64, zeros=0, quantiles=(17.0, 28.0, 37.0, 48.0, 90.0)
+        minimum=17.0,
+        maximum=90.0,
+        mean=38.58,
+        std=13.64,
+        zeros=0,
+        quantiles=(17.0, 28.0, 37.0, 48.0, 90.0),
+        repeated=(23.0, 36.0),
     ),
 )
 WORK = FeatureStatistics(

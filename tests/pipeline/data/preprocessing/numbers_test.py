@@ -88,3 +88,37 @@ def test_bins_are_those_of_each_column_by_itself():
         ]
         assert column.tolist() == expected
         assert count == len(boundaries) + 2
+
+
+@pytest.mark.parametrize(
+    ("number", "repeated", "values"),
+    [
+        ("float32", (-1.0, 0.0, 7.5), [-1.0, 0.0, 7.5]),
+        ("float32", (0.1,), [0.1]),  # rounded as the records' numbers were
+        ("int64", (0.0, 40.0), [0, 40]),
+    ],
+)
+def test_a_number_that_comes_often_has_a_bin_of_its_own(number: str, repeated: tuple, values: list):
+    summary = NumericSummary(
+        minimum=-9, maximum=9, mean=0, std=1, zeros=0, quantiles=(-9, 0.5, 9), repeated=repeated
+    )
+    statistics = FeatureStatistics(name="x", dtype=number, present=9, missing=0, numeric=summary)
+    transform, (count,) = bin_ids([Numeric(name="x", number=number)], {"x": statistics})
+    values = np.array(values, number)
+    step = 1 if number == "int64" else np.maximum(np.abs(values) * np.float32(2e-7), np.float32(2e-38))
+    neighbours = np.concatenate([values - step, values + step])
+    own = transform(tf.constant(values)).numpy()[:, 0]
+    others = transform(tf.constant(neighbours.astype(number))).numpy()[:, 0]
+    assert len(set(own)) == len(values)
+    assert not set(own) & set(others)
+    assert max(own.max(), others.max()) < count
+
+
+def test_bins_are_the_same_in_threads_that_take_the_smallest_numbers_for_zero():
+    summary = NumericSummary(
+        minimum=0, maximum=1, mean=0, std=1, zeros=9, quantiles=(0, 0, 1), repeated=(0.0, 1e-40)
+    )
+    statistics = FeatureStatistics(name="x", dtype="float32", present=9, missing=0, numeric=summary)
+    transform, _ = bin_ids([Numeric(name="x")], {"x": statistics})
+    zero, tiny, one = transform(tf.constant([0.0, 1e-40, 1.0])).numpy()[:, 0]
+    assert zero == tiny != one

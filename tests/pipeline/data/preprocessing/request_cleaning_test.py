@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from beam_jobs.cells import cleaning as beam_clean
@@ -114,6 +114,7 @@ MONEY = Clean(strip=" ", null_markers=("", "n/a", "-999"), remove=("CHF", " ", "
 
 
 @settings(max_examples=40)
+@example(values=["0E0000", "1e-99999", "3e00001", "1e99999"])
 @given(values=st.lists(st.text("0123456789,'%-+eE. CHF", max_size=9), min_size=1, max_size=20))
 def test_money_is_the_same_number_in_the_conversion_and_in_a_request(values):
     values = [*values, "CHF 1'234,50", "12%", "n/a", "-999,0", ",5", "5,", "1e400"]
