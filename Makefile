@@ -131,6 +131,15 @@ soak: install  ## Kill conversions at 50 random moments; every re-run must give 
 ledger-check: install  ## Kill a run three times: does its ledger add up to the wall time within 1%? Four minutes.
 	.venv/bin/python -m tests.pipeline.training.ledger_kills
 
+# `kill -9` and SIGTERM that `make soak-training` sends to runs.
+TRAINING_KILLS ?= 60
+TRAINING_TERMS ?= 20
+
+.PHONY: soak-training
+soak-training: install  ## Kill training at random moments; weights must be those of an undisturbed run. PENSTOCK_DATA
+	.venv/bin/python -m tests.soak --kills=$(TRAINING_KILLS) --terms=$(TRAINING_TERMS) \
+	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+
 .PHONY: strangers
 strangers: install  ## Odd data sets from schema to prediction: each works, or ends early with one line.
 	.venv/bin/python -m tests.strangers --jobs=$(JOBS)

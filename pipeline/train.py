@@ -62,6 +62,9 @@ _PRECISION = flags.DEFINE_enum(
     ["auto", "float32", "mixed_bfloat16", "mixed_float16"],
     "Number format to compute in. auto takes what the hardware computes natively, and says why.",
 )
+_DETERMINISTIC = flags.DEFINE_boolean(
+    "deterministic", False, "The same command gives the same weights, bit for bit. Slower on a GPU."
+)
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",
     0,
@@ -79,7 +82,7 @@ COMMAND = Command(
     required=(_CONFIG, _DATASET, _WORKDIR),
     flags={
         "What is trained": (_CONFIG, _DATASET, _WORKDIR),
-        "Hardware": (_STRATEGY, _LOGICAL_DEVICES, _PRECISION, _DATA_SERVICE),
+        "Hardware": (_STRATEGY, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _JSON),
     },
     config_keys=lambda: config_keys.keys_of(base),
@@ -113,6 +116,7 @@ def main(argv: Sequence[str]) -> None:
         strategy=_STRATEGY.value,
         logical_devices=_LOGICAL_DEVICES.value,
         precision=_PRECISION.value,
+        deterministic=_DETERMINISTIC.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         data_service=tuple(_DATA_SERVICE.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",

@@ -10,9 +10,9 @@ from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
-from pipeline.training.engine import replicas
+from pipeline.training.engine import determinism, replicas
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.experiment import optimizer, training_data
@@ -99,7 +99,13 @@ def inner_loop_of(run: Run, step: int) -> InnerLoop:
         global_batch=setup.config.global_batch,
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
-    return inner_loop(setup.strategy, one_step, iter(distributed), updated=run.model.trainable_variables)
+    return inner_loop(
+        setup.strategy,
+        one_step,
+        iter(distributed),
+        updated=run.model.trainable_variables,
+        timestamp=determinism.timestamp if setup.deterministic else tf.timestamp,
+    )
 
 
 def _host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:

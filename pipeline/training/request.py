@@ -33,6 +33,7 @@ class Request:
     logical_devices: int = 1
     precision: str = "auto"
     max_corrupt_records: int = 0
+    deterministic: bool = False
     data_service: tuple[str, ...] = ()  # addresses
     command: str = ""
 

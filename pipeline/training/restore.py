@@ -12,7 +12,7 @@ from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
-from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment.model import build_model, build_preprocess

@@ -17,7 +17,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.training import parts
 from pipeline.training.engine import agreement
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.outer import Session
 from pipeline.training.loop.timed_checkpoints import TimedCheckpoints

@@ -14,6 +14,7 @@ from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import listed
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.data.reading.mixture import TrainingData
+from pipeline.training.engine import determinism
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
@@ -40,6 +41,7 @@ class Setup:
     strategy: tf.distribute.Strategy
     precision: Precision
     jit_compile: bool
+    deterministic: bool  # the same command gives the same bits
     cadence: Cadence
     validation_split: str  # empty: the dataset has none
     final_split: str
@@ -64,6 +66,8 @@ def decide(request: Request) -> Setup:
     Call it before anything else touches TensorFlow's devices.
     """
     config, dataset = request.config, request.dataset
+    if request.deterministic:
+        determinism.enable()
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     for key in ("global_batch", "evaluation.global_batch"):
         strategy_lib.require_divisible(key, run_record.field(config, key), strategy)
@@ -89,6 +93,7 @@ def decide(request: Request) -> Setup:
         strategy=strategy,
         precision=precision,
         jit_compile=jit_compile,
+        deterministic=request.deterministic,
         cadence=cadence,
         validation_split=validation_split,
         final_split=final_split,
@@ -114,6 +119,7 @@ def decide(request: Request) -> Setup:
             *([f"left out   {listed(damage)}"] if damage else []),
             *([] if validation_split else ["validation none: the dataset has no such split"]),
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
+            *(["bits       the same from the same command: asked for"] if request.deterministic else []),
         ),
     )
 

@@ -37,6 +37,7 @@ class Deferred:
     def __enter__(self) -> "Deferred":
         if self._handler:
             self._handler.is_deferred = True
+            self._handler.take_signals()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

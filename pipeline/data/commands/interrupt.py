@@ -53,6 +53,7 @@ class Interrupts:
         self._was_raised = False
         self._anything_to_clean_up = False
         self.is_deferred = False
+        self._taken: tuple[int, ...] = ()
         self._told = _NOTHING_HALF_DONE
         self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
@@ -62,12 +63,18 @@ class Interrupts:
         """Call it in the main thread. What `nohup` ignores stays ignored."""
         for number in _SIGNALS:
             if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self)
+                self._taken += (number,)
+        self.take_signals()
         atexit.register(_ignore)
         woken, wakes = os.pipe()
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=[woken], daemon=True).start()
+
+    def take_signals(self) -> None:
+        """Has the kernel call this handler, also where a library has since put its own in its place."""
+        for number in self._taken:
+            signal.signal(number, self)
 
     def __call__(self, number: int, frame: object) -> None:
         self.came = self.came or number
@@ -162,6 +169,13 @@ def installed() -> Interrupts:
         handler = Interrupts()
         handler.install()
     return handler
+
+
+def take_signals() -> None:
+    """`Interrupts.take_signals` of this process, where it has a handler."""
+    handler = signal.getsignal(signal.SIGINT)
+    if isinstance(handler, Interrupts):
+        handler.take_signals()
 
 
 def has_come() -> bool:

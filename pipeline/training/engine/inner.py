@@ -49,6 +49,7 @@ def inner_loop(
     iterator: Iterator,
     *,
     updated: Sequence[keras.Variable] = (),
+    timestamp: Callable[[], tf.Tensor] = tf.timestamp,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Callable[[int], Tally]:
     """A function of a number of steps: runs `strategy.run(step)` so often inside one graph.
@@ -59,10 +60,13 @@ def inner_loop(
     Args:
       iterator: over (inputs, labels) of the strategy's replicas.
       updated: variables that the step changes: it has ended when all are changed.
+      timestamp: seconds, float64 [], in the graph.
       clock: seconds, from any start.
     """
     # Traced here, so that the first step's time is a step's time.
-    loop = _graph(strategy, step, updated).get_concrete_function(iterator, tf.TensorSpec([], tf.int32))
+    loop = _graph(strategy, step, updated, timestamp).get_concrete_function(
+        iterator, tf.TensorSpec([], tf.int32)
+    )
 
     def run(steps: int) -> Tally:
         start = clock()
@@ -74,7 +78,10 @@ def inner_loop(
 
 
 def _graph(
-    strategy: tf.distribute.Strategy, step: _Step, updated: Sequence[keras.Variable]
+    strategy: tf.distribute.Strategy,
+    step: _Step,
+    updated: Sequence[keras.Variable],
+    timestamp: Callable[[], tf.Tensor],
 ) -> tf.types.experimental.PolymorphicFunction:
     @tf.function(autograph=False)
     def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -83,15 +90,15 @@ def _graph(
         ) -> tuple[tf.Tensor, ...]:
             inputs, labels = next(iterator)
             with tf.control_dependencies(strategy.experimental_local_results(labels)):
-                begun = tf.timestamp()
+                begun = timestamp()
             with tf.control_dependencies([begun]):  # what needs no batch would count as waiting for it
                 part = strategy.run(step, args=(inputs, labels))
             sums += tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
             with tf.control_dependencies([sums, *_values(strategy, updated)]):
-                return done + 1, sums, wait + begun - ended, tf.timestamp()
+                return done + 1, sums, wait + begun - ended, timestamp()
 
         # In float64 a sum is the same however the steps are parted into calls.
-        start = tf.constant(0), tf.zeros([2], tf.float64), tf.zeros([], tf.float64), tf.timestamp()
+        start = tf.constant(0), tf.zeros([2], tf.float64), tf.zeros([], tf.float64), timestamp()
         _, sums, wait, _ = tf.while_loop(lambda done, *_: done < steps, one_more, start)
         return sums, wait
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import signal
 import time
 
 import keras
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.data.commands.deferred import Interrupted
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.input.batches import evaluation_batches
@@ -87,6 +89,19 @@ def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
 ):
     request = request_for(tmp_path, precision="mixed_bfloat16")
     train_and_kill(request, step)
+    assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert history(tmp_path) == history(undisturbed.workdir)
+
+
+# Step 16 is neither a log point nor a checkpoint.
+def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
+    request_for, monkeypatch, tmp_path, undisturbed
+):
+    request = request_for(tmp_path, precision="mixed_bfloat16")
+    with monkeypatch.context() as changed, pytest.raises(Interrupted, match="saved at step 16"):
+        asked = iter([0] * 6 + [signal.SIGTERM])  # stops: 4, 6, 8, 10, 12, 13, 16
+        changed.setattr(run.agreement, "largest", lambda strategy, came: lambda: next(asked))
+        run.train(request)
     assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
 

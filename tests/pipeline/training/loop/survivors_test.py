@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.loop import callbacks
 from pipeline.training.loop.callback_table import SURVIVORS

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.errors import InputError, disk_full, disk_is_full
-from pipeline.training.engine import tensor_files
-from pipeline.training.engine.background import Background
+from pipeline.training.engine.checkpoints import tensor_files
+from pipeline.training.engine.checkpoints.background import Background
 from pipeline.training.state.checkpoints import directory, manifest
 from pipeline.training.state.checkpoints.kept import Kept
 from pipeline.training.state.checkpoints.manifest import Manifest

@@ -12,9 +12,9 @@ import keras
 import numpy as np
 
 from pipeline.data.errors import InputError
-from pipeline.training.engine import flat_checkpoint, saving, tensor_files
-from pipeline.training.engine.host_copy import Variable, Variables
-from pipeline.training.engine.saving import Content, Saving
+from pipeline.training.engine.checkpoints import flat, saving, tensor_files
+from pipeline.training.engine.checkpoints.host_copy import Variable, Variables
+from pipeline.training.engine.checkpoints.saving import Content, Saving
 from pipeline.training.loop.not_finite import not_finite
 from pipeline.training.state import golden
 from pipeline.training.state.checkpoints import directory, identity, manifest, nested
@@ -153,8 +153,8 @@ class Checkpoints:
         """Restores the variables; returns what the session saved, and the saved logits."""
         if entry.is_flat:
             like = self._golden_logits()
-            flat = flat_checkpoint.restore(entry, self._model, self._optimizer, golden_like=like)
-            return flat.session, flat.golden
+            old = flat.restore(entry, self._model, self._optimizer, golden_like=like)
+            return old.session, old.golden
         found = manifest.check(entry.path)
         identity.require_same(found.run, self._run, checkpoint=entry.path)
         values = tensor_files.load(entry.path)

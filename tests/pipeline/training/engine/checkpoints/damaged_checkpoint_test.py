@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.data.errors import InputError
-from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 
 
 def flipped(path: pathlib.Path) -> None:

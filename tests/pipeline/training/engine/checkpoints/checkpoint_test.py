@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.training.engine import tensor_files
-from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.checkpoints import tensor_files
+from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.state.checkpoints.kept import Kept
 
 INPUT = tf.ones([2, 3])

@@ -1,0 +1,105 @@
+"""What a run of the soak does besides training: it records each step's examples, and may kill itself.
+
+Installed in the process of the run, before the command starts.
+"""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import signal
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.training import parts
+from pipeline.training.engine.checkpoints import saving
+
+# Where a save can be broken off: before or after one of the things that it does.
+PHASES = tuple(
+    f"{when} {name}"
+    for name in ("tensor_files.save", "manifest.write", "directory.publish", "directory.remove")
+    for when in ("before", "after")
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """When the run is sent a signal: in the middle of a save, when a step begins, or by its parent."""
+
+    number: signal.Signals
+    cpu_seconds: float | None = None  # the parent sends it when the run has worked so long
+    step: int | None = None
+    phase: str = ""  # one of PHASES
+    call: int = 0  # at this call of the phase, from 0
+
+    def __str__(self) -> str:
+        if self.cpu_seconds is not None:
+            return f"{self.number.name} after {self.cpu_seconds:.2f} CPU s"
+        if self.step is not None:
+            return f"{self.number.name} in step {self.step}"
+        return f"{self.number.name} {self.phase}, save {self.call}"
+
+
+def install(ledger: pathlib.Path, plan: Plan | None) -> None:
+    """Records to the new file `ledger`, and carries out what of the plan the parent does not."""
+    descriptor = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+
+    def record(step: np.ndarray, replica: np.ndarray, *columns: np.ndarray) -> None:
+        ids = " ".join(_ids(columns))
+        os.write(descriptor, f"{int(step)} {int(replica)} {ids}\n".encode())
+        if plan and plan.step == int(step) and int(replica) == 0:
+            os.kill(os.getpid(), plan.number)
+
+    _record_steps(record)
+    if plan and plan.phase:
+        _send_in_save(plan)
+
+
+def _ids(columns: Sequence[np.ndarray]) -> list[str]:
+    """Of each example a digest of all that the model sees of it, and of its label."""
+    rows = zip(*(column.reshape(len(column), -1) for column in columns), strict=True)
+    return [
+        hashlib.blake2b(b"".join(cell.tobytes() for cell in row), digest_size=8).hexdigest() for row in rows
+    ]
+
+
+def _record_steps(record: Callable[..., None]) -> None:
+    inner_loop_of, inner_loop = parts.inner_loop_of, parts.inner_loop
+
+    def recording_loop_of(run: parts.Run, step: int) -> Callable:
+        def recording(
+            strategy: tf.distribute.Strategy, one_step: Callable, *rest: object, **more: object
+        ) -> Callable:
+            def recorded(inputs: dict, labels: tf.Tensor, *others: tf.Tensor) -> object:
+                done = tf.convert_to_tensor(run.model.optimizer.iterations)
+                context = tf.distribute.get_replica_context()
+                replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
+                columns = [inputs[name] for name in sorted(inputs)]
+                tf.numpy_function(record, [done, replica, *columns, labels], [])
+                return one_step(inputs, labels, *others)
+
+            return inner_loop(strategy, recorded, *rest, **more)
+
+        parts.inner_loop = recording
+        return inner_loop_of(run, step)
+
+    parts.inner_loop_of = recording_loop_of
+
+
+def _send_in_save(plan: Plan) -> None:
+    when, _, name = plan.phase.partition(" ")
+    module, _, function = name.partition(".")
+    real = getattr(getattr(saving, module), function)
+    calls = iter(range(1_000_000))
+
+    def sending(*arguments: object, **named: object) -> object:
+        if next(calls) != plan.call:
+            return real(*arguments, **named)
+        if when == "after":
+            real(*arguments, **named)
+        os.kill(os.getpid(), plan.number)
+        return real(*arguments, **named) if when == "before" else None
+
+    setattr(getattr(saving, module), function, sending)
