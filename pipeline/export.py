@@ -30,6 +30,11 @@ from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the training run, as given to pipeline.train.")
 _OUTPUT = flags.DEFINE_string("output", None, "DIRECTORY: where the model goes. It must not exist.")
+_CHECKPOINT = flags.DEFINE_string(
+    "checkpoint",
+    "",
+    "best|last|STEP: what is exported. Empty: the best where config.train.keep_best was set, else the last.",
+)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write what was exported to it, as JSON.")
 
 
@@ -37,7 +42,7 @@ COMMAND = Command(
     name="pipeline.export",
     description=__doc__,
     required=(_WORKDIR, _OUTPUT),
-    flags={"Flags": (_WORKDIR, _OUTPUT, _JSON)},
+    flags={"Flags": (_WORKDIR, _OUTPUT, _CHECKPOINT, _JSON)},
 )
 
 
@@ -55,15 +60,16 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training import restore
 
     logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
-    run = restore.restore_model(pathlib.Path(_WORKDIR.value))
+    run = restore.restore_model(pathlib.Path(_WORKDIR.value), checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
-        print(f"warning    a checkpoint is damaged, so an older one is taken: {each}")
+        print(f"warning    a checkpoint is damaged, so another one is taken: {each}")
     document = export.export_model(export.trained(run), output)
     with telling.of_published(f"the export {output}"):
         if _JSON.value:
             atomic_files.write_json(_JSON.value, document)
         print(f"SavedModel: {output}")
-        print(f"  step {document['step']:,}; {document['parameters']:,} parameters; task {document['task']}")
+        print(f"  checkpoint: {run.choice}")
+        print(f"  {document['parameters']:,} parameters; task {document['task']}")
         print(f"  signatures {', '.join(document['signatures'])}: replayed in a fresh process, same bits")
         for name, given in document.get("renamed_in_raw", {}).items():
             print(f"  raw takes '{name}' as {given}: TensorFlow cannot take that name")

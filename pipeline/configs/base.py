@@ -40,6 +40,7 @@ def get_config() -> ConfigDict:
     config.train.log_every_steps = 100  # steps between points of the curves
     config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
     config.train.checkpoints_kept = 3  # the latest ones
+    config.train.keep_best = ""  # also the best one by this number, such as val_loss or val_auc
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = ConfigDict()

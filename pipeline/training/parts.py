@@ -10,6 +10,7 @@ from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
+from pipeline.training import best_checkpoint
 from pipeline.training.engine import determinism, replicas
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
@@ -21,7 +22,6 @@ from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.setup import Setup
 from pipeline.training.state import golden
 from pipeline.training.state.checkpoints import identity
-from pipeline.training.state.checkpoints.kept import Kept
 from pipeline.training.tasks.registry import task_of
 
 
@@ -81,7 +81,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         optimizer=run.model.optimizer,
         golden_logits=logits_of(setup.strategy, run.model, inputs),
         run=identity.of_run(setup.record, schema=schema.fingerprint),
-        kept=Kept(number=setup.config.train.checkpoints_kept),
+        kept=best_checkpoint.kept(setup.config, schema.label),
         worker=run.worker,
     )
 

@@ -12,6 +12,7 @@ from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
+from pipeline.training import best_checkpoint
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
@@ -19,6 +20,7 @@ from pipeline.training.experiment.model import build_model, build_preprocess
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.checkpoints import identity
+from pipeline.training.state.checkpoints.kept import LAST, described
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -32,16 +34,18 @@ class RestoredRun:
     schema: Schema
     config: ConfigDict
     step: int
-    damaged: tuple[str, ...]  # newer checkpoints, which could not be read, and why
+    choice: str  # which checkpoint was taken, in words
+    damaged: tuple[str, ...]  # checkpoints that would have been taken, and why they could not be read
     record: RunRecord
     workdir: Workdir
 
 
-def restore_model(workdir: pathlib.Path, up_to: int | None = None) -> RestoredRun:
-    """Rebuilds the model as it was trained and restores its newest sound checkpoint.
+def restore_model(workdir: pathlib.Path, up_to: int | None = None, *, checkpoint: str = LAST) -> RestoredRun:
+    """Rebuilds the model as it was trained and restores a checkpoint, by default the newest sound one.
 
     Args:
       up_to: the most steps that the checkpoint may have; None: any.
+      checkpoint: `last`, `best` or a step; empty: the best where the run keeps one, else the last.
 
     Raises:
       InputError: there is no run, or no such checkpoint, or all are damaged, or the model's predictions of
@@ -55,14 +59,17 @@ def restore_model(workdir: pathlib.Path, up_to: int | None = None) -> RestoredRu
     precision = Precision(**record.precision)
     model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
     inputs = golden.inputs(run.golden, schema, preprocess)
+    kept = best_checkpoint.kept(config, schema.label)
     logits = logits_of(tf.distribute.get_strategy(), model, inputs)
     checkpoints = Checkpoints(
         run.checkpoints,
         model=model,
         golden_logits=logits,
         run=identity.of_run(record, schema=schema.fingerprint),
+        kept=kept,
     )
-    step, _ = checkpoints.restore(up_to=up_to)
+    choice = checkpoint or kept.usual(run.checkpoints)
+    step, _ = checkpoints.restore(choice=choice, up_to=up_to)
     if not step:
         of_steps = "" if up_to is None else f" of at most {up_to:,} steps"
         raise files.no_run(run.path, f"a run without a checkpoint{of_steps}")
@@ -72,6 +79,7 @@ def restore_model(workdir: pathlib.Path, up_to: int | None = None) -> RestoredRu
         schema=schema,
         config=config,
         step=step,
+        choice=described(step, choice, kept=kept),
         damaged=checkpoints.damaged,
         record=record,
         workdir=run,

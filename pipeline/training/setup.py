@@ -14,6 +14,7 @@ from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import listed
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.data.reading.mixture import TrainingData
+from pipeline.training import best_checkpoint
 from pipeline.training.engine import determinism
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
@@ -130,6 +131,7 @@ def _check_callbacks(config: ConfigDict, dataset: Dataset, cadence: Cadence, val
         epochs=cadence.epoch(cadence.total_steps - 1) + 1,
         every_epochs=config.evaluation.every_epochs,
     )
+    best_checkpoint.check(config, dataset.schema.label, lacking=lacking)
     callback_checks.check(
         config.callbacks,
         logged=monitored.logged(dataset.schema.label, is_validated=not lacking),

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import keras
 import numpy as np
 
 from pipeline.data.commands.deferred import Interrupted
 from pipeline.training.loop import callbacks as callbacks_lib
+from pipeline.training.loop.checkpoints import Checkpoints
 from pipeline.training.loop.not_finite import not_finite
 from pipeline.training.loop.schedule import Cadence
 from pipeline.training.loop.step_sums import Tally
@@ -16,20 +17,6 @@ from pipeline.training.loop.step_sums import Tally
 Point = dict[str, object]  # a line of history.jsonl
 InnerLoop = Callable[[int], Tally]  # runs so many steps from where its last call left off
 Report = Callable[[Point], None]
-
-
-class Checkpoints(Protocol):
-    """Keeps the state of a run at a step; `session` is the session's own part of it, and may hold arrays."""
-
-    newest: int  # step of the newest checkpoint that is whole; 0: there is none
-
-    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None: ...
-
-    def finish(self) -> None:
-        """Waits until what was saved is on the disk."""
-
-    def restore(self) -> tuple[int, Mapping]:
-        """Restores the latest state; returns its step and session, (0, {}) if there is none."""
 
 
 class Session:
@@ -101,12 +88,20 @@ class Session:
         self.hooks.on_epoch_begin(self._cadence.epoch(self._step))
         while not self._is_over(self._step):
             self._step = self._advance(self._step, inner_loop, report)
-        self.hooks.on_train_end(self._last_logs)
+        self._end_hooks()
         self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
         if number := self._asked_to_stop():
             self._interrupt(number, self._step)
         self._checkpoints.finish()
         return self._step
+
+    def _end_hooks(self) -> None:
+        """Calls the last hooks; the metrics are not those of weights that a callback puts back."""
+        before = self._model.get_weights() if self._callbacks else []
+        self.hooks.on_train_end(self._last_logs)
+        after = self._model.get_weights() if self._callbacks else []
+        if not all(map(np.array_equal, before, after)):
+            self._metrics = {}
 
     def _is_over(self, step: int) -> bool:
         return step >= self._cadence.total_steps or self._model.stop_training

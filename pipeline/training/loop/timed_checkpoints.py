@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.training.loop.outer import Checkpoints
+from pipeline.training.loop.checkpoints import Checkpoints
 from pipeline.training.loop.times import Times
 
 

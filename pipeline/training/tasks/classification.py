@@ -12,8 +12,8 @@ _ROC_POINTS = 200
 _LARGEST_CONFUSION_MATRIX = 200  # classes; beyond, the page and the JSON would be mostly zeros
 _TOP_5_FROM_CLASSES = 10
 
-_ACCURACY = Metric(key="accuracy", name="accuracy", is_fraction=True)
-_TOP_5 = Metric(key="top_5_accuracy", name="top-5 accuracy", is_fraction=True)
+_ACCURACY = Metric(key="accuracy", name="accuracy", is_fraction=True, is_higher_better=True)
+_TOP_5 = Metric(key="top_5_accuracy", name="top-5 accuracy", is_fraction=True, is_higher_better=True)
 
 
 class Multiclass(Task):
@@ -46,7 +46,7 @@ class Multiclass(Task):
 class Binary(Task):
     """Two classes, the positive one second: one logit, and the probabilities of both."""
 
-    metrics = (Metric(key="auc", name="ROC AUC", is_fraction=True), _ACCURACY, LOSS)
+    metrics = (Metric(key="auc", name="ROC AUC", is_fraction=True, is_higher_better=True), _ACCURACY, LOSS)
     has_accuracy = True
 
     def logits(self, label: Label) -> int:

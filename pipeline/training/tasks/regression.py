@@ -18,7 +18,7 @@ class Regression(Task):
     metrics = (
         Metric(key="rmse", name="RMSE"),
         Metric(key="mae", name="MAE"),
-        Metric(key="r2", name="R²", is_fraction=True),
+        Metric(key="r2", name="R²", is_fraction=True, is_higher_better=True),
     )
 
     def logits(self, label: Label) -> int:

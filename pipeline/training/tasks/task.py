@@ -21,6 +21,7 @@ class Metric:
     key: str
     name: str
     is_fraction: bool = False  # 0 … 1: written with four digits
+    is_higher_better: bool = False
 
 
 LOSS = Metric(key="loss", name="loss")  # the training loop logs it for every task

@@ -19,6 +19,7 @@ def of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
         "dataset": record.dataset_digest,
         "schema": schema,
         "order": record.order,
+        "update": record.update,
         "precision": record.precision["policy"],
         _CONFIG: continuation.bound(record.config),
     }

@@ -1,6 +1,7 @@
 """Which checkpoints a run keeps, and which one a command takes."""
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Sequence
 
@@ -24,6 +25,10 @@ class Kept:
         """Those of `entries`, the newest first, that are not kept."""
         best = {entry.step for entry in self.best_first(entries)[:1]}
         return [entry for entry in entries[self.number :] if entry.step not in best]
+
+    def usual(self, root: pathlib.Path) -> str:
+        """What is taken where nothing is asked for: the best, where there is one."""
+        return BEST if self.best_first(directory.newest_first(root)) else LAST
 
     def best_first(self, entries: Sequence[Entry]) -> list[Entry]:
         """Those of `entries` whose metric is known; of equal ones the earlier is better."""
@@ -58,13 +63,20 @@ def chosen(root: pathlib.Path, choice: str, *, kept: Kept, up_to: int | None = N
     return of_step
 
 
+def described(step: int, choice: str, *, kept: Kept) -> str:
+    """Which checkpoint was taken, for a line that tells."""
+    words = {LAST: "the last one", BEST: f"the best by {kept.metric}"}
+    return f"step {step:,}, {words.get(choice, 'as asked for')}"
+
+
 def _metric(entry: Entry, name: str) -> float | None:
     if entry.is_flat or not name:
         return None
     try:
-        return manifest.read(entry.path).metrics.get(name)
+        value = manifest.read(entry.path).metrics.get(name)
     except DamagedError:
         return None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _error(root: pathlib.Path, choice: str, entries: Sequence[Entry], action: str) -> InputError:

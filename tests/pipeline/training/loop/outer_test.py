@@ -4,6 +4,7 @@ import signal
 from collections.abc import Mapping
 
 import keras
+import numpy as np
 import pytest
 
 from pipeline.data.commands.deferred import Interrupted
@@ -244,6 +245,18 @@ def test_metrics_are_saved_where_an_epoch_ends():
         5: {"loss": 3.0, "val_loss": 1.0},
         7: {"loss": 6.5, "val_loss": 2.0},
     }
+
+
+@pytest.mark.parametrize(("puts_back", "known"), [(True, []), (False, ["loss"])])
+def test_metrics_are_not_those_of_weights_that_a_callback_puts_back(puts_back, known):
+    class PuttingBack(keras.callbacks.Callback):
+        def on_train_end(self, logs: dict | None = None) -> None:
+            if puts_back:
+                self.model.set_weights([np.full_like(each, 7.0) for each in self.model.get_weights()])
+
+    memory = Memory()
+    run(session(memory, total_steps=7, callbacks=[PuttingBack()]), Rising())
+    assert list(memory.metrics[7]) == known
 
 
 def test_a_loss_that_is_not_finite_is_not_saved():

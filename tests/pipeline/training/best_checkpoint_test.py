@@ -1,0 +1,72 @@
+"""The best checkpoint: by which number, and what cannot be kept."""
+
+import pytest
+from ml_collections import ConfigDict
+
+from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Label
+from pipeline.training import best_checkpoint, restore, run
+
+BINARY = Label(name="bought", classes=("no", "yes"))
+PRICE = Label(name="price", task="regression")
+
+
+def config(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
+    return ConfigDict({"train": {"keep_best": keep_best, "checkpoints_kept": checkpoints_kept}})
+
+
+@pytest.mark.parametrize(
+    ("label", "metric", "higher"),
+    [
+        (BINARY, "val_loss", False),
+        (BINARY, "val_auc", True),
+        (BINARY, "accuracy", True),
+        (PRICE, "val_rmse", False),
+        (PRICE, "val_r2", True),
+    ],
+)
+def test_the_metric_tells_which_way_is_better(label, metric, higher):
+    best_checkpoint.check(config(metric), label)
+    assert best_checkpoint.kept(config(metric), label).is_higher_better is higher
+
+
+def test_a_run_of_an_earlier_version_has_no_best_one():
+    old = ConfigDict({"train": {"checkpoints_kept": 3}})
+    assert best_checkpoint.kept(old, BINARY).metric == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "lacking", "message"),
+    [
+        (
+            config("val_aux"),
+            "",
+            r"keep_best: received 'val_aux'; expected .*val_auc.* Did you mean 'val_auc'",
+        ),
+        (
+            config("val_loss"),
+            "but there is no validation split",
+            r"received 'val_loss', but there is no valid",
+        ),
+        (config("", checkpoints_kept=0), "", r"checkpoints_kept: received 0; expected 1 or more"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_training(settings, lacking, message):
+    with pytest.raises(InputError, match=message):
+        best_checkpoint.check(settings, BINARY, lacking=lacking)
+
+
+def test_the_best_one_is_kept_and_restored(request_for, tmp_path, config):
+    config.train.keep_best, config.train.checkpoints_kept = "val_loss", 1
+    config.train.epochs, config.evaluation.every_epochs = 4.0, 3
+    run.train(request_for(tmp_path))
+    best = 38  # the end of the third epoch, the only one that is validated
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {"step-00000038", "step-00000050"}
+    usual, last = restore.restore_model(tmp_path, checkpoint=""), restore.restore_model(tmp_path)
+    assert (usual.step, usual.choice) == (best, f"step {best}, the best by val_loss")
+    assert (last.step, last.choice) == (50, "step 50, the last one")
+    assert restore.restore_model(tmp_path, checkpoint=str(best)).step == best
+    with pytest.raises(
+        InputError, match=rf"--checkpoint=7: received checkpoints of the steps {best}, 50 in "
+    ):
+        restore.restore_model(tmp_path, checkpoint="7")
