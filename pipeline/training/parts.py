@@ -81,6 +81,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         optimizer=run.model.optimizer,
         golden_logits=logits_of(setup.strategy, run.model, inputs),
         run=identity.of_run(setup.record, schema=schema.fingerprint),
+        counts_on=(setup.workdir.history,),
         kept=best_checkpoint.kept(setup.config, schema.label),
         worker=run.worker,
     )
@@ -104,7 +105,7 @@ def inner_loop_of(run: Run, step: int) -> InnerLoop:
         one_step,
         iter(distributed),
         updated=run.model.trainable_variables,
-        timestamp=determinism.timestamp if setup.deterministic else tf.timestamp,
+        timestamp=determinism.clock(setup.strategy, is_deterministic=setup.deterministic),
     )
 
 

@@ -67,9 +67,9 @@ def decide(request: Request) -> Setup:
     Call it before anything else touches TensorFlow's devices.
     """
     config, dataset = request.config, request.dataset
-    if request.deterministic:
-        determinism.enable()
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
+    if request.deterministic:
+        determinism.enable(strategy)
     for key in ("global_batch", "evaluation.global_batch"):
         strategy_lib.require_divisible(key, run_record.field(config, key), strategy)
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))

@@ -34,6 +34,7 @@ class Checkpoints:
       ema: averages of weights, if the run keeps some.
       golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
       run: of which run checkpoints say that they are: see identity.py.
+      counts_on: other files that a run must find again as they are now: they are on the disk first.
       worker: this process's number. Only 0, the chief, writes.
     """
 
@@ -47,6 +48,7 @@ class Checkpoints:
         golden_logits: Callable[[], np.ndarray],
         run: Mapping[str, object] | None = None,
         kept: Kept = _ANY,
+        counts_on: Sequence[pathlib.Path] = (),
         worker: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -61,7 +63,9 @@ class Checkpoints:
         self._kept = kept
         self._worker = worker
         self._clock = clock
-        self._saving = Saving(root, run=self._run, paths=self._variables.paths(), kept=kept, clock=clock)
+        self._saving = Saving(
+            root, run=self._run, paths=self._variables.paths(), kept=kept, counts_on=counts_on, clock=clock
+        )
         self.damaged: tuple[str, ...] = ()  # checkpoints that `restore` could not read, and why
         self.blocked_s: list[float] = []  # seconds that training waited, of each save
 

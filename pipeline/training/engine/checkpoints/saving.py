@@ -6,7 +6,7 @@ import datetime
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +36,7 @@ class Saving:
 
     Args:
       run: of which run checkpoints say that they are: see identity.py.
+      counts_on: files that a restored run needs as they were when a checkpoint was saved, if they are there.
       paths: what Keras calls the variables, by their names in `Content.values`.
     """
 
@@ -46,9 +47,11 @@ class Saving:
         run: Mapping[str, object],
         paths: Mapping[str, str],
         kept: Kept,
+        counts_on: Sequence[pathlib.Path] = (),
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._root, self._run, self._paths, self._kept = root, run, paths, kept
+        self._counts_on = counts_on
         self._background = Background(clock=clock)
         self.newest = 0  # step of the newest checkpoint that is whole; 0: there is none
 
@@ -89,6 +92,8 @@ class Saving:
                 metrics=content.metrics,
                 variables=self._paths,
             )
+            for path in filter(pathlib.Path.exists, self._counts_on):
+                manifest.synchronise(path)
             manifest.write(temporary, described)
             directory.publish(temporary)
         except BaseException:

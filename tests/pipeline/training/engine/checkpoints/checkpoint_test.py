@@ -73,6 +73,23 @@ def test_restores_weights_slots_random_state_and_session(tmp_path):
         np.testing.assert_array_equal(now, before)
 
 
+def test_the_loss_scale_is_restored(tmp_path):
+    model, inner = model_and_optimizer()
+    scaling = keras.optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=1)
+    scaling.build(model.trainable_variables)
+    train(model, scaling)
+    assert float(np.asarray(scaling.dynamic_scale)) == 2.0**16
+    made = checkpoints(tmp_path, model, scaling)
+    made.save(1, {})
+    made.finish()
+    other, other_inner = model_and_optimizer()
+    restored = keras.optimizers.LossScaleOptimizer(other_inner, dynamic_growth_steps=1)
+    restored.build(other.trainable_variables)
+    checkpoints(tmp_path, other, restored).restore()
+    for now, before in zip(values(other, restored), values(model, scaling), strict=True):
+        np.testing.assert_array_equal(now, before)
+
+
 def test_averages_of_weights_are_restored(tmp_path):
     averages = [tf.Variable([1.0, 2.0])]
     made = checkpoints(tmp_path, *model_and_optimizer(), ema=averages)
