@@ -1,4 +1,4 @@
-"""All ten commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
+"""All eleven commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
 
 Those that need no TensorFlow to answer must not import it: here its import fails.
 """
@@ -83,6 +83,13 @@ COMMANDS = {
         lacking=(["--output=new"], "--workdir"),
         unreadable=["--workdir=nowhere", "--output=new"],
         reading=["--workdir={}", "--output=new"],
+        waits_with_tensorflow=True,
+    ),
+    "pipeline.replay": Commanded(
+        wrong_type="--step=first",
+        lacking=(["--step=1"], "--workdir"),
+        unreadable=["--workdir=nowhere", "--step=1"],
+        reading=["--workdir={}", "--step=1"],
         waits_with_tensorflow=True,
     ),
     "pipeline.feed_rate": Commanded(

@@ -27,6 +27,7 @@ TRAINING = {
     "engine": "tasks loop state",
     "experiment": "tasks engine",
     "report": "state tasks",
+    "replaying": "tasks state experiment report",
 }
 SOURCES = {"pieces": "", "bytes": "pieces", "tokens": "pieces"}
 BEAM_JOBS = {

@@ -90,5 +90,6 @@ def entries(tables: Mapping[str, KindTable]) -> dict[str, object]:
         "beam_jobs.verification.record_conformance": lambda feature: Numbers(high=feature.highest),
         "pipeline.data.dataset.blocks": lambda feature: Field(dtype="<f4"),
         "pipeline.data.preprocessing.kinds": InModel(inputs=_inputs),
+        "pipeline.training.replaying.shown.value": lambda feature, value: f"{value[0]:g}..{value[1]:g}",
         "pipeline.training.report.sections.feature_table": Shown(detail=lambda feature: "low..high"),
     }

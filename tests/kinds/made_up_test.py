@@ -39,6 +39,7 @@ from pipeline.data.schema.kind_table import KindTable, MissingKindError
 from pipeline.data.schema.kinds import KINDS, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training import run
+from pipeline.training.replaying.shown.value import shown_value
 from pipeline.training.report.sections.feature_table import feature_table
 from pipeline.training.request import Request
 from tests.kinds.interval import Interval, entries
@@ -67,6 +68,7 @@ ASKED = {
     "is no fixed width",
     "pipeline.data.preprocessing.kinds": "InModel, with `inputs` of (the features of the kind, "
     "SplitStatistics) to Inputs",
+    "pipeline.training.replaying.shown.value": "a function (feature, value [*feature.shape]) → text",
     "pipeline.training.report.sections.feature_table": "Shown, with `detail` of the feature to a word",
 }
 
@@ -81,6 +83,7 @@ FIRST_USE: Mapping[str, Callable[[], object]] = {
     "beam_jobs.verification.record_conformance": lambda: record_conformance.problems([RECORD], SCHEMA),
     "pipeline.data.dataset.blocks": lambda: blocks.geometry(SCHEMA),
     "pipeline.data.preprocessing.kinds": lambda: Preprocess(SCHEMA, STATISTICS),
+    "pipeline.training.replaying.shown.value": lambda: shown_value(SPAN, np.float32([1, 2])),
     "pipeline.training.report.sections.feature_table": lambda: feature_table(STATISTICS, SCHEMA),
 }
 ROWS = list(itertools.product(range(-1, 9), range(10, 30)))

@@ -28,18 +28,21 @@ def training_batches(
     *,
     augmentation: Augmentation = Augmentation(),
     data_service: Sequence[str] = (),
+    most_at_once: int | None = None,
 ) -> tf.data.Dataset:
     """Endless batches (inputs, labels [batch]) of one replica; they run across epoch boundaries.
 
     Args:
       data_service: addresses of the tf.data services that prepare the batches; empty: this host does.
+      most_at_once: global batches that this host prepares at once at most, where only a few are wanted.
 
     Raises:
       InputError: no service answers at an address, the data cannot be served, or a file that is mapped into
         memory is not what was published.
     """
     if not data_service:
-        return training_recipe(plan, preprocess, augmentation=augmentation).dataset()
+        recipe = training_recipe(plan, preprocess, augmentation=augmentation, most_at_once=most_at_once)
+        return recipe.dataset()
     _check_can_be_served(plan)
     count = len(data_service)
     recipes = [

@@ -22,16 +22,23 @@ IMAGES_BYTES = 256 << 20  # 256 MiB of images, encoded and as the model takes th
 
 
 def training_recipe(
-    plan: ReadPlan, preprocess: Preprocess, *, augmentation: Augmentation = Augmentation()
+    plan: ReadPlan,
+    preprocess: Preprocess,
+    *,
+    augmentation: Augmentation = Augmentation(),
+    most_at_once: int | None = None,
 ) -> Recipe:
     """The stages of `training_batches`: some images are prepared at once, or many batches of anything else.
+
+    Args:
+      most_at_once: global batches that are prepared at once at most; it does not change them.
 
     Raises:
       InputError: a file that is mapped into memory is not what was published.
     """
     schema, way = plan.selection.dataset.schema, stream.way_of(plan)
     has_images = bool(schema.of_kind(Image))
-    batches = 1 if has_images else _batches_at_once(plan)
+    batches = 1 if has_images else min(_batches_at_once(plan), most_at_once or math.inf)
     turn = batches * plan.share.examples
     rows = _images_at_once(plan, preprocess) if has_images else turn
     gather = (Stage(name="gather", apply=way.gather(plan, batches)),) if way.gather else ()

@@ -75,16 +75,16 @@ def _damaged_in(shards: Shards, shard: int, numbers: np.ndarray) -> list[tuple[i
     with pathlib.Path(shards.paths[shard]).open("rb", buffering=_READ_BYTES) as file:
         for number, offset, size, content_hash in records:
             file.seek(offset)
-            if reason := _problem(file.read(size), size, content_hash):
+            if reason := problem(file.read(size), size=size, content_hash=content_hash):
                 damaged.append((number, reason))
     return damaged
 
 
-def _problem(frame: bytes, size: int, content_hash: int) -> str:
+def problem(frame: bytes, *, size: int, content_hash: int) -> str:
     """What is wrong with a frame of this size and content hash; empty if nothing is."""
     length = size - tfrecord.FRAME_BYTES
-    if problem := tfrecord.problem(frame, length=length):
-        return problem
+    if found := tfrecord.problem(frame, length=length):
+        return found
     payload = frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
     if index.content_hashes([payload])[0] != content_hash:
         return f"its {length:,} bytes are sound, but not those that were published"

@@ -54,7 +54,7 @@ class Share:
     def is_all(self) -> bool:
         return self.shard_count == self.service_count == 1
 
-    def positions(self, start: int, *, batches: int) -> tf.data.Dataset:
+    def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
         """Endless: the positions of so many global batches that are read here, int64 [batches * examples]."""
         here = as_written(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
@@ -63,7 +63,7 @@ class Share:
         """Position int64 [] → the positions from there on that are read here, int64 [batches * examples]."""
         return self.of(first + tf.range(batches * self.global_batch, dtype=tf.int64))
 
-    def turn_starts(self, start: int, *, batches: int) -> tf.data.Dataset:
+    def turn_starts(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
         """Endless: the first position, (int64 [],), of every turn of so many global batches."""
         starts = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
         return tf.data.Dataset.zip((starts.shard(self.service_count, self.service_index),))

@@ -20,22 +20,23 @@ _SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's see
 
 
 def read(
-    plan: ReadPlan, batches: int, *, read_part: Callable[[ReadPlan], tf.data.Dataset]
+    plan: ReadPlan, batches: int, *, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
 ) -> tf.data.Dataset:
     """Endless (positions int64 [n], rows [n, …]) that the plan's share has, of a mixture.
 
     Args:
       batches: global batches that are read at once, where other hosts read their share of them.
-      read_part: the stream of a plan whose data is a selection.
+      read_part: the stream of a part of the mixture, of its number and plan.
     """
     return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
 
 
 def _cycles(
-    plan: ReadPlan, mixture: Mixture, read_part: Callable[[ReadPlan], tf.data.Dataset]
+    plan: ReadPlan, mixture: Mixture, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
 ) -> tf.data.Dataset:
     """A cycle an element; the first one starts at the plan's position."""
-    first_cycle, offset = divmod(plan.position, CYCLE)
+    position = tf.convert_to_tensor(plan.position, tf.int64)
+    first_cycle, offset = position // CYCLE, position % CYCLE
 
     def rows_of(number: int, count: int) -> tf.data.Dataset:
         part = plan.of_part(
@@ -44,13 +45,13 @@ def _cycles(
             position=first_cycle * count,
             share=Share(global_batch=count),
         )
-        return rebatched(read_part(part), count).map(_rows_only)
+        return rebatched(read_part(number, part), count).map(_rows_only)
 
     @as_written
     def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.constant(CYCLE, tf.int64)
         mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=order.OF_A_MIXTURE)
-        skipped = tf.where(cycle == first_cycle, offset, 0)
+        skipped = tf.where(cycle == first_cycle, offset, tf.zeros_like(offset))
         positions = cycle * CYCLE + tf.range(size)
         return positions[skipped:], tf.gather(tf.concat(parts, axis=0), mixed[skipped:])
 

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Literal
 
+import tensorflow as tf
+
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.reading.host_share import Share
@@ -21,7 +23,9 @@ class ReadPlan:
     data: TrainingData
     ways: tuple[WayName, ...]  # one for each part of the data
     seed: int
-    position: int = 0  # the stream starts here: examples of all hosts since the start of training
+    # The stream starts here: examples of all hosts since the start of training. A tensor, int64 [], in a
+    # graph that reads from any position.
+    position: int | tf.Tensor = 0
     share: Share
 
     @property
@@ -34,7 +38,7 @@ class ReadPlan:
         share = dataclasses.replace(self.share, service_count=count, service_index=index)
         return dataclasses.replace(self, share=share)
 
-    def of_part(self, number: int, *, seed: int, position: int, share: Share) -> "ReadPlan":
+    def of_part(self, number: int, *, seed: int, position: int | tf.Tensor, share: Share) -> "ReadPlan":
         """How one part of a mixture is read, by itself."""
         return ReadPlan(
             data=parts_of(self.data)[number],
@@ -46,7 +50,7 @@ class ReadPlan:
 
 
 def plan_reading(
-    data: TrainingData, *, share: Share, seed: int, position: int = 0, shuffle: str = "auto"
+    data: TrainingData, *, share: Share, seed: int, position: int | tf.Tensor = 0, shuffle: str = "auto"
 ) -> ReadPlan:
     """Resolves `shuffle`, which is "auto", "global" or "windows", into the way in which each part is read.
 

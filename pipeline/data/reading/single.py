@@ -1,5 +1,7 @@
 """Single records in a permutation of the whole epoch, each fetched by its offset: for large records."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
@@ -17,18 +19,26 @@ _CALLS_AT_ONCE = 2  # their order stays
 
 def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
     """Endless (positions int64 [n], records string [n]); n is _TOGETHER_ROWS at most."""
+    return _in_order(plan, batches, Fetch(plan.selection.shards).records)
+
+
+def numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    """The same as `read`, with the number of each row over all shards, int64 [n], in place of the row."""
+    return _in_order(plan, batches, tf.identity)
+
+
+def _in_order(plan: ReadPlan, batches: int, take: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
     selection = plan.selection
-    fetch = Fetch(selection.shards)
 
     @as_written
-    def records(positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def taken(positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         rows = order.selected_rows(positions, selection, seed=plan.seed)
         # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
-        return tf.raw_ops.DeepCopy(x=positions), fetch.records(rows)
+        return tf.raw_ops.DeepCopy(x=positions), take(rows)
 
     positions = plan.share.positions(plan.position, batches=batches)
     together = rebatched(positions, _rows_together(selection))
-    return together.map(records, num_parallel_calls=_CALLS_AT_ONCE, deterministic=True)
+    return together.map(taken, num_parallel_calls=_CALLS_AT_ONCE, deterministic=True)
 
 
 def _rows_together(selection: Selection) -> int:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from pipeline.data.reading import mapped, mixed, single, windows
 from pipeline.data.reading.mixture import Mixture
 from pipeline.data.reading.plan import ReadPlan, WayName
+from pipeline.data.tracing import as_written
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,8 @@ class Way:
     read: Callable[[ReadPlan, int], tf.data.Dataset]  # endless (positions, rows), or what `gather` takes
     # A function of an element to (positions, rows), for those ways that can take part in a later map.
     gather: Callable[[ReadPlan, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] | None = None
+    # The same with the number of each row over all shards of the selection in place of the row.
+    numbers: Callable[[ReadPlan, int], tf.data.Dataset]
     is_local: bool = False  # reads into the memory of the host that trains: no other host can help
 
 
@@ -32,11 +35,17 @@ class Way:
 # run over all of them.
 WAYS: Mapping[WayName, Way] = {
     # Every record is fetched by its offset, in a permutation of the whole epoch: for large records.
-    "single": Way(layouts=("rows",), read=single.read),
+    "single": Way(layouts=("rows",), read=single.read, numbers=single.numbers),
     # Runs of records are permuted over the epoch, and rows inside a window of such runs: for small records.
-    "windows": Way(layouts=("rows", "blocks"), read=windows.read),
+    "windows": Way(layouts=("rows", "blocks"), read=windows.read, numbers=windows.numbers),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
-    "mapped": Way(layouts=("blocks",), read=mapped.read, gather=mapped.gather, is_local=True),
+    "mapped": Way(
+        layouts=("blocks",),
+        read=mapped.read,
+        gather=mapped.gather,
+        numbers=single.numbers,  # the same permutation
+        is_local=True,
+    ),
 }
 
 
@@ -44,7 +53,8 @@ def way_of(plan: ReadPlan) -> Way:
     """How the plan's data is read."""
     if isinstance(plan.data, Mixture):
         ways = [WAYS[name] for name in plan.ways]
-        return Way(layouts=ways[0].layouts, read=_mixed, is_local=any(way.is_local for way in ways))
+        is_local = any(way.is_local for way in ways)
+        return Way(layouts=ways[0].layouts, read=_mixed, numbers=_mixed_numbers, is_local=is_local)
     return WAYS[plan.ways[0]]
 
 
@@ -62,5 +72,32 @@ def read(plan: ReadPlan, *, batches: int = 1) -> tf.data.Dataset:
     return elements.map(way.gather(plan, batches)) if way.gather else elements
 
 
+def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
+    """Which rows `read` gives: endless (positions int64 [n], numbers int64 [n, 2]). No record is read.
+
+    The numbers are that of the mixture's part, 0 where there is no mixture, and that of the row over all
+    shards of the part's selection.
+    """
+    numbers = way_of(plan).numbers(plan, 1)
+    return numbers if isinstance(plan.data, Mixture) else numbers.map(_of_part(0))
+
+
 def _mixed(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    return mixed.read(plan, batches, read_part=read)
+    return mixed.read(plan, batches, read_part=lambda _, part: read(part))
+
+
+def _mixed_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    def numbers(part: int, plan: ReadPlan) -> tf.data.Dataset:
+        return way_of(plan).numbers(plan, 1).map(_of_part(part))
+
+    return mixed.read(plan, batches, read_part=numbers)
+
+
+def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """(positions, rows int64 [n]) → (positions, int64 [n, 2]), the part before each row."""
+
+    @as_written
+    def both(positions: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return positions, tf.stack([part * tf.ones_like(rows), rows], axis=1)
+
+    return both

@@ -22,6 +22,7 @@ WINDOW_PARTS = 4  # at least
 
 class _Part(NamedTuple):
     first_record: int
+    first_row: int
     records: int
     skipped_rows: int
     rows: int
@@ -32,6 +33,7 @@ class WindowParts:
     """The n parts of a selection, in stored order: int64 [n] each."""
 
     first_record: np.ndarray  # number over all shards
+    first_row: np.ndarray  # the first that is selected, by its number over all shards
     records: np.ndarray  # how many, from there on; they may go on in the next shard
     skipped_rows: np.ndarray  # rows of the first record that come before the selection
     rows: np.ndarray  # selected rows, which follow the skipped ones
@@ -60,7 +62,7 @@ def _runs(selection: Selection, size: int) -> Iterator[_Part]:
     for first, last in selection.ranges:
         for start in range(first, last, size):
             count = min(size, last - start)
-            yield _Part(first_record=start, records=count, skipped_rows=0, rows=count)
+            yield _Part(first_record=start, first_row=start, records=count, skipped_rows=0, rows=count)
 
 
 def _blocks(selection: Selection) -> Iterator[_Part]:
@@ -72,5 +74,7 @@ def _blocks(selection: Selection) -> Iterator[_Part]:
             block = shards.record_of_row(row)
             start, end = shards.rows_of_record(block)
             end = min(end, last)
-            yield _Part(first_record=block, records=1, skipped_rows=row - start, rows=end - row)
+            yield _Part(
+                first_record=block, first_row=row, records=1, skipped_rows=row - start, rows=end - row
+            )
             row = end

@@ -21,11 +21,21 @@ def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
     return plan.share.of_groups(rows, batches=batches)
 
 
-def window_rows(selection: Selection, *, seed: int, position: int) -> tf.data.Dataset:
+def numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    """The same as `read`, with the number of each row over all shards, int64 [n], in place of the row."""
+    windows = _Windows(plan.selection, seed=plan.seed, only_numbers=True)
+    return plan.share.of_groups(_from(windows, plan.position), batches=batches)
+
+
+def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -> tf.data.Dataset:
     """Endless (positions int64 [n], rows [n, …]), a window at a time; the first one starts at `position`."""
-    windows = _Windows(selection, seed=seed)
-    first_epoch, offset = divmod(position, selection.rows)
-    start = tf.data.Dataset.from_tensors((tf.constant(first_epoch, tf.int64), tf.constant(offset, tf.int64)))
+    return _from(_Windows(selection, seed=seed), position)
+
+
+def _from(windows: "_Windows", position: int | tf.Tensor) -> tf.data.Dataset:
+    position = tf.convert_to_tensor(position, tf.int64)
+    first_epoch, offset = position // windows.rows, position % windows.rows
+    start = tf.data.Dataset.from_tensors((first_epoch, offset))
     from_start = as_written(lambda epoch: (epoch, tf.constant(0, tf.int64)))
     later = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).map(from_start)
     return start.concatenate(later).flat_map(as_written(windows.epoch))
@@ -37,11 +47,16 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
 
 
 class _Windows:
-    """Reads a selection in windows of its parts; with `seed` None in stored order."""
+    """Reads a selection in windows of its parts; with `seed` None in stored order.
 
-    def __init__(self, selection: Selection, *, seed: int | None) -> None:
+    With `only_numbers` it gives the number of each row over all shards, and reads nothing.
+    """
+
+    def __init__(self, selection: Selection, *, seed: int | None, only_numbers: bool = False) -> None:
         parts = window_parts.cut(selection)
-        self._seed, self._rows, self._in_window = seed, selection.rows, parts.in_window
+        self.rows = selection.rows
+        self._seed, self._only_numbers, self._in_window = seed, only_numbers, parts.in_window
+        self._first_rows = tf.constant(parts.first_row)
         self._first, self._records = tf.constant(parts.first_record), tf.constant(parts.records)
         self._skipped, self._counts = tf.constant(parts.skipped_rows), tf.constant(parts.rows)
         self._most_records = int(parts.records.max()) * parts.in_window
@@ -63,7 +78,8 @@ class _Windows:
             mixed = self._order_in_window(epoch, number, tf.reduce_sum(tf.gather(self._counts, chosen)))
             skipped = tf.maximum(start - begin, 0)
             in_epoch = begin + tf.range(skipped, tf.size(mixed, tf.int64))
-            return epoch * self._rows + in_epoch, self._read(chosen, mixed[skipped:])
+            take = self._numbers if self._only_numbers else self._read
+            return epoch * self.rows + in_epoch, take(chosen, mixed[skipped:])
 
         numbers = tf.data.Dataset.range(first, tf.size(window_starts, tf.int64))
         return numbers.map(window, num_parallel_calls=_WINDOWS_AT_ONCE, deterministic=True)
@@ -78,6 +94,11 @@ class _Windows:
         if self._seed is None:
             return tf.range(rows)
         return order.shuffled_window(rows, seed=self._seed, epoch=epoch, window=number)
+
+    def _numbers(self, chosen: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
+        """The numbers of the chosen parts' rows over all shards, in the order `mixed`: int64 [n]."""
+        first = tf.gather(self._first_rows, chosen)
+        return tf.gather(tf.ragged.range(first, first + tf.gather(self._counts, chosen)).flat_values, mixed)
 
     def _read(self, chosen: tf.Tensor, mixed: tf.Tensor) -> tf.Tensor:
         """The rows of the chosen parts in the order `mixed`: string [n], or uint16 [n, words]."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import tensorflow as tf
 from ml_collections import ConfigDict
 
 from pipeline.data.dataset import manifest
@@ -30,7 +31,9 @@ def training_data(config: ConfigDict, selections: Mapping[str, Selection]) -> Tr
     return Mixture(parts=(main, *more)) if more else main.selection
 
 
-def read_plan(config: ConfigDict, data: TrainingData, *, share: Share, position: int = 0) -> ReadPlan:
+def read_plan(
+    config: ConfigDict, data: TrainingData, *, share: Share, position: int | tf.Tensor = 0
+) -> ReadPlan:
     """How it is read by one host."""
     return plan_reading(data, share=share, seed=config.seed, position=position, shuffle=config.shuffle)
 

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from pipeline.data.input.training import training_recipe
+from pipeline.data.reading import stream
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.schema.kinds import Categorical, Label
 from pipeline.data.schema.schema import Schema
@@ -23,3 +24,9 @@ def ids_of(plan: ReadPlan, *, batches: int) -> np.ndarray:
     recipe = training_recipe(plan, preprocess=None)  # whose last stage, which would call it, is left out
     parsed = dataclasses.replace(recipe, stages=recipe.stages[:-1]).dataset()
     return np.concatenate([features["id"] for features, _ in parsed.take(batches)])
+
+
+def numbers_of(plan: ReadPlan, *, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions, int64 [rows], and numbers, int64 [rows, 2], of the first rows of the plan's share."""
+    positions, numbers = next(iter(stream.read_numbers(plan).unbatch().batch(rows)))
+    return positions.numpy(), numbers.numpy()

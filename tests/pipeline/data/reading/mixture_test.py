@@ -9,7 +9,7 @@ from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import CYCLE, Mixture, Part
 from pipeline.data.reading.plan import plan_reading
 from pipeline.data.schema.schema import Schema
-from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of
+from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of, numbers_of
 from tests.shared.tiny_dataset import write_dataset
 
 SIZES = (1_500, 130)
@@ -64,6 +64,16 @@ def test_counts_are_those_of_python_3_11_on_every_python(selections):
 def test_the_stream_goes_on_from_any_position(selections, stream, position: int):
     part = ids(mixture(selections, 3.0, 1.0), position=position, count=1000)
     np.testing.assert_array_equal(part, stream[position : position + 1000])
+
+
+@pytest.mark.parametrize("position", [0, 999, 2345])
+def test_numbers_tell_the_part_and_the_row(selections, stream, position: int):
+    data = mixture(selections, 3.0, 1.0)
+    plan = plan_reading(data, share=Share(global_batch=20), seed=1, position=position)
+    positions, numbers = numbers_of(plan, rows=1500)
+    assert positions.tolist() == list(range(position, position + 1500))
+    # Ids are numbers in stored order.
+    assert (numbers @ [10_000, 1]).tolist() == stream[position : position + 1500].tolist()
 
 
 def test_two_hosts_read_what_one_does(selections):

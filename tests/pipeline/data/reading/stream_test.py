@@ -15,7 +15,7 @@ from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.stream import WAYS
-from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of
+from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of, numbers_of
 from tests.shared.tiny_dataset import write_dataset
 
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
@@ -109,6 +109,20 @@ def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: 
     for (start, stop), hosts in zip(itertools.pairwise(stops), (1, 2, 4, 1, 2), strict=True):
         ledger += ids(selections[layout], way, position=start * BATCH, steps=stop - start, hosts=hosts)
     assert ledger == undisturbed(way, layout)[: stops[-1] * BATCH]
+
+
+@of_every_way
+@pytest.mark.parametrize("part", ["train", "train[100:300]+train[1500:2300]"])
+@pytest.mark.parametrize("position", [0, 1_234, 2_470])  # whose rows end in a later epoch
+def test_numbers_tell_which_rows_are_read(datasets, way: str, layout: str, part: str, position: int):
+    whole = select(datasets[layout], part)
+    damaged = whole.without([1])  # a record of the second hundred, or a block
+    plan = ReadPlan(data=damaged, ways=(way,), seed=1, position=position, share=Share(global_batch=BATCH))
+    positions, numbers = numbers_of(plan, rows=100)
+    assert positions.tolist() == list(range(position, position + 100))
+    assert not numbers[:, 0].any()
+    stored = np.array(stored_ids(datasets[layout]))
+    assert stored[numbers[:, 1]].tolist() == ids(damaged, way, position=position, steps=5)
 
 
 @of_every_way

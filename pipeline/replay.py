@@ -1,0 +1,108 @@
+r"""Rebuilds the batch of any step of a training run, and tells what each of its examples costs.
+
+  python -m pipeline.replay --workdir=runs/adult --step=1200
+  python -m pipeline.replay --workdir=runs/adult --spikes --html=spikes.html
+
+No log of the data is needed: which record stands where follows from the run's seed. So the run may have been
+killed and resumed, on any number of hosts, and may go on meanwhile. Step N is the batch that follows N steps,
+so the first is step 0. Its examples are listed by their loss under the nearest checkpoint, the worst first,
+each with its file, its record there, and its features. --html shows images as stored, and as augmented.
+
+--spikes looks for steps whose loss jumped: first for log points far above those before them, then, with the
+losses computed again under one checkpoint, for the batches that stand out.
+"""
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
+import functools
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags
+
+from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.errors import InputError
+from pipeline.training.state.workdir import existing
+
+_WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
+_STEP = flags.DEFINE_integer("step", None, "STEP: whose batch; 0 is the first.", lower_bound=0)
+_SPIKES = flags.DEFINE_bool("spikes", False, "Look for steps whose loss jumped, in place of one --step.")
+_DATASET = flags.DEFINE_string(
+    "dataset",
+    None,
+    "DIRECTORY: where the run's dataset is now, if it was moved. Its digest must be the same.",
+)
+_CHECKPOINT = flags.DEFINE_integer(
+    "checkpoint",
+    None,
+    "STEP: of the checkpoint that judges the examples; 0 takes the initial weights. By default the newest "
+    "one before the step, else the oldest after it.",
+    lower_bound=0,
+)
+_EXAMPLES = flags.DEFINE_integer(
+    "examples", 10, "Examples of a step that are told, those with the largest losses.", lower_bound=1
+)
+_HTML = flags.DEFINE_string("html", None, "FILE: also write a page, with pictures of images.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write what is told to it, as JSON.")
+
+COMMAND = Command(
+    name="pipeline.replay",
+    description=__doc__,
+    required=(_WORKDIR,),
+    flags={
+        "What is replayed": (_WORKDIR, _STEP, _SPIKES, _DATASET),
+        "How it is judged and shown": (_CHECKPOINT, _EXAMPLES, _HTML, _JSON),
+    },
+)
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    _check_flags()
+    existing(pathlib.Path(_WORKDIR.value))
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.training.replay import Replay
+    from pipeline.training.replaying.shown import document, page, terminal
+
+    dataset = pathlib.Path(_DATASET.value) if _DATASET.value else None
+    replay = Replay(pathlib.Path(_WORKDIR.value), dataset=dataset, checkpoint=_CHECKPOINT.value)
+    schema = replay.stream.schema
+    if _SPIKES.value:
+        spikes = replay.spikes(examples=_EXAMPLES.value)
+        lines = terminal.spike_lines(spikes, schema)
+        html = functools.partial(page.of_spikes, spikes, schema, run=_WORKDIR.value)
+        json = functools.partial(document.of_spikes, spikes, schema)
+    else:
+        step = replay.step(_STEP.value, examples=_EXAMPLES.value)
+        lines = terminal.step_lines(step, schema, total_steps=replay.steps)
+        html = functools.partial(page.of_step, step, schema, run=_WORKDIR.value, total_steps=replay.steps)
+        json = functools.partial(document.of_step, step, schema)
+    print("\n".join(lines))
+    if _HTML.value:
+        atomic_files.write_bytes(_HTML.value, html().encode())
+    if _JSON.value:
+        atomic_files.write_json(_JSON.value, json())
+
+
+def _check_flags() -> None:
+    if (_STEP.value is None) != _SPIKES.value:
+        raise InputError(
+            "--step",
+            received="--spikes too" if _SPIKES.value else "nothing",
+            expected="either --step=STEP or --spikes",
+            action="--step replays one step; --spikes looks for those whose loss jumped.",
+        )
+    flag_values.check_local_files({"html": _HTML.value, "json": _JSON.value})
+
+
+if __name__ == "__main__":
+    run_command(main, COMMAND)

@@ -1,0 +1,40 @@
+"""What each example of a batch costs under a model."""
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.schema.kinds import Label
+from pipeline.training.tasks.registry import task_of
+
+# (inputs, labels [batch]) → (losses float32 [batch], predictions float32 [batch, …])
+Judge = Callable[[dict[str, tf.Tensor], tf.Tensor], tuple[np.ndarray, np.ndarray]]
+
+
+def judge_of(model: keras.Model, label: Label) -> Judge:
+    """A function of a batch to its losses and predictions, one an example.
+
+    Losses are the task's own, before they are added up: in nats, or in squared units of the label. The model
+    runs as in an evaluation: without dropout, and with the moving statistics of its batch normalizations, so
+    that an example costs the same whatever batch it is in.
+    """
+    task = task_of(label)
+
+    @tf.function(autograph=False)
+    def judged(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        logits = model(inputs, training=False)
+        return task.losses(labels, logits), task.predictions(logits)
+
+    def judge(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        losses, predictions = judged(inputs, labels)
+        return losses.numpy(), predictions.numpy()
+
+    return judge
+
+
+def worst_first(losses: np.ndarray) -> np.ndarray:
+    """Indices, int64 [n], of the losses, float32 [n]: those that are no numbers, then falling."""
+    sorting = np.where(np.isnan(losses), np.inf, losses)
+    return np.lexsort((np.arange(len(losses)), -sorting, ~np.isnan(losses)))

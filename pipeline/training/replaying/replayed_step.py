@@ -1,0 +1,72 @@
+"""One step, replayed: its examples with what each costs, the worst first."""
+
+import dataclasses
+
+import numpy as np
+
+from pipeline.training.replaying.losses import Judge, worst_first
+from pipeline.training.replaying.raw_features import RawFeatures, raw_features
+from pipeline.training.replaying.record import Record
+from pipeline.training.replaying.training_stream import TrainingStream
+from pipeline.training.replaying.weights import Weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Example:
+    """An example of a batch."""
+
+    index: int  # in the global batch, from 0
+    record: Record
+    loss: float  # nats, or squared units of the label
+    prediction: np.ndarray  # float32 [], or [classes]
+    features: RawFeatures  # as stored, the label too
+    inputs: dict[str, np.ndarray]  # as the model gets them; images are augmented
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReplayedStep:
+    """A step and its worst examples."""
+
+    step: int
+    epoch: int  # from 0, of its first example
+    first_position: int  # in the stream
+    weights: Weights  # that judge it
+    losses: np.ndarray  # float32 [global batch], in the order of the batch
+    examples: tuple[Example, ...]  # the worst first
+
+    @property
+    def loss(self) -> float:
+        """The mean over the global batch."""
+        return float(self.losses.astype(np.float64).mean())
+
+
+def replayed_step(
+    stream: TrainingStream, step: int, judge: Judge, *, weights: Weights, examples: int
+) -> ReplayedStep:
+    """The step's batch, judged; at most `examples` of its examples are told in full.
+
+    Raises:
+      InputError: a record of the batch is damaged.
+    """
+    batch, records = stream.batch(step), stream.records(step)
+    losses, predictions = judge(*batch)
+    worst = worst_first(losses)[:examples].tolist()
+    features = raw_features(stream.data, [records[index] for index in worst])
+    return ReplayedStep(
+        step=step,
+        epoch=records[0].epoch,
+        first_position=records[0].position,
+        weights=weights,
+        losses=losses,
+        examples=tuple(
+            Example(
+                index=index,
+                record=records[index],
+                loss=float(losses[index]),
+                prediction=predictions[index],
+                features=raw,
+                inputs={name: tensor[index].numpy() for name, tensor in batch[0].items()},
+            )
+            for index, raw in zip(worst, features, strict=True)
+        ),
+    )

@@ -1,0 +1,129 @@
+"""A replay as one HTML page that needs nothing but itself: images as stored, and as the model got them."""
+
+from collections.abc import Iterator
+
+from pipeline.data.schema.schema import Schema
+from pipeline.training.replaying.replayed_step import Example, ReplayedStep
+from pipeline.training.replaying.shown import pictures, words
+from pipeline.training.replaying.shown.told import told
+from pipeline.training.replaying.spikes import Spike, Spikes
+from pipeline.training.report.drawing import formats
+from pipeline.training.report.drawing.markup import Markup, definitions, folded, join, tag
+from pipeline.training.report.page import STYLE
+
+_MOST_OPEN = 24  # features of an example; the rest is folded away
+_CHARACTERS = 300  # of a value
+_HEAD = Markup(
+    '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+    # Whatever a value of the data holds, the page loads and runs nothing; pictures stand in it.
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "style-src 'unsafe-inline'; img-src data:\">"
+)
+_OWN_STYLE = Markup(
+    ".pictures{display:flex;flex-wrap:wrap;gap:16px;margin:8px 0}"
+    ".pictures img{display:block;height:168px;max-width:100%;object-fit:contain;image-rendering:pixelated;"
+    "background:var(--code);border-radius:6px}"
+    ".pictures figcaption{margin:4px 0 0}"
+    ".worst strong{color:var(--wrong)}dd{white-space:pre-wrap}"
+)
+
+
+def of_step(step: ReplayedStep, schema: Schema, *, run: str, total_steps: int) -> Markup:
+    """The page of one step; `run` names the run."""
+    title = f"Step {step.step:,} of {total_steps:,}"
+    header = tag(
+        "header",
+        tag("h1", title),
+        _tiles(step),
+        tag("p", f"{run} · {words.place_of_step(step)}", class_="origin"),
+        _judged(step),
+    )
+    return _page(title, header, tag("main", *_examples(step, schema)))
+
+
+def of_spikes(spikes: Spikes, schema: Schema, *, run: str) -> Markup:
+    """The page of the steps whose loss jumped."""
+    header = tag("header", tag("h1", "Steps whose loss jumped"), tag("p", run, class_="origin"))
+    found = [part for spike in spikes.found for part in _spike(spike, schema)]
+    none = tag("section", tag("p", words.no_jump(spikes))) if not spikes.found else None
+    more = tag("p", words.left_out(spikes), class_="note") if spikes.left_out else None
+    return _page("Steps whose loss jumped", header, tag("main", none, *found, more))
+
+
+def _page(title: str, *children: Markup) -> Markup:
+    head = tag("head", _HEAD, tag("title", title), tag("style", Markup(STYLE.read_text()), _OWN_STYLE))
+    return Markup(f"<!doctype html>\n{tag('html', head, tag('body', *children), lang='en')}\n")
+
+
+def _tiles(step: ReplayedStep) -> Markup:
+    worst = step.examples[0].loss
+    numbers = {"loss of the batch": step.loss, "largest of an example": worst}
+    tiles = (
+        tag("div", tag("strong", formats.number(value)), tag("span", name), class_="tile")
+        for name, value in numbers.items()
+    )
+    return tag("div", *tiles, class_="tiles")
+
+
+def _judged(step: ReplayedStep) -> Markup:
+    damaged = (tag("p", f"Damaged: {each}", class_="note") for each in step.weights.damaged)
+    return join(tag("p", f"Judged by {step.weights.seen_from(step.step)}.", class_="note"), *damaged)
+
+
+def _spike(spike: Spike, schema: Schema) -> Iterator[Markup]:
+    yield tag("section", tag("h2", f"Jump in {words.window(spike.window)}"), tag("p", words.verdict(spike)))
+    for each in spike.steps:
+        heading = words.spiked_step(each)
+        yield tag("section", tag("h2", heading[:1].upper() + heading[1:]), _judged(each.replayed))
+        yield from _examples(each.replayed, schema)
+
+
+def _examples(step: ReplayedStep, schema: Schema) -> Iterator[Markup]:
+    for rank, example in enumerate(step.examples, 1):
+        yield _example(rank, example, schema)
+
+
+def _example(rank: int, example: Example, schema: Schema) -> Markup:
+    said, record = told(example, schema), example.record
+    heading = f"{rank}. Loss {formats.number(said.loss)}"
+    facts = {
+        schema.label.name: _short(said.label),
+        "predicted": _short(said.prediction),
+        "record": join(said.place, tag("small", f"split {record.split} of {record.dataset}")),
+        "in the batch": f"example {example.index:,}, position {record.position:,}",
+    }
+    return tag(
+        "section",
+        tag("h2", heading),
+        definitions(facts),
+        _pictures(example, schema),
+        _features(said.features),
+        class_="example-card",
+    )
+
+
+def _pictures(example: Example, schema: Schema) -> Markup | None:
+    shown = {
+        "as stored": pictures.stored(example, schema),
+        "as the model got it": pictures.augmented(example),
+    }
+    figures = [
+        tag("figure", tag("img", src=url, alt=name), tag("figcaption", tag("span", name)))
+        for name, url in shown.items()
+        if url
+    ]
+    return tag("div", *figures, class_="pictures") if figures else None
+
+
+def _features(features: dict[str, str]) -> Markup | None:
+    items = [(_short(name), _short(value)) for name, value in features.items()]
+    rest = items[_MOST_OPEN:]
+    return join(
+        tag("h3", "Features, as stored") if items else None,
+        definitions(dict(items[:_MOST_OPEN])),
+        folded(f"{len(rest):,} more features", definitions(dict(rest))) if rest else None,
+    )
+
+
+def _short(text: str) -> str:
+    return formats.shortened(text, _CHARACTERS)

@@ -1,0 +1,90 @@
+"""A replayed step on the terminal: a head of three lines, then each example with its features."""
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.data.schema.schema import Schema
+from pipeline.training.replaying.replayed_step import ReplayedStep
+from pipeline.training.replaying.shown import words
+from pipeline.training.replaying.shown.told import Told, told
+from pipeline.training.replaying.spikes import Spike, Spikes
+from pipeline.training.report.drawing import formats
+
+MOST_FEATURES = 30  # of an example
+_CHARACTERS = 60  # of a value
+_LINE = 110  # characters
+_INDENT = "    "
+
+
+def step_lines(step: ReplayedStep, schema: Schema, *, total_steps: int) -> Iterator[str]:
+    """The step in lines without their ends."""
+    yield f"step       {step.step:,} of {total_steps:,}, {words.place_of_step(step)}"
+    yield from _judged(step)
+    yield f"loss       {words.losses(step.losses)}"
+    yield from _examples(step, schema)
+
+
+def spike_lines(spikes: Spikes, schema: Schema) -> Iterator[str]:
+    """The windows that jumped, and in each the steps that stand out."""
+    if not spikes.found:
+        yield words.no_jump(spikes)
+    for spike in spikes.found:
+        yield from _spike(spike, schema)
+    if spikes.left_out:
+        yield words.left_out(spikes)
+
+
+def _spike(spike: Spike, schema: Schema) -> Iterator[str]:
+    yield f"jump       {words.window(spike.window)}"
+    yield f"           {words.verdict(spike)}"
+    for each in spike.steps:
+        yield ""
+        yield f"step       {words.spiked_step(each).removeprefix('step ')}"
+        yield from _judged(each.replayed)
+        yield from _examples(each.replayed, schema)
+    yield ""
+
+
+def _judged(step: ReplayedStep) -> Iterator[str]:
+    yield f"judged by  {step.weights.seen_from(step.step)}"
+    yield from (f"damaged    {each}" for each in step.weights.damaged)
+
+
+def _examples(step: ReplayedStep, schema: Schema) -> Iterator[str]:
+    """The step's examples, the worst first: a table of them, each with its features below."""
+    rows = [told(example, schema) for example in step.examples]
+    header = ("loss", formats.shortened(schema.label.name, 20), "predicted", "record")
+    cells = [_cells(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    yield ""
+    yield _aligned(header, widths)
+    for row, line in zip(rows, cells, strict=True):
+        yield _aligned(line, widths)
+        yield from _features(row)
+
+
+def _cells(row: Told) -> tuple[str, ...]:
+    return (formats.number(row.loss), _short(row.label), _short(row.prediction), row.place)
+
+
+def _features(row: Told) -> Iterator[str]:
+    """`name=value` pairs, as many on a line as fit."""
+    pairs = [f"{_short(name)}={_short(value)}" for name, value in list(row.features.items())[:MOST_FEATURES]]
+    more = len(row.features) - len(pairs)
+    pairs += [f"… and {more:,} more features: --html and --json have all"] if more else []
+    line = _INDENT
+    for pair in pairs:
+        if line != _INDENT and len(line) + len(pair) > _LINE:
+            yield line.rstrip()
+            line = _INDENT
+        line += f"{pair}  "
+    yield line.rstrip()
+
+
+def _short(text: str) -> str:
+    """The text in one line; blanks at its ends and between words stay what they are, but not line ends."""
+    return formats.shortened(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"), _CHARACTERS)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    rest = (cell.ljust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+    return "  ".join([cells[0].rjust(widths[0]), *rest]).rstrip()

@@ -1,0 +1,54 @@
+"""What is said of a replayed example, in words: terminal, page and JSON say the same."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.training.replaying.record import Record
+from pipeline.training.replaying.replayed_step import Example
+from pipeline.training.replaying.shown.value import shown_value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Told:
+    """An example in words. Texts may be long, and hold any character."""
+
+    loss: float
+    label: str
+    prediction: str
+    place: str  # in its dataset
+    features: Mapping[str, str]  # inputs by name, in the order of the schema
+
+
+def told(example: Example, schema: Schema) -> Told:
+    """The example in words."""
+    label, raw = schema.label, example.features
+    return Told(
+        loss=example.loss,
+        label=shown_value(label, raw[label.name]),
+        prediction=_prediction(label, raw[label.name], example.prediction),
+        place=place(example.record),
+        features={
+            feature.name: shown_value(feature, raw[feature.name])
+            for feature in schema.features
+            if feature.name != label.name
+        },
+    )
+
+
+def place(record: Record) -> str:
+    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
+    row = "" if record.row is None else f", row {record.row:,}"
+    return f"{record.file}, record {record.ordinal:,}{row}"
+
+
+def _prediction(label: Label, actual: np.ndarray, prediction: np.ndarray) -> str:
+    """`yes 0.9731` or, where that is not the label, `yes 0.9731, no 0.0269`; of a regression the value."""
+    if not label.classes:
+        return f"{float(prediction):.6g}"
+    chosen, index = int(np.argmax(prediction)), int(actual)
+    shown = [chosen] if chosen == index or not 0 <= index < len(label.classes) else [chosen, index]
+    return ", ".join(f"{label.classes[each]} {prediction[each]:.4f}" for each in shown)

@@ -1,0 +1,43 @@
+"""A run on a mixture, killed on one replica and ended on two, with what each of its steps received."""
+
+import dataclasses
+import pathlib
+
+import keras
+import pytest
+
+from pipeline.training import run
+from tests.pipeline.training.replaying.recorded import Ledger, recorded
+from tests.pipeline.training.small_run import small_config, write_small_dataset
+
+KILLED_AFTER = 15  # steps
+
+
+class KilledError(Exception):
+    """What takes the place of kill -9 inside one process."""
+
+
+class KillAfter(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if batch + 1 >= KILLED_AFTER:
+            raise KilledError
+
+
+def train(directory: pathlib.Path) -> tuple[pathlib.Path, Ledger]:
+    """The working directory of the run, and what it was trained on."""
+    config, ledger = small_config(), {}
+    datasets = [write_small_dataset(directory / name) for name in ("main", "other")]
+    config.mixture = ((str(datasets[1].directory), "validation", 0.5),)
+    request = run.Request(
+        config=config,
+        dataset=datasets[0],
+        workdir=directory / "run",
+        precision="float32",
+        strategy="one_device",
+    )
+    with recorded(ledger):
+        with pytest.MonkeyPatch.context() as changed, pytest.raises(KilledError):
+            changed.setattr(run.callbacks, "build", lambda *args, **rest: [KillAfter()])
+            run.train(request)
+        run.train(dataclasses.replace(request, strategy="mirrored"))
+    return request.workdir, ledger

@@ -1,0 +1,136 @@
+"""What is shown of a step: ugly names and values stay text, pictures are the pixels, JSON is JSON."""
+
+import base64
+import io
+import json
+import math
+import re
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from pipeline.data.schema import civil
+from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.schema import Schema
+from pipeline.training.replaying.record import Record
+from pipeline.training.replaying.replayed_step import Example, ReplayedStep
+from pipeline.training.replaying.shown import document, page, terminal
+from pipeline.training.replaying.shown.value import shown_value
+from pipeline.training.replaying.weights import Weights
+from tests.shared import pictures
+
+HOSTILE = "<script>alert('x')</script>"
+SCHEMA = Schema(
+    name="ugly",
+    features=(
+        Categorical(name=f"größe & {HOSTILE}", encoding="hashed", buckets=8),
+        Text(name="free text"),
+        Image(name="image", height=5, width=4, channels=1),
+        Tensor(name="long list", dimensions=(600,)),
+        Label(name="is it?", classes=("no", HOSTILE)),
+    ),
+)
+PIXELS = pictures.noise(5, 4)
+
+
+@pytest.fixture(scope="module")
+def step() -> ReplayedStep:
+    values = {
+        f"größe & {HOSTILE}": HOSTILE.encode(),
+        "free text": b"line\nbreak \xff\xfe" + b"long " * 500,
+        "image": pictures.encode(PIXELS, "PNG"),
+        "long list": np.arange(600, dtype=np.float32),
+        "is it?": np.int64(1),
+    }
+    record = Record(
+        position=17,
+        epoch=1,
+        dataset="/data/ugly",
+        split="train",
+        file="ugly-train.tfrecord-00000-of-00001",
+        ordinal=3,
+        row=None,
+        part=0,
+        number=3,
+    )
+    example = Example(
+        index=1,
+        record=record,
+        loss=math.inf,
+        prediction=np.array([0.75, 0.25], np.float32),
+        features={name: np.asarray(value) for name, value in values.items()},
+        inputs={"image": PIXELS[..., None] // 2},
+    )
+    return ReplayedStep(
+        step=4,
+        epoch=1,
+        first_position=16,
+        weights=Weights(step=3),
+        losses=np.array([0.5, math.inf, math.nan, 1.5], np.float32),
+        examples=(example,),
+    )
+
+
+def test_the_terminal_has_short_lines_and_all_that_matters(step):
+    lines = list(terminal.step_lines(step, SCHEMA, total_steps=9))
+    assert max(map(len, lines)) < 250
+    assert not [line for line in lines if "\n" in line]
+    text = "\n".join(lines)
+    assert "4 of 9, epoch 1, positions 16 to 19" in text
+    assert "2 not finite, mean 1, median 1, largest 1.5" in text
+    assert "ugly-train.tfrecord-00000-of-00001, record 3" in text
+    assert "no 0.7500" in text
+    assert r"line\nbreak \xff\xfelong" in text
+    assert "(600 numbers)" in text
+
+
+def test_the_page_runs_nothing_of_the_data(step):
+    html = page.of_step(step, SCHEMA, run=HOSTILE, total_steps=9)
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") >= 4  # name, value, label, run
+
+
+def test_the_page_shows_the_stored_image_and_the_augmented_pixels(step):
+    html = page.of_step(step, SCHEMA, run="run", total_steps=9)
+    stored, augmented = (base64.b64decode(each) for each in re.findall(r"base64,([^\"]+)", html))
+    np.testing.assert_array_equal(pictures.decode(stored, "L"), PIXELS)
+    np.testing.assert_array_equal(np.asarray(PIL.Image.open(io.BytesIO(augmented))), PIXELS // 2)
+
+
+def test_json_is_json_whatever_a_loss_or_a_text_is(step):
+    text = json.dumps(document.of_step(step, SCHEMA), allow_nan=False)
+    read = json.loads(text)
+    assert read["losses"] == [0.5, "inf", "nan", 1.5]
+    (example,) = read["examples"]
+    assert (example["file"], example["record"], example["row"]) == (
+        "ugly-train.tfrecord-00000-of-00001",
+        3,
+        None,
+    )
+    assert example["features"]["free text"].startswith("line\nbreak \\xff\\xfe")
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "text"),
+    [
+        (Numeric(name="a"), np.float32(0.1), "0.1"),
+        (Numeric(name="a"), np.float32(1e30), "1e+30"),
+        (Numeric(name="a", missing="mark"), np.float32("nan"), "(missing)"),
+        (Numeric(name="a", offset=-73.9), np.float32(-0.08713), "-73.98713"),
+        (Numeric(name="a", number="int64"), np.int64(1 << 60), "1152921504606846976"),
+        (Categorical(name="a", vocabulary=("x",)), np.asarray(b""), "(empty)"),
+        (Categorical(name="a", vocabulary=("x",), missing="mark"), np.asarray(b""), "(missing)"),
+        (Categorical(name="a", encoding="integer", size=3), np.int64(2), "2"),
+        (Text(name="a"), np.asarray("größe".encode()), "größe"),
+        (Label(name="a", classes=("no", "yes")), np.int64(1), "yes"),
+        (Label(name="a", task="regression"), np.float32(2.5), "2.5"),
+        (Tokens(name="a", length=3, vocabulary_size=9), np.array([1, 2, 3]), "1 2 3"),
+        (Datetime(name="a", zone="Europe/Zurich"), np.int64(0), "1970-01-01 01:00:00+01:00"),
+        (Datetime(name="a", missing="mark"), np.int64(civil.NOT_A_TIME), "(missing)"),
+        (Image(name="a"), np.asarray(b"\x89PNG1234"), "PNG, 8 bytes"),
+    ],
+)
+def test_values_are_written_as_the_raw_data_had_them(feature, value, text: str):
+    assert shown_value(feature, np.asarray(value)) == text

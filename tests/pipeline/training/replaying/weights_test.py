@@ -1,0 +1,57 @@
+"""Which weights judge a step: the newest checkpoint before it, else the oldest after it, else the initial."""
+
+import pathlib
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.training.replaying.weights import Weights, asked_for, damage, nearest
+from pipeline.training.state.checkpoints import directory, manifest
+from pipeline.training.state.checkpoints.manifest import Manifest
+
+
+@pytest.fixture
+def root(tmp_path) -> pathlib.Path:
+    """Checkpoints of the steps 10, 20 and 30."""
+    for step in (10, 20, 30):
+        folder = directory.temporary(tmp_path, step)
+        (folder / "data").write_bytes(b"weights")
+        manifest.write(folder, Manifest(step=step, saved="", run={}, metrics={}, variables={}))
+        directory.publish(folder)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("step", "chosen"), [(9, 10), (10, 10), (29, 20), (500, 30), (0, 10)])
+def test_the_newest_before_a_step_else_the_oldest_after_it(root, step: int, chosen: int):
+    assert nearest(root, step, damage_of=damage) == Weights(step=chosen)
+
+
+def test_a_damaged_one_is_passed_over_and_named(root):
+    (directory.path_of(root, 20) / "data").write_bytes(b"Weights")
+    found = nearest(root, 25, damage_of=damage)
+    assert found.step == 10
+    assert "step-00000020/data: SHA-256" in found.damaged[0]
+
+
+def test_a_run_without_checkpoints_has_its_initial_weights(tmp_path):
+    assert nearest(tmp_path, 5, damage_of=damage) == Weights(step=0)
+    assert "no checkpoint" in Weights(step=0).seen_from(5)
+
+
+def test_one_can_be_asked_for(root):
+    assert asked_for(root, 20, damage_of=damage) == Weights(step=20)
+    assert asked_for(root, 0, damage_of=damage) == Weights(step=0)
+    with pytest.raises(InputError, match=r"received no such checkpoint; expected 0, .* or one of 10, 20, 30"):
+        asked_for(root, 15, damage_of=damage)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (20, "the weights that this step was taken from"),
+        (21, "1 step before"),
+        (5, "15 steps after: none before it is kept"),
+    ],
+)
+def test_words_tell_how_far_it_is(step: int, said: str):
+    assert said in Weights(step=20).seen_from(step)
