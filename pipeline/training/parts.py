@@ -1,8 +1,10 @@
 """The parts of a run, put together from its setup: model, optimizer, checkpoints, batches, compiled steps."""
 
 import dataclasses
+from collections.abc import Callable
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset import statistics as statistics_lib
@@ -87,8 +89,8 @@ def checkpoints_of(run: Run) -> Checkpoints:
     )
 
 
-def inner_loop_of(run: Run, step: int) -> InnerLoop:
-    """Runs steps from `step` on."""
+def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
+    """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
     setup = run.setup
     distributed = setup.strategy.distribute_datasets_from_function(
         lambda context: _host_batches(run, step, context)
@@ -106,6 +108,7 @@ def inner_loop_of(run: Run, step: int) -> InnerLoop:
         iter(distributed),
         updated=run.model.trainable_variables,
         timestamp=determinism.clock(setup.strategy, is_deterministic=setup.deterministic),
+        on_steps=on_steps,
     )
 
 

@@ -22,6 +22,7 @@ from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.outer import Session
 from pipeline.training.loop.timed_checkpoints import TimedCheckpoints
 from pipeline.training.loop.times import timed
+from pipeline.training.measures import Measures
 from pipeline.training.parts import Run
 from pipeline.training.report.page import write_report
 from pipeline.training.report.reporter import Reporter
@@ -98,17 +99,18 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
     _write_inputs(run)
     # A checkpoint that is being written when something ends the run becomes whole.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
-        reporter, step = _steps(run, before, checkpoints, ledger)
+        measures = Measures(run.model, run.setup.strategy, global_batch=run.setup.config.global_batch)
+        reporter, step = _steps(run, before, checkpoints, ledger, measures)
     metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
     if reporter:
-        print(checkpoints.cost, flush=True)
+        print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
         ledger.write()  # the page shows it
         timed(ledger, "report", reporter.finish)(step, metrics)
     return metrics
 
 
 def _steps(
-    run: Run, before: RunRecord | None, checkpoints: Checkpoints, ledger: Ledger
+    run: Run, before: RunRecord | None, checkpoints: Checkpoints, ledger: Ledger, measures: Measures
 ) -> tuple[Reporter | None, int]:
     """Runs the steps that are left; returns the chief's reporter, and the last step."""
     setup = run.setup
@@ -129,13 +131,14 @@ def _steps(
     continuation.require_enough_steps(step, setup.cadence.total_steps)
     damaged = checkpoints.damaged
     reporter = _reporter(run, before, step, logged=session.logged, damaged=damaged) if run.is_chief else None
+    report = (lambda point: reporter(measures.of(point))) if reporter else (lambda point: None)
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
-        inner_loop = first_step.telling(lambda: parts.inner_loop_of(run, step), show, times=ledger)
+        inner_loop = first_step.telling(
+            lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=ledger
+        )
         with signals:
-            return reporter, session.run(
-                inner_loop, report=timed(ledger, "report", reporter or (lambda point: None))
-            )
+            return reporter, session.run(inner_loop, report=timed(ledger, "report", report))
 
 
 def _write_inputs(run: Run) -> None:

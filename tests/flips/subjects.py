@@ -23,6 +23,7 @@ from pipeline.data.errors import InputError
 from pipeline.release import export, replay, scoring
 from pipeline.training import restore, run
 from pipeline.training.request import Request
+from pipeline.training.state import history
 from tests.flips.flip import Subject
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
 
@@ -30,7 +31,6 @@ STEPS, LONGER = 8, 12  # of the run, and of what it is made longer to
 _EPOCH = 4  # steps: every checkpoint lies at an end of one, so that a run from an older one logs the same
 _TRAIN_ROWS = 216
 _RUN = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.5)
-_TIMES = ("examples_per_s", "step_ms", "input_wait", "crc32")
 
 
 def make(folder: pathlib.Path) -> tuple[Subject, ...]:
@@ -93,7 +93,7 @@ def train(data: pathlib.Path, workdir: pathlib.Path, *, steps: int) -> object:
     record = json.loads((workdir / "run.json").read_text())
     return (
         metrics,
-        [{key: value for key, value in line.items() if key not in _TIMES} for line in lines],
+        [{key: value for key, value in line.items() if key not in history.MEASURED} for line in lines],
         {key: record[key] for key in ("config", "dataset_digest", "steps", "total_steps", "finished")},
     )
 

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Sequence
 
+from pipeline.training.state import history
 from tests.shared import forked
 from tests.signals import processes, started
 from tests.soak import hooks, lineage
@@ -18,7 +19,6 @@ from tests.soak.lineage import Steps
 _MAY_TAKE = 900.0  # seconds, on a machine that others use too
 _PEERS_END_IN = 60.0
 _SECONDS_BETWEEN_LOOKS = 0.01
-_TIMES = ("examples_per_s", "step_ms", "input_wait", "crc32")
 _GOES_ON = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 128 + signal.SIGTERM}
 
 
@@ -87,7 +87,7 @@ def contents(workdir: pathlib.Path) -> dict[str, str]:
     files = {f"{newest.name}/{path.name}": path.read_bytes() for path in newest.glob("variables.*")}
     files["evaluation.json"] = (workdir / "evaluation.json").read_bytes()
     lines = [json.loads(line) for line in (workdir / "history.jsonl").read_text().splitlines()]
-    kept = [{key: value for key, value in line.items() if key not in _TIMES} for line in lines]
+    kept = [{key: value for key, value in line.items() if key not in history.MEASURED} for line in lines]
     files["history.jsonl"] = json.dumps(kept).encode()
     return {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
 

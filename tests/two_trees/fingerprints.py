@@ -11,16 +11,19 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline.training.state import history
+
 # By name of a JSON file, or of a file with a JSON document a line: the fields that differ by nature.
 WITHOUT: Mapping[str, tuple[str, ...]] = {
     "conversion.json": ("command", "started", "seconds", "versions", "digest"),
     "run.json": ("command", "config_file", "dataset", "started", "seconds", "versions", "machine", "digest"),
-    "history.jsonl": ("examples_per_s", "step_ms", "input_wait", "crc32"),
+    "history.jsonl": history.MEASURED,
     "session.json": ("window", "epoch"),  # of a checkpoint: they hold sums of time
 }
 # How paths begin, and why these files are not compared.
 NOT_COMPARED: Mapping[str, str] = {
     "report.html": "shows times and paths",
+    "ledger.jsonl": "holds times",
     "summaries/": "every event holds its time",
     "checkpoints/checkpoint": "holds the time of each checkpoint",
 }

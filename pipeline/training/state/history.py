@@ -5,6 +5,11 @@ from collections.abc import Mapping
 
 from pipeline.training.state import checked_lines
 
+# Fields that measure the machine: they differ between runs that are equal otherwise.
+MEASURED = (
+    *("examples_per_s", "step_ms", "step_p50_ms", "step_p95_ms", "step_max_ms", "input_wait"),
+    *("gflops_per_s", "mfu", "host_peak_mb", "device_peak_mb", checked_lines.CHECKSUM),
+)
 _WITHOUT = "the curves of before"
 
 

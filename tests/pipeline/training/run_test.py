@@ -18,13 +18,12 @@ from pipeline.data.input.batches import evaluation_batches
 from pipeline.data.reading.host_share import Share
 from pipeline.training import restore, run
 from pipeline.training.request import Request
+from pipeline.training.state import history as history_lib
 from pipeline.training.state import ledger
 from pipeline.training.state import workdir as files
 from pipeline.training.state.time_spent import time_spent
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from tests.pipeline.training.small_run import small_config, write_small_dataset
-
-TIMES = {"examples_per_s", "step_ms", "input_wait", "crc32"}
 
 
 class KilledError(Exception):
@@ -69,7 +68,7 @@ def undisturbed(dataset, tmp_path_factory) -> Request:
 def history(workdir: pathlib.Path) -> list[dict]:
     """The lines of history.jsonl without what a clock says."""
     lines = [json.loads(line) for line in (workdir / "history.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+    return [{key: value for key, value in line.items() if key not in history_lib.MEASURED} for line in lines]
 
 
 def test_learns_and_leaves_whole_files(undisturbed):

@@ -11,6 +11,7 @@ from pipeline.training.report.drawing.markup import Markup, definitions, join, t
 from pipeline.training.report.sections.feeding import feeding_fact, feeding_figure
 from pipeline.training.report.sections.inputs import ReportInputs, curve
 from pipeline.training.report.sections.metrics import metrics_of, written
+from pipeline.training.report.sections.numbers import number_facts, step_time_chart
 from pipeline.training.tasks.task import LOSS, Metric
 
 
@@ -25,7 +26,14 @@ def training_section(inputs: ReportInputs) -> Markup:
         "section",
         tag("h2", "Training"),
         _facts(inputs),
-        tag("div", *charts, *_speed_charts(inputs.history), feeding_figure(inputs), class_="figures"),
+        tag(
+            "div",
+            *charts,
+            *_speed_charts(inputs.history),
+            step_time_chart(inputs.history),
+            feeding_figure(inputs),
+            class_="figures",
+        ),
         id="training",
     )
 
@@ -44,6 +52,7 @@ def _facts(inputs: ReportInputs) -> Markup:
             "parameters": formats.count(parameters) if parameters else None,
             "examples a second": f"{formats.number(float(np.median(rates)))} (median)" if rates else None,
             "accelerator": feeding_fact(inputs.history),
+            **number_facts(inputs.history),
             "strategy": _strategy(run),
             "precision": join(precision["policy"], tag("small", precision.get("reason", "")))
             if "policy" in precision

@@ -58,6 +58,10 @@ def test_tells_metrics_data_speed_and_how_to_make_it_again(tmp_path):
     assert "unparsable number 2 forty adult.csv, row 17, column age" in page.text
     assert "workclass categorical · vocabulary 20.0 % Private 87.5 %" in page.text
     assert "computing 97.9 % waiting for input 2.1 %" in page.text
+    assert "step 6 ms (median), 31 ms at most FLOPs an example 250,000 (3 × forward)" in page.text
+    assert (
+        "share of the peak (MFU) unknown: no peak is known memory of the host 774.8 MiB at most" in page.text
+    )
     assert "python -m beam_jobs.convert --input=train=adult.csv --output=adult/1.0.0" in page.text
     assert "python -m pipeline.train --config=pipeline/configs/adult_wide_deep.py" in page.text
     assert "tensorflow 2.21.0" in page.text

@@ -174,6 +174,11 @@ def log_line(i: int, points: int) -> dict:
         "examples_per_s": 41_000 + 900 * math.sin(i),
         "step_ms": 6.2,
         "input_wait": 0.021 + 0.01 * math.sin(i),
+        "step_p50_ms": 6.0,
+        "step_p95_ms": 7.5 + math.cos(i),
+        "step_max_ms": 31.0,
+        "gflops_per_s": (41_000 + 900 * math.sin(i)) * 250_000 / 1e9,
+        "host_peak_mb": 812.4,
     }
     if i % 10 == 0:
         line["validation"] = {"loss": line["loss"] + 0.02, "accuracy": line["accuracy"] - 0.01, "auc": 0.9}
