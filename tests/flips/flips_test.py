@@ -87,6 +87,23 @@ def test_a_flip_that_a_command_warns_of_is_named(tmp_path):
     assert (told.verdict, told.command) == (Verdict.NAMED, "read")
 
 
+@pytest.mark.parametrize(("gives_way", "verdict"), [(("read",), Verdict.NAMED), ((), Verdict.WRONG)])
+def test_an_older_result_counts_only_where_it_is_told_and_allowed(tmp_path, gives_way, verdict):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "newest").write_text("5")
+
+    def read(copy: pathlib.Path) -> int:
+        if (copy / "newest").read_bytes() == b"5":
+            return 5
+        print("warning    newest is damaged, so the older one is taken")
+        return 4
+
+    directory, commands = tmp_path / "data", {"read": read}
+    subject = Subject(name="data", directory=directory, commands=commands, gives_way=gives_way)
+    (told,) = flips(subject, tmp_path / "scratch", count=1, seed=0)
+    assert told.verdict is verdict
+
+
 def test_a_flip_that_nobody_notices_is_wrong(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "numbers.json").write_text("[100, 200]")

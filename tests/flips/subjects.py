@@ -66,6 +66,7 @@ def make(folder: pathlib.Path) -> tuple[Subject, ...]:
                 "train, longer": lambda copy: train(data, copy, steps=LONGER),
                 "export": lambda copy: _export(copy, _fresh(folder / "exported")),
             },
+            gives_way=("export",),  # to the checkpoint before
         ),
     )
 

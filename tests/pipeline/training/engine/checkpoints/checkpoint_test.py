@@ -1,6 +1,9 @@
 """A checkpoint restores everything, or says that it does not."""
 
+import contextlib
 import json
+import resource
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -8,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.training.engine.checkpoints import tensor_files
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.state.checkpoints.kept import Kept
 
@@ -230,19 +232,28 @@ def test_other_workers_write_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_a_disk_that_is_full_ends_the_run_at_the_next_stop(tmp_path, monkeypatch):
+@contextlib.contextmanager
+def no_room(limit: int) -> Iterator[None]:
+    """Within it no file may have more bytes: for the writer it is as a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("limit", [64, 1300])  # within TensorFlow's files, and within the manifest
+def test_a_disk_that_is_full_ends_the_run_at_the_next_stop(tmp_path, limit):
     made = saved(tmp_path)
-
-    def full(directory, arrays) -> None:
-        raise tf.errors.ResourceExhaustedError(None, None, f"{directory}; No space left on device")
-
-    monkeypatch.setattr(tensor_files, "save", full)
-    made.save(2, {})
-    with pytest.raises(
-        InputError, match=r"a disk that is full.*Make room; the same command goes on from step 1"
-    ):
-        made.save(3, {})
+    with no_room(limit):
+        made.save(2, {})
+        with pytest.raises(InputError, match=r"a disk that is full.*the same command goes on from step 1\."):
+            made.save(3, {})
     assert names(tmp_path) == ["step-00000001"]
+    made.save(4, {})  # there is room again
+    made.finish()
+    assert names(tmp_path) == ["step-00000001", "step-00000004"]
 
 
 def test_what_a_kill_left_half_written_is_swept_by_the_next_run_alone(tmp_path):
