@@ -68,7 +68,7 @@ def _ids(columns: Sequence[np.ndarray]) -> list[str]:
 def _record_steps(record: Callable[..., None]) -> None:
     inner_loop_of, inner_loop = parts.inner_loop_of, parts.inner_loop
 
-    def recording_loop_of(run: parts.Run, step: int) -> Callable:
+    def recording_loop_of(run: parts.Run, *from_where: object, **settings: object) -> Callable:
         def recording(
             strategy: tf.distribute.Strategy, one_step: Callable, *rest: object, **more: object
         ) -> Callable:
@@ -83,7 +83,7 @@ def _record_steps(record: Callable[..., None]) -> None:
             return inner_loop(strategy, recorded, *rest, **more)
 
         parts.inner_loop = recording
-        return inner_loop_of(run, step)
+        return inner_loop_of(run, *from_where, **settings)
 
     parts.inner_loop_of = recording_loop_of
 
