@@ -41,6 +41,7 @@ def get_config() -> ConfigDict:
     config.train.checkpoint_every_steps = 1_000  # also at the end of every epoch
     config.train.checkpoints_kept = 3  # the latest ones
     config.train.keep_best = ""  # also the best one by this number, such as val_loss or val_auc
+    config.train.micro_batches = 1  # equal parts of a replica's batch, one at a time in memory
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = ConfigDict()
@@ -49,6 +50,7 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule = "cosine"  # cosine or linear (to 0 at the end), rsqrt, constant
     config.optimizer.warmup_steps = 100  # of a learning rate that rises
     config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
+    config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
     config.optimizer.weight_decay = 1e-4  # adamw and sgd
     config.optimizer.momentum = 0.9  # sgd
 

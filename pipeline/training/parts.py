@@ -1,5 +1,6 @@
 """The parts of a run, put together from its setup: model, optimizer, checkpoints, batches, compiled steps."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 
@@ -13,8 +14,10 @@ from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.training import best_checkpoint
+from pipeline.training.engine import averages as averages_lib
 from pipeline.training.engine import determinism, replicas
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.inner import inner_loop, train_step
@@ -35,11 +38,16 @@ class Run:
     worker: int  # 0: the chief
     preprocess: Preprocess
     model: keras.Model  # with its optimizer
+    averages: Averages | None  # of its weights, if the run keeps some
     evaluate: Evaluator
 
     @property
     def is_chief(self) -> bool:
         return not self.worker
+
+    def shown(self) -> contextlib.AbstractContextManager[None]:
+        """Within it the model has the weights that are evaluated and exported."""
+        return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
 
 def build(setup: Setup) -> Run:
@@ -55,6 +63,7 @@ def build(setup: Setup) -> Run:
             total_steps=setup.cadence.total_steps,
             precision=setup.precision,
         )
+        averages = averages_lib.build(setup.config.optimizer.ema, model)
     evaluate = Evaluator(
         setup.strategy,
         model,
@@ -68,6 +77,7 @@ def build(setup: Setup) -> Run:
         worker=strategy_lib.worker(setup.strategy),
         preprocess=preprocess,
         model=model,
+        averages=averages,
         evaluate=evaluate,
     )
 
@@ -81,6 +91,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         setup.workdir.checkpoints,
         model=run.model,
         optimizer=run.model.optimizer,
+        ema=run.averages.variables if run.averages else (),
         golden_logits=logits_of(setup.strategy, run.model, inputs),
         run=identity.of_run(setup.record, schema=schema.fingerprint),
         counts_on=(setup.workdir.history,),
@@ -100,13 +111,15 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         run.model.optimizer,
         task=task_of(setup.dataset.schema.label),
         global_batch=setup.config.global_batch,
+        micro_batches=setup.config.train.micro_batches,
+        averages=run.averages,
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
     return inner_loop(
         setup.strategy,
         one_step,
         iter(distributed),
-        updated=run.model.trainable_variables,
+        updated=[*run.model.trainable_variables, *(run.averages.variables if run.averages else ())],
         timestamp=determinism.clock(setup.strategy, is_deterministic=setup.deterministic),
         on_steps=on_steps,
     )

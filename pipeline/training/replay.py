@@ -109,7 +109,9 @@ class Replay:
         )
         if self._loaded is None or self._loaded[0] != wanted.step:
             model = (
-                self._initial() if not wanted.step else restore_model(self.workdir.path, wanted.step).model
+                self._initial()
+                if not wanted.step
+                else restore_model(self.workdir.path, wanted.step, averaged=False).model
             )
             self._loaded = wanted.step, judge_of(model, self.stream.schema.label)
         return wanted, self._loaded[1]

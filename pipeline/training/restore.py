@@ -13,6 +13,7 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.training import best_checkpoint
+from pipeline.training.engine import averages as averages_lib
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
@@ -40,12 +41,15 @@ class RestoredRun:
     workdir: Workdir
 
 
-def restore_model(workdir: pathlib.Path, up_to: int | None = None, *, checkpoint: str = LAST) -> RestoredRun:
+def restore_model(
+    workdir: pathlib.Path, up_to: int | None = None, *, checkpoint: str = LAST, averaged: bool = True
+) -> RestoredRun:
     """Rebuilds the model as it was trained and restores a checkpoint, by default the newest sound one.
 
     Args:
       up_to: the most steps that the checkpoint may have; None: any.
       checkpoint: `last`, `best` or a step; empty: the best where the run keeps one, else the last.
+      averaged: take the averages of the weights, if the run keeps some, else those that are trained.
 
     Raises:
       InputError: there is no run, or no such checkpoint, or all are damaged, or the model's predictions of
@@ -61,9 +65,11 @@ def restore_model(workdir: pathlib.Path, up_to: int | None = None, *, checkpoint
     inputs = golden.inputs(run.golden, schema, preprocess)
     kept = best_checkpoint.kept(config, schema.label)
     logits = logits_of(tf.distribute.get_strategy(), model, inputs)
+    averages = averages_lib.build(config.optimizer.get("ema", 0.0), model)
     checkpoints = Checkpoints(
         run.checkpoints,
         model=model,
+        ema=averages.variables if averages else (),
         golden_logits=logits,
         run=identity.of_run(record, schema=schema.fingerprint),
         kept=kept,
@@ -73,6 +79,8 @@ def restore_model(workdir: pathlib.Path, up_to: int | None = None, *, checkpoint
     if not step:
         of_steps = "" if up_to is None else f" of at most {up_to:,} steps"
         raise files.no_run(run.path, f"a run without a checkpoint{of_steps}")
+    if averages and averaged:
+        averages.take_place()
     return RestoredRun(
         model=model,
         preprocess=preprocess,

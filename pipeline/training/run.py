@@ -101,7 +101,8 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
         measures = Measures(run.model, run.setup.strategy, global_batch=run.setup.config.global_batch)
         reporter, step = _steps(run, before, checkpoints, ledger, measures)
-    metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
+    with run.shown():
+        metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
     if reporter:
         print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
         ledger.write()  # the page shows it
@@ -124,6 +125,7 @@ def _steps(
         ),
         evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
+        shown=run.shown,
         asked_to_stop=agreement.largest(setup.strategy, signals.came),
     )
     step = session.restore()

@@ -72,6 +72,7 @@ def decide(request: Request) -> Setup:
         determinism.enable(strategy)
     for key in ("global_batch", "evaluation.global_batch"):
         strategy_lib.require_divisible(key, run_record.field(config, key), strategy)
+    _require_whole_parts(config, strategy)
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
     workdir = Workdir(request.workdir.absolute())
@@ -162,6 +163,17 @@ def _cadence(config: ConfigDict, records: int) -> Cadence:
         log_every_steps=config.train.log_every_steps,
         checkpoint_every_steps=config.train.checkpoint_every_steps,
     )
+
+
+def _require_whole_parts(config: ConfigDict, strategy: tf.distribute.Strategy) -> None:
+    parts, batch = config.train.micro_batches, config.global_batch // strategy.num_replicas_in_sync
+    if parts < 1 or batch % parts:
+        raise InputError(
+            "--config.train.micro_batches",
+            received=parts,
+            expected=f"a number that divides the {batch:,} examples of a replica",
+            action="Correct it in the config file or on the command line, or change --config.global_batch.",
+        )
 
 
 def _require_positive(key: str, value: float) -> None:

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.training.engine import update
+from pipeline.training.engine.averages import Averages
+from pipeline.training.engine.update import Update
 from pipeline.training.loop.step_sums import Tally
 from pipeline.training.tasks.task import Task
 
@@ -21,25 +22,25 @@ def train_step(
     task: Task,
     global_batch: int,
     jit_compile: bool = False,
+    micro_batches: int = 1,
+    averages: Averages | None = None,
 ) -> _Step:
     """A replica's part of a step: (inputs, labels) → float32 [2], its sums of (loss, hits).
 
     The gradient is that of the mean loss over the global batch and of the model's own losses, such as those
-    of regularizers: each replica divides its own sum by the whole batch, and `update` adds their gradients.
+    of regularizers: each part divides its own sum by the whole batch, and `Update` adds the gradients.
     """
-    optimizer = update.summing_is_ours(optimizer)
+    update = Update(optimizer, model.trainable_variables, micro_batches=micro_batches, averages=averages)
+
+    def loss_of(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        logits = model(inputs, training=True)  # (batch, outputs)
+        loss = tf.reduce_sum(task.losses(labels, logits))
+        sums = tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
+        parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
+        return loss / global_batch + sum(model.losses) / parts, sums
 
     def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            logits = model(inputs, training=True)  # (batch, outputs)
-            loss = tf.reduce_sum(task.losses(labels, logits))
-            whole = (
-                loss / global_batch + sum(model.losses) / tf.distribute.get_strategy().num_replicas_in_sync
-            )
-            # A no-op but for float16, whose optimizer divides the gradients again.
-            scaled = optimizer.scale_loss(whole)
-        update.apply(optimizer, tape.gradient(scaled, model.trainable_variables), model.trainable_variables)
-        return tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
+        return update(loss_of, inputs, labels)
 
     return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step
 

@@ -1,48 +1,105 @@
 """How gradients become new weights: in one order, and with the same numbers under every strategy.
 
-    rows of equal ids summed → summed over replicas → unscaled → finite? → clipped by global norm → applied
+    parts of a batch added, rows of equal ids summed → summed over replicas → unscaled → finite? → clipped by
+    global norm → applied → averaged
 
-Here they are summed; the rest is Keras's. Left to itself, Keras (3.15, measured) takes an id that comes four
-times in a batch for four gradients, so Adam's second moment is 0.004 and not 0.016. It clips, and looks for
-infinities, before the replicas' gradients are added: each replica judges by its own.
+What is summed and averaged is here; the rest is Keras's. Left to itself, Keras (3.15, measured) takes an id
+that comes four times in a batch for four gradients, so Adam's second moment is 0.004 and not 0.016. It clips,
+and looks for infinities, before the replicas' gradients are added: each replica judges by its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
+
+from pipeline.training.engine.averages import Averages
 
 # Of what a step makes of a batch. A run is continued only with the version it began with.
 # 2: equal ids summed, replicas summed before clipping, statistics of the whole batch, a mask a replica.
 VERSION = 2
 
-Gradient = tf.Tensor | tf.IndexedSlices | None
+Inputs = dict[str, tf.Tensor]
+# (inputs, labels) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
+LossOf = Callable[[Inputs, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+_Gradients = list[tf.Tensor | None]  # of a variable's shape; None: not connected
 
 
-def summing_is_ours(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """The same optimizer, which no longer adds the replicas' gradients: `apply` has done so before."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    inner._all_reduce_sum_gradients = list
-    return optimizer
-
-
-def apply(
-    optimizer: keras.optimizers.Optimizer, gradients: Sequence[Gradient], variables: Sequence[keras.Variable]
-) -> None:
-    """Updates the variables by the sum of all replicas' gradients. Call it in a replica's context.
+class Update:
+    """A replica's part of a step. Call it in the replica's context.
 
     Args:
-      optimizer: of `summing_is_ours`.
-      gradients: this replica's, of a loss that `optimizer.scale_loss` has scaled; None: not connected.
+      optimizer: its own sum over replicas, which comes too late, is turned off.
+      micro_batches: equal parts of a replica's examples, of which one at a time is in memory. Each has
+        statistics (BatchNormalization) and masks (dropout) of its own.
+      averages: of the weights, to keep up to date.
     """
-    connected = [
-        (dense(each, of), of) for each, of in zip(gradients, variables, strict=True) if each is not None
-    ]
-    summed = tf.distribute.get_replica_context().all_reduce("SUM", [gradient for gradient, _ in connected])
-    optimizer.apply(summed, [variable for _, variable in connected])
+
+    def __init__(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        variables: Sequence[keras.Variable],
+        *,
+        micro_batches: int = 1,
+        averages: Averages | None = None,
+    ) -> None:
+        self._optimizer = optimizer
+        self._inner = getattr(optimizer, "inner_optimizer", optimizer)
+        self._inner._all_reduce_sum_gradients = list
+        self._variables = variables
+        self._micro_batches = micro_batches
+        self._averages = averages
+
+    def __call__(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tf.Tensor:
+        """Changes the weights; returns the sums over this replica's examples, float32 [n]."""
+        gradients, sums = self._accumulated(loss_of, inputs, labels)
+        before = tf.convert_to_tensor(self._inner.iterations.value)
+        self._apply(gradients)
+        if self._averages:
+            # float16 skips the step, and does not count it, where a gradient is not finite.
+            self._averages.update(before=before, after=tf.convert_to_tensor(self._inner.iterations.value))
+        return sums
+
+    def _accumulated(
+        self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor
+    ) -> tuple[_Gradients, tf.Tensor]:
+        if self._micro_batches == 1:
+            return self._gradients(loss_of, inputs, labels)
+        parts = []
+        # Not a tf.while_loop: inside one, a replica cannot meet the others (TensorFlow 2.21, measured).
+        for number in range(self._micro_batches):
+            # The next part waits for this one, so activations of two are never in memory.
+            with tf.control_dependencies(
+                [each for each in parts[-1][0] if each is not None] if parts else []
+            ):
+                of_part = tf.nest.map_structure(lambda each: self._part(each, number), (inputs, labels))  # noqa: B023
+            parts.append(self._gradients(loss_of, *of_part))
+            if number:
+                parts = [_added(*parts)]
+        return parts[0]
+
+    def _part(self, values: tf.Tensor, number: int) -> tf.Tensor:
+        size = values.shape[0] // self._micro_batches
+        return values[number * size : (number + 1) * size]
+
+    def _gradients(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tuple[_Gradients, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            loss, sums = loss_of(inputs, labels)
+            # A no-op but for float16, whose optimizer divides the gradients again.
+            scaled = self._optimizer.scale_loss(loss)
+        found = tape.gradient(scaled, self._variables)
+        return [dense(each, of) for each, of in zip(found, self._variables, strict=True)], sums
+
+    def _apply(self, gradients: _Gradients) -> None:
+        pairs = zip(gradients, self._variables, strict=True)
+        connected = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+        summed = tf.distribute.get_replica_context().all_reduce(
+            "SUM", [gradient for gradient, _ in connected]
+        )
+        self._optimizer.apply(summed, [variable for _, variable in connected])
 
 
-def dense(gradient: tf.Tensor | tf.IndexedSlices, variable: keras.Variable) -> tf.Tensor:
+def dense(gradient: tf.Tensor | tf.IndexedSlices | None, variable: keras.Variable) -> tf.Tensor | None:
     """A gradient of the variable's shape; rows of equal ids are added.
 
     Keras's Adam computes with whole tables anyway, so this costs no more memory than its moments.
@@ -50,3 +107,10 @@ def dense(gradient: tf.Tensor | tf.IndexedSlices, variable: keras.Variable) -> t
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+
+
+def _added(
+    one: tuple[_Gradients, tf.Tensor], other: tuple[_Gradients, tf.Tensor]
+) -> tuple[_Gradients, tf.Tensor]:
+    gradients = [a if b is None else a + b for a, b in zip(one[0], other[0], strict=True)]
+    return gradients, one[1] + other[1]

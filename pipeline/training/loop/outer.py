@@ -1,5 +1,6 @@
 """The outer loop: the devices run some steps, then the host logs, evaluates, calls back and saves."""
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
@@ -28,6 +29,7 @@ class Session:
       evaluate: function (epoch, from 1) → validation metrics, or None where it is not due.
       asked_to_stop: function () → number of the signal that asks the run to save itself and end, or 0; the
         same in all processes that train together. It is asked at every stop.
+      shown: within it the model has the weights that are evaluated, and that callbacks see between epochs.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Session:
         evaluate: Callable[[int], dict | None],
         has_accuracy: bool,
         asked_to_stop: Callable[[], int] = lambda: 0,
+        shown: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
     ) -> None:
         self._model = model
         self._cadence = cadence
@@ -52,6 +55,7 @@ class Session:
         self._evaluate = evaluate
         self._has_accuracy = has_accuracy
         self._asked_to_stop = asked_to_stop
+        self._shown = shown
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
         self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
@@ -88,7 +92,8 @@ class Session:
         self.hooks.on_epoch_begin(self._cadence.epoch(self._step))
         while not self._is_over(self._step):
             self._step = self._advance(self._step, inner_loop, report)
-        self._end_hooks()
+        with self._shown():
+            self._end_hooks()
         self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
         if number := self._asked_to_stop():
             self._interrupt(number, self._step)
@@ -149,6 +154,10 @@ class Session:
 
     def _end_epoch(self, step: int) -> dict | None:
         """Evaluates and calls back; returns the validation metrics."""
+        with self._shown():
+            return self._end_shown_epoch(step)
+
+    def _end_shown_epoch(self, step: int) -> dict | None:
         epoch = self._cadence.epoch(step - 1)
         validation = self._evaluate(epoch + 1)
         numbers = {name: value for name, value in (validation or {}).items() if isinstance(value, float)}

@@ -18,6 +18,7 @@ BOUND = (
     "image_dtype",
     "shuffle",
     "train.split",
+    "train.micro_batches",
     "train.weight",
     "mixture",
     "augmentation",

@@ -48,6 +48,7 @@ def even_request(request_for, tmp_path, config):
     config.train.steps_per_loop = 1
     config.train.log_every_steps = config.train.checkpoint_every_steps = 1000
     config.optimizer.name = "sgd"
+    config.optimizer.ema = 0.0
     config.optimizer.schedule = "constant"
     config.optimizer.warmup_steps = 0
     config.optimizer.weight_decay = 0.0

@@ -28,7 +28,8 @@ def test_a_step_is_judged_by_the_nearest_checkpoint_the_worst_example_first(repl
     )
     assert (step.step, step.first_position, step.weights.step) == (56, 56 * 16, newest)
     inputs, labels = global_batch(ledger[56])
-    logit = restore_model(workdir, up_to=56).model(inputs, training=False).numpy()[:, 0].astype(np.float64)
+    restored = restore_model(workdir, up_to=56, averaged=False)
+    logit = restored.model(inputs, training=False).numpy()[:, 0].astype(np.float64)
     expected = np.logaddexp(0.0, np.where(labels == 1, -logit, logit))  # binary cross-entropy, in nats
     np.testing.assert_allclose(step.losses, expected, atol=1e-6)
     assert [example.index for example in step.examples] == np.argsort(-expected)[:5].tolist()

@@ -194,6 +194,20 @@ def test_restored_model_predicts_what_was_trained(undisturbed, dataset):
     assert restored.step == 38
 
 
+def test_a_run_keeps_averages_and_what_is_trained(undisturbed):
+    averaged = restore.restore_model(undisturbed.workdir).model.get_weights()
+    trained = restore.restore_model(undisturbed.workdir, averaged=False).model.get_weights()
+    assert any(np.any(a != b) for a, b in zip(averaged, trained, strict=True))
+
+
+@pytest.mark.parametrize("parts", [0, 3, 32])
+def test_micro_batches_divide_the_examples_of_a_replica(request_for, tmp_path, config, parts):
+    config.train.micro_batches = parts
+    expected = r"micro_batches: received \d+; expected a number that divides the 16 examples"
+    with pytest.raises(InputError, match=expected):
+        run.train(request_for(tmp_path))
+
+
 def test_restoring_without_a_run_says_so(tmp_path):
     with pytest.raises(InputError, match=r"without run.json; .*pipeline.train"):
         restore.restore_model(tmp_path)

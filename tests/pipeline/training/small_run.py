@@ -39,15 +39,17 @@ def write_small_dataset(directory: pathlib.Path, *, layout: str = "rows") -> Dat
 
 
 def small_config() -> ConfigDict:
-    """An epoch is 12.5 steps, so steps run across epoch boundaries, and the model draws random numbers."""
+    """An epoch is 12.5 steps, so steps run across epoch boundaries; the model draws random numbers."""
     config = base.get_config()
     config.global_batch = 16
     config.model = ConfigDict({"name": "wide_deep", "embedding": 2, "hidden": (8,), "dropout": 0.2})
     config.train.epochs = 3.0
+    config.train.micro_batches = 2
     config.train.steps_per_loop = 4
     config.train.log_every_steps = 10
     config.train.checkpoint_every_steps = 6
     config.optimizer.learning_rate = 0.05
+    config.optimizer.ema = 0.5
     config.optimizer.warmup_steps = 5
     config.evaluation.global_batch = 32
     return config

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training.engine import replicas, update
+from pipeline.training.engine import averages, replicas, update
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.inner import train_step
 from pipeline.training.tasks.regression import Regression
@@ -29,8 +29,18 @@ def line(**settings) -> keras.Model:
     return keras.Model([x], keras.layers.Dense(1, use_bias=False, kernel_initializer="ones", **settings)(x))
 
 
-def trained(name: str, make, optimizer, inputs: dict, labels: np.ndarray, *, steps: int = 1) -> keras.Model:
-    """The model after steps on one global batch, which the strategy's replicas share."""
+def trained(
+    name: str,
+    make,
+    optimizer,
+    inputs: dict,
+    labels: np.ndarray,
+    *,
+    steps: int = 1,
+    micro_batches: int = 1,
+    ema: float = 0.0,
+) -> keras.Model:
+    """The model after steps on one global batch, which the strategy's replicas share; with its averages."""
     strategy = strategy_lib.create(name)
     count = strategy.num_replicas_in_sync
     assert count == 1 + (name == "mirrored")
@@ -39,7 +49,15 @@ def trained(name: str, make, optimizer, inputs: dict, labels: np.ndarray, *, ste
         replicas.adapt(model, replicas=count)
         model.optimizer = optimizer()
         model.optimizer.build(model.trainable_variables)
-    step = train_step(model, model.optimizer, task=Regression(), global_batch=len(labels))
+        model.averages = averages.build(ema, model)
+    step = train_step(
+        model,
+        model.optimizer,
+        task=Regression(),
+        global_batch=len(labels),
+        micro_batches=micro_batches,
+        averages=model.averages,
+    )
 
     def part(values: np.ndarray):
         parts = np.split(values, count)
@@ -123,3 +141,88 @@ def test_scaling_the_loss_changes_nothing_else(name):
 def test_a_dense_gradient_stays():
     gradient = tf.ones([2, 2])
     assert update.dense(gradient, keras.Variable(tf.zeros([2, 2]))) is gradient
+
+
+X = np.random.default_rng(2).normal(size=(8, 3)).astype("float32")
+WAYS = [("one_device", 1), ("mirrored", 1), ("one_device", 4), ("mirrored", 2), ("mirrored", 4)]
+
+
+def perceptron() -> keras.Model:
+    """Two layers, a table and a regularizer."""
+    x, ids = keras.Input((3,), name="x"), keras.Input((1,), dtype="int32", name="ids")
+    entry = keras.layers.Flatten()(keras.layers.Embedding(5, 2, embeddings_initializer="ones")(ids))
+    both = keras.layers.Concatenate()([x, entry])
+    start = keras.initializers.GlorotUniform(seed=3)
+    hidden = keras.layers.Dense(4, "tanh", kernel_initializer=start, kernel_regularizer="l2")(both)
+    return keras.Model([x, ids], keras.layers.Dense(1, kernel_initializer=start)(hidden))
+
+
+def clipped_adam() -> keras.optimizers.Optimizer:
+    return keras.optimizers.Adam(0.01, global_clipnorm=0.3)
+
+
+def scaled_adam() -> keras.optimizers.Optimizer:
+    return keras.optimizers.LossScaleOptimizer(clipped_adam(), initial_scale=64.0, dynamic_growth_steps=2)
+
+
+@pytest.mark.parametrize("make", [clipped_adam, scaled_adam])
+def test_replicas_and_parts_of_a_batch_change_nothing(make):
+    def weights(name: str, parts: int) -> list[np.ndarray]:
+        inputs = {"x": X, "ids": IDS}
+        model = trained(name, perceptron, make, inputs, LABELS, steps=10, micro_batches=parts, ema=0.9)
+        return [np.asarray(each) for each in [*model.weights, *model.averages.variables]]
+
+    whole, *others = [weights(*way) for way in WAYS]
+    for other in others:
+        for was, is_ in zip(whole, other, strict=True):
+            np.testing.assert_allclose(is_, was, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "parts"), WAYS)
+def test_averages_of_weights(name, parts):
+    labels = np.full(8, 5.0, "float32")  # of x = 1: the weight goes from 1 to 5
+    x = np.ones((8, 1), "float32")
+    model = trained(
+        name,
+        line,
+        lambda: keras.optimizers.SGD(0.1),
+        {"x": x},
+        labels,
+        steps=30,
+        micro_batches=parts,
+        ema=0.8,
+    )
+    weight, average = 1.0, 1.0
+    for step in range(1, 31):
+        weight -= 0.1 * 2 * (weight - 5.0)
+        decay = min(0.8, (1 + step) / (10 + step))
+        average = decay * average + (1 - decay) * weight
+    np.testing.assert_allclose(np.asarray(model.weights[0]), [[weight]], rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(model.averages.variables[0]), [[average]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "parts"), WAYS)
+def test_a_skipped_step_changes_neither_weights_nor_moments_nor_averages(name, parts):
+    x = np.ones((8, 1), "float32")
+    x[7] = np.inf
+
+    def make() -> keras.optimizers.Optimizer:
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(1.0), initial_scale=8.0)
+
+    labels = np.ones(8, "float32")
+    model = trained(name, line, make, {"x": x}, labels, micro_batches=parts, ema=0.5)
+    adam = model.optimizer.inner_optimizer
+    assert np.asarray(model.averages.variables[0]).item() == np.asarray(model.weights[0]).item() == 1.0
+    assert [np.asarray(each).sum() for each in adam.variables if "learning" not in each.path] == [0, 0, 0]
+
+
+def test_micro_batches_have_masks_of_their_own():
+    def make() -> keras.Model:
+        x = keras.Input((64,), name="x")
+        dropped = keras.layers.Dropout(0.5, seed=1)(x)
+        return keras.Model([x], keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(dropped))
+
+    x, labels = np.ones((2, 64), "float32"), np.full(2, 0.25, "float32")
+    model = trained("one_device", make, lambda: keras.optimizers.SGD(1.0), {"x": x}, labels, micro_batches=2)
+    # Each example adds 0.5 where its own mask lets a unit through: twice, once or never.
+    assert set(np.asarray(model.weights[0])[:, 0].tolist()) == {0.0, 0.5, 1.0}

@@ -35,6 +35,7 @@ BOUND = [
     "image_dtype",
     "shuffle",
     "train.split",
+    "train.micro_batches",
     "train.weight",
     "mixture",
     "augmentation.flip",
