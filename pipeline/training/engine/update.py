@@ -79,8 +79,8 @@ class Update:
         return parts[0]
 
     def _part(self, values: tf.Tensor, number: int) -> tf.Tensor:
-        size = values.shape[0] // self._micro_batches
-        return values[number * size : (number + 1) * size]
+        # Of a worker of several, TensorFlow (2.21, measured) does not know the size of the batch beforehand.
+        return tf.reshape(values, [self._micro_batches, -1, *values.shape[1:]])[number]
 
     def _gradients(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tuple[_Gradients, tf.Tensor]:
         with tf.GradientTape() as tape:

@@ -216,6 +216,17 @@ def test_a_skipped_step_changes_neither_weights_nor_moments_nor_averages(name, p
     assert [np.asarray(each).sum() for each in adam.variables if "learning" not in each.path] == [0, 0, 0]
 
 
+def test_a_batch_is_parted_though_its_size_is_unknown_when_the_step_is_traced():
+    """As under several workers."""
+    x, labels = np.arange(4, dtype="float32")[:, None], np.float32([1, 0, 2, 5])
+    model, make = line(), lambda: keras.optimizers.SGD(0.1)
+    step = train_step(model, make(), task=Regression(), global_batch=4, micro_batches=2)
+    unknown = {"x": tf.TensorSpec([None, 1])}, tf.TensorSpec([None])
+    tf.function(step, input_signature=unknown)({"x": tf.constant(x)}, tf.constant(labels))
+    known = trained("one_device", line, make, {"x": x}, labels, micro_batches=2)
+    np.testing.assert_array_equal(model.get_weights(), known.get_weights())
+
+
 def test_micro_batches_have_masks_of_their_own():
     def make() -> keras.Model:
         x = keras.Input((64,), name="x")
