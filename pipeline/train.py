@@ -10,6 +10,8 @@ pipeline/configs/image_classification.py. Any value of the config can be overrid
 Two replicas on one CPU, as a rehearsal: --strategy=mirrored --logical_devices=2
 All GPUs of a machine: --strategy=mirrored. Several machines: --strategy=multi_worker with TF_CONFIG set.
 
+Several settings, three seeds each: --sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'
+
 Interrupted? The same command goes on from the last checkpoint.
 To watch it: tensorboard --logdir=WORKDIR/summaries
 """
@@ -33,6 +35,7 @@ from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import manifest, selection
 from pipeline.training.experiment import evaluation_splits
+from pipeline.training.sweep import grid, sweep
 
 with config_flag.flagfile_told():
     _CONFIG = config_flags.DEFINE_config_file(
@@ -43,6 +46,12 @@ with config_flag.flagfile_told():
 _DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there goes on."
+)
+_SWEEP = flags.DEFINE_string(
+    "sweep",
+    "",
+    "config.KEY=VALUE,…;…: a run for each combination of values, in directories of --workdir, and a table of "
+    "what they came to, the best validation first. Over config.seed it gives mean and deviation.",
 )
 _STRATEGY = flags.DEFINE_enum(
     "strategy",
@@ -81,7 +90,7 @@ COMMAND = Command(
     description=__doc__,
     required=(_CONFIG, _DATASET, _WORKDIR),
     flags={
-        "What is trained": (_CONFIG, _DATASET, _WORKDIR),
+        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _SWEEP),
         "Hardware": (_STRATEGY, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _JSON),
     },
@@ -97,6 +106,11 @@ def main(argv: Sequence[str]) -> None:
     selection.select(dataset, _CONFIG.value.train.split)
     evaluation_splits.validation_split(_CONFIG.value, dataset)
     evaluation_splits.final_split(_CONFIG.value, dataset)
+    if _SWEEP.value:
+        points = grid.points(_SWEEP.value)
+        command = (COMMAND.name, *sys.argv[1:])
+        sweep.run(points, config=_CONFIG.value, dataset=dataset, root=workdir, command=command)
+        return
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.data import (
         atomic_files,

@@ -1,0 +1,109 @@
+"""One run of a sweep: a process of its own, which writes to a log beside the run's working directory."""
+
+import dataclasses
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from ml_collections import ConfigDict
+
+from pipeline.training.state import history, run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.workdir import Workdir
+from pipeline.training.sweep.grid import Point
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+_TOLD = "error: "
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A run of a sweep, done or not.
+
+    Attributes:
+      workdir: the run's working directory.
+      config: as this run has it.
+    """
+
+    point: Point
+    workdir: Workdir
+    config: ConfigDict
+
+    @property
+    def log(self) -> pathlib.Path:
+        return self.workdir.path.with_name(f"{self.workdir.path.name}.log")
+
+    def is_finished(self, *, dataset_digest: str) -> bool:
+        """Whether the run is there already, to its end, with this config and dataset."""
+        record = run_record.read(self.workdir.run)
+        return bool(
+            record
+            and record.finished
+            and record.dataset_digest == dataset_digest
+            and record.config == json.loads(json.dumps(self.config.to_dict(), default=repr))
+            and self.workdir.evaluation.exists()
+        )
+
+    def train(self, command: Sequence[str], *, came: Callable[[], int]) -> int:
+        """Trains to the end, or goes on with what is there; returns the exit code, 0 where all is well.
+
+        A signal to this process is passed on, and the run saves before it ends.
+
+        Args:
+          command: that of the sweep, as behind `python -m`.
+          came: function () → number of the signal that this process was sent, or 0.
+        """
+        own = ("--sweep=", "--json=", f"--workdir={self.workdir.path}", *self.point.flags)
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command, *own],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C comes from here, once
+            )
+            try:
+                return _ended(process, came)
+            finally:
+                process.kill()
+                process.wait()
+
+    def why_failed(self, code: int) -> str:
+        """The line with which the run ended, or its exit code."""
+        if code < 0:
+            return f"ended by {signal.Signals(-code).name}"
+        lines = self.log.read_text(errors="replace").splitlines()
+        told = [line.removeprefix(_TOLD) for line in lines[-20:] if line.startswith(_TOLD)]
+        return told[-1] if told else f"exit code {code}, see {self.log}"
+
+    def numbers(self) -> dict[str, float]:
+        """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""
+        points = [
+            point["validation"] for point in history.read(self.workdir.history) if "validation" in point
+        ]
+        final = files.read_json(self.workdir.evaluation) or {}
+        named = _named("val", points[-1]) if points else {}
+        return named | _named(str(final.get("split", "")).replace("/", "_"), final)
+
+    def seconds(self) -> float:
+        """Wall time of training, over all processes of the run."""
+        return run_record.read(self.workdir.run).seconds
+
+
+def _named(prefix: str, metrics: Mapping) -> dict[str, float]:
+    return {f"{prefix}_{name}": value for name, value in metrics.items() if isinstance(value, float)}
+
+
+def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:
+    """The exit code, when it is there."""
+    sent = 0
+    while True:
+        try:
+            return process.wait(_SECONDS_BETWEEN_LOOKS)
+        except subprocess.TimeoutExpired:
+            if came() and not sent:
+                sent = came()
+                process.send_signal(sent)

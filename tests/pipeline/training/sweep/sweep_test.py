@@ -1,0 +1,96 @@
+"""Sweeps of real runs: what is done is not done again, and a failure ends only its own run."""
+
+import pathlib
+import signal
+import sys
+
+import pytest
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.errors import InputError
+from pipeline.training.state.workdir import Workdir
+from pipeline.training.sweep import grid, sweep
+from pipeline.training.sweep.trial import Trial
+from tests.pipeline.training.small_run import small_config, write_small_dataset
+
+SWEEP = "config.optimizer.name=adam,adan"
+
+
+@pytest.fixture
+def config(tmp_path: pathlib.Path) -> tuple[ConfigDict, str]:
+    file = tmp_path / "short.py"
+    file.write_text(
+        "from tests.pipeline.training import small_run\n"
+        "def get_config():\n"
+        "    config = small_run.small_config()\n"
+        "    config.train.steps = 3\n"
+        "    return config\n"
+    )
+    made = small_config()
+    made.train.steps = 3
+    return made, f"--config={file}"
+
+
+@pytest.fixture
+def dataset(tmp_path: pathlib.Path) -> Dataset:
+    return write_small_dataset(tmp_path / "tiny")
+
+
+def test_a_sweep_goes_on_and_a_failure_ends_only_its_run(
+    tmp_path, config, dataset, warm_python, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "executable", str(warm_python))
+    root, (made, file) = tmp_path / "sweep", config
+
+    def again() -> str:
+        with pytest.raises(InputError, match=r"1 of 2 runs: received a failure.*name=adan.log"):
+            sweep.run(
+                grid.points(SWEEP),
+                config=made,
+                dataset=dataset,
+                root=root,
+                command=[
+                    "pipeline.train",
+                    file,
+                    f"--dataset={dataset.directory}",
+                    f"--sweep={SWEEP}",
+                    "--workdir=ignored",
+                ],
+            )
+        return (root / "sweep.csv").read_text()
+
+    first = again()
+    header, done, failed = first.splitlines()
+    assert header.startswith("config.optimizer.name,val_loss,")
+    assert done.startswith("adam,0.")
+    assert failed.startswith("adan,") and "optimizer.name: received 'adan'" in failed
+    run = Workdir(root / "optimizer.name=adam")
+    before = run.run.stat().st_mtime_ns
+    assert again() == first
+    assert run.run.stat().st_mtime_ns == before  # not even opened for writing
+    assert "adam" in capsys.readouterr().out
+
+
+def test_a_signal_is_passed_on(tmp_path, config, monkeypatch):
+    told = tmp_path / "told"
+    program = tmp_path / "python"  # a run that never ends by itself, and saves when asked to stop
+    program.write_text(f'#!/bin/sh\ntrap "echo saved > {told}; exit 143" TERM\nwhile :; do :; done\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    (point,) = grid.points("config.seed=1")
+    trial = Trial(point=point, workdir=Workdir(tmp_path / "run"), config=config[0])
+    assert trial.train([], came=lambda: signal.SIGTERM) == 143
+    assert told.read_text() == "saved\n"
+
+
+def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path, config):
+    (point,) = grid.points("config.seed=1")
+    trial = Trial(point=point, workdir=Workdir(tmp_path / "nowhere"), config=config[0])
+    assert not trial.is_finished(dataset_digest="0")
+
+
+def test_a_single_runs_directory_is_refused(tmp_path, config, dataset):
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(InputError, match="received the working directory of a single run"):
+        sweep.run(grid.points("config.seed=1"), config=config[0], dataset=dataset, root=tmp_path, command=[])
