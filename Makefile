@@ -140,6 +140,10 @@ soak-training: install  ## Kill training at random moments; weights must be thos
 	.venv/bin/python -m tests.soak --kills=$(TRAINING_KILLS) --terms=$(TRAINING_TERMS) \
 	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
+.PHONY: replay-check
+replay-check: install  ## Replay 500 random steps of killed, elastic and mixture runs, and find 30 poisoned rows. Five minutes.
+	.venv/bin/python -m tests.replay
+
 .PHONY: strangers
 strangers: install  ## Odd data sets from schema to prediction: each works, or ends early with one line.
 	.venv/bin/python -m tests.strangers --jobs=$(JOBS)

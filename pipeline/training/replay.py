@@ -3,22 +3,15 @@
 Start here; replaying/ holds what this puts together.
 """
 
-import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
-import keras
-
 from pipeline.data.errors import InputError
-from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment.model import build_model
+from pipeline.training.judges import Judges
 from pipeline.training.replaying.jumps import windows_that_jumped
-from pipeline.training.replaying.losses import Judge, judge_of
 from pipeline.training.replaying.opened_stream import open_stream
 from pipeline.training.replaying.replayed_step import ReplayedStep, replayed_step
 from pipeline.training.replaying.spikes import MOST_WINDOWS, Spikes, beginnings, spike_of
-from pipeline.training.replaying.weights import Weights, asked_for, damage, nearest
-from pipeline.training.restore import restore_model
 from pipeline.training.state import history, run_record
 from pipeline.training.state import workdir as files
 
@@ -46,9 +39,7 @@ class Replay:
         self.workdir = files.existing(workdir)
         self.record = run_record.read(self.workdir.run)
         self.stream = open_stream(self.workdir, self.record, dataset=dataset)
-        self._checkpoint = checkpoint
-        self._damage_of = functools.cache(damage)
-        self._loaded: tuple[int, Judge] | None = None  # the step of the weights, and their judge
+        self._judges = Judges(self.workdir, checkpoint=checkpoint)
 
     @property
     def steps(self) -> int:
@@ -62,7 +53,7 @@ class Replay:
           InputError: the run has no such step; a record is damaged; or no checkpoint can be read.
         """
         self._require(step)
-        weights, judge = self._at(step)
+        weights, judge = self._judges.at(step)
         return replayed_step(self.stream, step, judge, weights=weights, examples=examples)
 
     def spikes(self, *, examples: int) -> Spikes:
@@ -70,17 +61,17 @@ class Replay:
         points = history.read(self.workdir.history)
         windows = windows_that_jumped(points, stopped_before=self._stopped_before(points))
         since = beginnings(points)
-        told = windows[:MOST_WINDOWS]
-        return Spikes(
-            points=len(points),
-            found=tuple(
-                spike_of(
-                    self.stream, window, since=since[window.first], weights_at=self._at, examples=examples
-                )
-                for window in told
-            ),
-            left_out=len(windows) - len(told),
-        )
+        found = [
+            spike_of(
+                self.stream,
+                window,
+                since=since[window.first],
+                weights_at=self._judges.at,
+                examples=examples,
+            )
+            for window in windows[:MOST_WINDOWS]
+        ]
+        return Spikes(points=len(points), found=tuple(found), left_out=len(windows) - len(found))
 
     def _stopped_before(self, points: Sequence[Mapping]) -> int | None:
         """The step that would have been logged next, where the run ended without being finished."""
@@ -98,28 +89,3 @@ class Replay:
                 expected=f"0 to {self.steps - 1:,}: step N is the batch that follows N steps",
                 action="Choose one of these.",
             )
-
-    def _at(self, step: int) -> tuple[Weights, Judge]:
-        """The weights that judge a step; loads them unless they are loaded."""
-        root, chosen = self.workdir.checkpoints, self._checkpoint
-        wanted = (
-            nearest(root, step, damage_of=self._damage_of)
-            if chosen is None
-            else asked_for(root, chosen, damage_of=self._damage_of)
-        )
-        if self._loaded is None or self._loaded[0] != wanted.step:
-            model = (
-                self._initial()
-                if not wanted.step
-                else restore_model(self.workdir.path, wanted.step, averaged=False).model
-            )
-            self._loaded = wanted.step, judge_of(model, self.stream.schema.label)
-        return wanted, self._loaded[1]
-
-    def _initial(self) -> keras.Model:
-        return build_model(
-            self.stream.config,
-            schema=self.stream.schema,
-            inputs=self.stream.preprocess.inputs,
-            precision=Precision(**self.record.precision),
-        )

@@ -14,6 +14,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.training import best_checkpoint
 from pipeline.training.engine import averages as averages_lib
+from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
@@ -21,7 +22,7 @@ from pipeline.training.experiment.model import build_model, build_preprocess
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.checkpoints import identity
-from pipeline.training.state.checkpoints.kept import LAST, described
+from pipeline.training.state.checkpoints.kept import LAST, Kept, described
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -41,6 +42,54 @@ class RestoredRun:
     workdir: Workdir
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RebuiltRun:
+    """A model with the weights that it was initialised with, and the checkpoints that hold those of a run."""
+
+    model: keras.Model
+    averages: Averages | None  # of its weights, if the run keeps some
+    preprocess: Preprocess
+    schema: Schema
+    config: ConfigDict
+    kept: Kept
+    checkpoints: Checkpoints
+    record: RunRecord
+    workdir: Workdir
+
+
+def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
+    """Rebuilds the model as it was before the first step. Raises InputError where there is no run."""
+    run = files.existing(workdir)
+    record = run_record.read(run.run)
+    run_record.check_files(run.path, record)
+    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
+    preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN])
+    precision = Precision(**record.precision)
+    model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
+    inputs = golden.inputs(run.golden, schema, preprocess)
+    kept = best_checkpoint.kept(config, schema.label)
+    averages = averages_lib.build(config.optimizer.get("ema", 0.0), model)
+    checkpoints = Checkpoints(
+        run.checkpoints,
+        model=model,
+        ema=averages.variables if averages else (),
+        golden_logits=logits_of(tf.distribute.get_strategy(), model, inputs),
+        run=identity.of_run(record, schema=schema.fingerprint),
+        kept=kept,
+    )
+    return RebuiltRun(
+        model=model,
+        averages=averages,
+        preprocess=preprocess,
+        schema=schema,
+        config=config,
+        kept=kept,
+        checkpoints=checkpoints,
+        record=record,
+        workdir=run,
+    )
+
+
 def restore_model(
     workdir: pathlib.Path, up_to: int | None = None, *, checkpoint: str = LAST, averaged: bool = True
 ) -> RestoredRun:
@@ -55,40 +104,23 @@ def restore_model(
       InputError: there is no run, or no such checkpoint, or all are damaged, or the model's predictions of
         the golden records differ from the saved ones.
     """
-    run = files.existing(workdir)
-    record = run_record.read(run.run)
-    run_record.check_files(run.path, record)
-    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
-    preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN])
-    precision = Precision(**record.precision)
-    model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
-    inputs = golden.inputs(run.golden, schema, preprocess)
-    kept = best_checkpoint.kept(config, schema.label)
-    logits = logits_of(tf.distribute.get_strategy(), model, inputs)
-    averages = averages_lib.build(config.optimizer.get("ema", 0.0), model)
-    checkpoints = Checkpoints(
-        run.checkpoints,
-        model=model,
-        ema=averages.variables if averages else (),
-        golden_logits=logits,
-        run=identity.of_run(record, schema=schema.fingerprint),
-        kept=kept,
-    )
+    rebuilt = rebuild_model(workdir)
+    run, kept, checkpoints = rebuilt.workdir, rebuilt.kept, rebuilt.checkpoints
     choice = checkpoint or kept.usual(run.checkpoints)
     step, _ = checkpoints.restore(choice=choice, up_to=up_to)
     if not step:
         of_steps = "" if up_to is None else f" of at most {up_to:,} steps"
         raise files.no_run(run.path, f"a run without a checkpoint{of_steps}")
-    if averages and averaged:
-        averages.take_place()
+    if rebuilt.averages and averaged:
+        rebuilt.averages.take_place()
     return RestoredRun(
-        model=model,
-        preprocess=preprocess,
-        schema=schema,
-        config=config,
+        model=rebuilt.model,
+        preprocess=rebuilt.preprocess,
+        schema=rebuilt.schema,
+        config=rebuilt.config,
         step=step,
         choice=described(step, choice, kept=kept),
         damaged=checkpoints.damaged,
-        record=record,
+        record=rebuilt.record,
         workdir=run,
     )

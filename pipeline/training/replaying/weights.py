@@ -18,18 +18,26 @@ class Weights:
 
     step: int
     damaged: tuple[str, ...] = ()  # checkpoints that would have been chosen, and what is wrong with each
+    are_averaged_too: bool = False  # the run keeps averages, which are not meant here
 
     def seen_from(self, step: int) -> str:
         """In words, what judges the examples of `step`."""
         if not self.step:
-            why = "" if not step else ", as the run keeps no checkpoint"
-            return f"the initial weights, before the first step{why}"
-        distance = step - self.step
-        if not distance:
-            return f"the checkpoint of step {self.step:,}: the weights that this step was taken from"
-        if distance > 0:
-            return f"the checkpoint of step {self.step:,}, {_steps(distance)} before"
-        return f"the checkpoint of step {self.step:,}, {_steps(-distance)} after: none before it is kept"
+            return f"the initial weights, before the first step{self._why_initial(step)}"
+        averages = "; as they are trained, not their averages" if self.are_averaged_too else ""
+        return f"the weights of the checkpoint of step {self.step:,}, {self._distance(step)}{averages}"
+
+    def _why_initial(self, step: int) -> str:
+        if self.damaged:
+            return ", as every checkpoint of the run is damaged"
+        return ", as the run keeps no checkpoint" if step else ""
+
+    def _distance(self, step: int) -> str:
+        if step == self.step:
+            return "which this step was taken from"
+        if step > self.step:
+            return f"{_steps(step - self.step)} before"
+        return f"{_steps(self.step - step)} after: none before it is kept"
 
 
 def nearest(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
@@ -45,7 +53,8 @@ def nearest(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
         reason = damage_of(entry)
         if not reason:
             return Weights(step=entry.step, damaged=tuple(damaged))
-        damaged.append(reason)
+        if entry in directory.newest_first(root):  # or a run that goes on has deleted it meanwhile
+            damaged.append(reason)
     return Weights(step=0, damaged=tuple(damaged))
 
 

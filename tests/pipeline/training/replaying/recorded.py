@@ -11,37 +11,43 @@ from pipeline.training import parts
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 Ledger = dict[int, dict[int, Batch]]  # by step, from 0, and by replica
+Keep = Callable[[int, int, Batch], None]  # of a step, a replica, and what it received
 
 
 @contextlib.contextmanager
 def recorded(ledger: Ledger) -> Iterator[None]:
     """Runs that are trained within this block add to the ledger; a step that is trained again is replaced."""
+
+    def keep(step: int, replica: int, batch: Batch) -> None:
+        ledger.setdefault(step, {})[replica] = batch
+
     with pytest.MonkeyPatch.context() as changed:
-        original = parts.train_step
-        changed.setattr(
-            parts,
-            "train_step",
-            lambda model, optimizer, **rest: _recording(
-                original(model, optimizer, **rest), optimizer, ledger
-            ),
-        )
+        changed.setattr(parts, "train_step", recording(parts.train_step, keep))
         yield
 
 
-def _recording(step: Callable, optimizer: object, ledger: Ledger) -> Callable:
+def recording(train_step: Callable, keep: Keep) -> Callable:
+    """What takes the place of `parts.train_step`: its steps call `keep` before they compute."""
+
+    def build(model: object, optimizer: object, **rest: object) -> Callable:
+        return _recording(train_step(model, optimizer, **rest), optimizer, keep)
+
+    return build
+
+
+def _recording(step: Callable, optimizer: object, keep: Keep) -> Callable:
     def with_record(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         names = sorted(inputs)
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
 
-        def keep(iteration: np.ndarray, replica: np.ndarray, *tensors: np.ndarray) -> np.int32:
-            *arrays, kept_labels = (np.array(tensor) for tensor in tensors)
-            batch = dict(zip(names, arrays, strict=True)), kept_labels
-            ledger.setdefault(int(iteration), {})[int(replica)] = batch
+        def kept(iteration: np.ndarray, replica: np.ndarray, *tensors: np.ndarray) -> np.int32:
+            *arrays, labels_ = (np.array(tensor) for tensor in tensors)
+            keep(int(iteration), int(replica), (dict(zip(names, arrays, strict=True)), labels_))
             return np.int32(0)
 
         tensors = [inputs[name] for name in names] + [labels]
         iteration = tf.convert_to_tensor(optimizer.iterations)
-        done = tf.numpy_function(keep, [iteration, replica, *tensors], tf.int32)
+        done = tf.numpy_function(kept, [iteration, replica, *tensors], tf.int32)
         with tf.control_dependencies([done]):
             return step(inputs, tf.identity(labels))
 

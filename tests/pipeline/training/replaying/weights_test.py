@@ -35,7 +35,15 @@ def test_a_damaged_one_is_passed_over_and_named(root):
 
 def test_a_run_without_checkpoints_has_its_initial_weights(tmp_path):
     assert nearest(tmp_path, 5, damage_of=damage) == Weights(step=0)
-    assert "no checkpoint" in Weights(step=0).seen_from(5)
+    assert "as the run keeps no checkpoint" in Weights(step=0).seen_from(5)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_has_its_initial_weights(root):
+    for step in (10, 20, 30):
+        (directory.path_of(root, step) / "data").write_bytes(b"")
+    found = nearest(root, 5, damage_of=damage)
+    assert (found.step, len(found.damaged)) == (0, 3)
+    assert "as every checkpoint of the run is damaged" in found.seen_from(5)
 
 
 def test_one_can_be_asked_for(root):
@@ -48,10 +56,18 @@ def test_one_can_be_asked_for(root):
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (20, "the weights that this step was taken from"),
+        (20, "step 20, which this step was taken from"),
         (21, "1 step before"),
         (5, "15 steps after: none before it is kept"),
     ],
 )
 def test_words_tell_how_far_it_is(step: int, said: str):
     assert said in Weights(step=20).seen_from(step)
+
+
+def test_words_tell_that_a_run_has_averages_too():
+    assert (
+        Weights(step=20, are_averaged_too=True)
+        .seen_from(21)
+        .endswith("as they are trained, not their averages")
+    )
