@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import signal
 import time
 
@@ -103,6 +104,30 @@ def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
         run.train(request)
     assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(undisturbed, request_for, tmp_path, capsys):
+    workdir = shutil.copytree(undisturbed.workdir, tmp_path / "run")
+    (workdir / "checkpoints" / "step-00000038" / "variables.index").unlink()
+    metrics = run.train(request_for(workdir, precision="mixed_bfloat16"))
+    told = capsys.readouterr().out
+    assert "an older one is taken: step-00000038/variables.index: missing" in told
+    assert "continuing from step 36" in told
+    assert metrics == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert history(workdir) == history(undisturbed.workdir)
+    assert not list((workdir / "checkpoints").glob("*.damaged"))  # its step is saved again
+
+
+def test_where_all_checkpoints_are_damaged_nothing_is_changed(undisturbed, request_for, tmp_path):
+    workdir = shutil.copytree(undisturbed.workdir, tmp_path / "run")
+    for path in (workdir / "checkpoints").glob("*/variables.index"):
+        path.write_bytes(b"")
+    before = {path: path.read_bytes() for path in workdir.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"damaged files \(step-00000038/variables.index: 0 bytes"):
+        run.train(request_for(workdir, precision="mixed_bfloat16"))
+    del before[workdir / "ledger.jsonl"]  # says how long this process ran
+    assert {path: path.read_bytes() for path in before} == before
+    assert not list((workdir / "checkpoints").glob("*.*"))
 
 
 def test_blocks_train_bit_for_bit_as_records_do(request_for, tmp_path, config):
