@@ -33,10 +33,11 @@ from pipeline.training.state.workdir import existing
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
 _STEP = flags.DEFINE_integer("step", None, "STEP: whose batch; 0 is the first.", lower_bound=0)
 _SPIKES = flags.DEFINE_bool("spikes", False, "Look for steps whose loss jumped, in place of one --step.")
-_DATASET = flags.DEFINE_string(
+_DATASET = flags.DEFINE_multi_string(
     "dataset",
-    None,
-    "DIRECTORY: where the run's dataset is now, if it was moved. Its digest must be the same.",
+    [],
+    "DIRECTORY: where the run's dataset is now, if it was moved; once for each that was, of a mixture. It is "
+    "known by its digest.",
 )
 _CHECKPOINT = flags.DEFINE_integer(
     "checkpoint",
@@ -73,8 +74,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.training.replay import Replay
     from pipeline.training.replaying.shown import document, page, terminal
 
-    dataset = pathlib.Path(_DATASET.value) if _DATASET.value else None
-    replay = Replay(pathlib.Path(_WORKDIR.value), dataset=dataset, checkpoint=_CHECKPOINT.value)
+    replay = Replay(pathlib.Path(_WORKDIR.value), moved_to=_DATASET.value, checkpoint=_CHECKPOINT.value)
     schema = replay.stream.schema
     if _SPIKES.value:
         spikes = replay.spikes(examples=_EXAMPLES.value)
@@ -86,11 +86,11 @@ def main(argv: Sequence[str]) -> None:
         lines = terminal.step_lines(step, schema, total_steps=replay.steps)
         html = functools.partial(page.of_step, step, schema, run=_WORKDIR.value, total_steps=replay.steps)
         json = functools.partial(document.of_step, step, schema)
-    print("\n".join(lines))
     if _HTML.value:
         atomic_files.write_bytes(_HTML.value, html().encode())
     if _JSON.value:
         atomic_files.write_json(_JSON.value, json())
+    print("\n".join(lines))
 
 
 def _check_flags() -> None:

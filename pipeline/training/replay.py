@@ -20,7 +20,7 @@ class Replay:
     """A run, any step of which can be replayed; what was loaded for one step serves the next.
 
     Args:
-      dataset: where the run's dataset is now; None: where it was.
+      moved_to: where datasets of the run are now, if they are not where they were.
       checkpoint: the step of the checkpoint whose model judges the examples, 0 for the initial weights; None:
         the nearest to each step.
 
@@ -33,12 +33,12 @@ class Replay:
         self,
         workdir: pathlib.Path,
         *,
-        dataset: pathlib.Path | None = None,
+        moved_to: Sequence[str | pathlib.Path] = (),
         checkpoint: int | None = None,
     ) -> None:
         self.workdir = files.existing(workdir)
         self.record = run_record.read(self.workdir.run)
-        self.stream = open_stream(self.workdir, self.record, dataset=dataset)
+        self.stream = open_stream(self.workdir, self.record, moved_to=moved_to)
         self._judges = Judges(self.workdir, checkpoint=checkpoint)
 
     @property

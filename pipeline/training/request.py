@@ -46,6 +46,7 @@ def describe(
     jit_compile: bool,
     total_steps: int,
     damaged_records: int,
+    mixture_digests: tuple[str, ...] = (),
 ) -> RunRecord:
     """What is known of a run before it starts."""
     return RunRecord(
@@ -56,6 +57,7 @@ def describe(
         update=update.VERSION,
         config_file=request.config_file,
         config=plain(request.config),
+        mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,
         devices=tuple(strategy.extended.worker_devices),

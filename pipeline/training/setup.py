@@ -107,6 +107,7 @@ def decide(request: Request) -> Setup:
             jit_compile=jit_compile,
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
+            mixture_digests=training_data_lib.mixture_digests(config, selections),
         ),
         announcement=(
             f"dataset    {dataset.directory}: {_sizes(dataset)}",

@@ -31,6 +31,13 @@ def training_data(config: ConfigDict, selections: Mapping[str, Selection]) -> Tr
     return Mixture(parts=(main, *more)) if more else main.selection
 
 
+def mixture_digests(config: ConfigDict, selections: Mapping[str, Selection]) -> tuple[str, ...]:
+    """Of the datasets of `config.mixture`, in its order."""
+    return tuple(
+        selections[_name(directory, split)].dataset.manifest.digest for directory, split, _ in config.mixture
+    )
+
+
 def read_plan(
     config: ConfigDict, data: TrainingData, *, share: Share, position: int | tf.Tensor = 0
 ) -> ReadPlan:

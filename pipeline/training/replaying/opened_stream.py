@@ -2,12 +2,9 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 
-from ml_collections import ConfigDict
-
-from pipeline.data.dataset import manifest
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
@@ -15,6 +12,7 @@ from pipeline.data.integrity import damage_budget
 from pipeline.data.reading import order
 from pipeline.training.experiment import training_data
 from pipeline.training.experiment.model import build_preprocess
+from pipeline.training.replaying import run_datasets
 from pipeline.training.replaying.training_stream import TrainingStream
 from pipeline.training.state import run_record
 from pipeline.training.state import workdir as files
@@ -23,12 +21,12 @@ from pipeline.training.state.workdir import Workdir
 
 
 def open_stream(
-    run: Workdir, record: RunRecord, *, dataset: str | pathlib.Path | None = None
+    run: Workdir, record: RunRecord, *, moved_to: Sequence[str | pathlib.Path] = ()
 ) -> TrainingStream:
     """What the run trained on.
 
     Args:
-      dataset: where the run's dataset is now; None: where it was.
+      moved_to: where datasets of the run are now, if they are not where they were.
 
     Raises:
       InputError: there is no such dataset, or it is another; or the run's order of rows is of a version that
@@ -36,8 +34,7 @@ def open_stream(
     """
     _require_known_order(record)
     run_record.check_files(run.path, record)
-    found = _open(record, dataset)
-    config = ConfigDict(record.config)
+    found, config = run_datasets.of_run(record, moved_to=moved_to)
     selections = {config.train.split: select(found, config.train.split), **training_data.others(config)}
     sound = {name: _as_trained(each, run) for name, each in selections.items()}
     statistics = statistics_lib.read(run.statistics)[TRAIN]
@@ -48,31 +45,11 @@ def open_stream(
     )
 
 
-def _open(record: RunRecord, dataset: str | pathlib.Path | None) -> Dataset:
-    directory = pathlib.Path(dataset or record.dataset)
-    if dataset is None and not directory.exists():
-        raise InputError(
-            f"dataset {directory}",
-            received="no such directory",
-            expected="the dataset that the run trained on",
-            action="Name the directory where it is now: --dataset=DIRECTORY.",
-        )
-    found = manifest.open_dataset(directory)
-    if found.manifest.digest != record.dataset_digest:
-        raise InputError(
-            f"dataset {directory}",
-            received=f"digest {found.manifest.digest[:12]}…",
-            expected=f"{record.dataset_digest[:12]}…, that of the dataset that the run trained on",
-            action="Restore that version of the dataset, or name where it is: --dataset=DIRECTORY.",
-        )
-    return found
-
-
 def _as_trained(selection: Selection, run: Workdir) -> Selection:
     """Without the records that the run left out.
 
-    It counts as checked: what is damaged elsewhere changes no batch, and reading all of it would take hours.
-    The records that are shown are compared with their hashes.
+    It counts as checked: what is damaged elsewhere changes no batch, and reading all of it may take hours.
+    The records of a step that is told are compared with their hashes.
     """
     left_out = files.read_json(run.damaged)
     if left_out:
@@ -84,7 +61,7 @@ def _require_known_order(record: RunRecord) -> None:
     if record.order != order.VERSION:
         raise InputError(
             "--workdir, order of rows",
-            received=f"a run in version {record.order or 'none'} of the order",
+            received=f"version {record.order}" if record.order else "a run from before there were versions",
             expected=f"version {order.VERSION}, which this Penstock reads in",
             action="Replay it with the Penstock that trained it: run.json names its version.",
         )

@@ -7,6 +7,7 @@ import numpy as np
 from pipeline.training.replaying.losses import Judge, worst_first
 from pipeline.training.replaying.raw_features import RawFeatures, raw_features
 from pipeline.training.replaying.record import Record
+from pipeline.training.replaying.stored_records import require_sound
 from pipeline.training.replaying.training_stream import TrainingStream
 from pipeline.training.replaying.weights import Weights
 
@@ -48,7 +49,9 @@ def replayed_step(
     Raises:
       InputError: a record of the batch is damaged.
     """
-    batch, records = stream.batch(step), stream.records(step)
+    records = stream.records(step)
+    require_sound(stream.data, records)
+    batch = stream.batch(step)
     losses, predictions = judge(*batch)
     worst = worst_first(losses)[:examples].tolist()
     features = raw_features(stream.data, [records[index] for index in worst])

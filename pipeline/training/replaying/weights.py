@@ -64,7 +64,8 @@ def asked_for(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
     reasons = [damage_of(entry) for entry in found]
     if not step or "" in reasons:
         return Weights(step=step)
-    steps = ", ".join(f"{entry.step}" for entry in reversed(directory.newest_first(root)))
+    sound = [entry.step for entry in reversed(directory.newest_first(root)) if not damage_of(entry)]
+    steps = ", ".join(map(str, sound))
     raise InputError(
         f"--checkpoint={step}",
         received=f"a damaged checkpoint ({'; '.join(reasons)})" if reasons else "no such checkpoint",

@@ -4,7 +4,7 @@ It may make the run longer, and change how it is logged, saved and evaluated on 
 order of examples depend on stays: else run.json would tell of a run that nobody made.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.data.errors import InputError
 from pipeline.training.state.run_record import RunRecord, field
@@ -40,6 +40,7 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
         raise _another_version("update of weights", before.update, now.update)
     for name, was, is_ in differences(bound(before.config), bound(now.config)):
         raise _other(f"--config.{name}", was, is_)
+    _require_same_mixture(before.mixture_digests, now.mixture_digests)
     if before.finished and before.total_steps == now.total_steps:
         _require_equal(before, now)
     elif before.finished and before.steps < before.total_steps:
@@ -48,6 +49,13 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
             f"{before.total_steps:,} steps: a callback ended that run at step {before.steps:,}, for good",
             f"{now.total_steps:,} steps",
         )
+
+
+def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:
+    # A run of an earlier version does not say what it was mixed with.
+    for was, is_ in zip(before, now, strict=False):
+        if was != is_:
+            raise _other("dataset of --config.mixture", was[:12], is_[:12])
 
 
 def bound(config: Mapping) -> dict[str, object]:

@@ -24,6 +24,7 @@ class RunRecord:
     update: int = 0  # version of how gradients become weights; 0: from before there were versions
     config_file: str = ""
     config: Mapping[str, object]
+    mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order
     strategy: str = ""
     replicas: int = 1
     devices: tuple[str, ...] = ()

@@ -1,11 +1,13 @@
 """A step of a run is replayed from its working directory; what cannot be is told in a line."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline.data import self_digest
 from pipeline.data.errors import InputError
@@ -13,6 +15,8 @@ from pipeline.training.replay import Replay
 from pipeline.training.restore import restore_model
 from pipeline.training.state.checkpoints import directory
 from tests.pipeline.training.replaying.recorded import Ledger, global_batch
+from tests.pipeline.training.small_run import SCHEMA, rows
+from tests.shared.tiny_dataset import write_dataset
 
 
 @pytest.fixture(scope="module")
@@ -53,42 +57,67 @@ def test_a_step_that_the_run_does_not_have_is_refused(replay, step: int):
 
 @pytest.fixture
 def copy(killed_mixture, tmp_path) -> pathlib.Path:
-    """A copy of the run, and of its dataset, which may be changed."""
+    """A copy of the run, and of its datasets, which may be changed."""
     workdir = killed_mixture[0]
-    shutil.copytree(workdir.parent / "main", tmp_path / "moved")
+    for name in ("main", "other"):
+        shutil.copytree(workdir.parent / name, tmp_path / name)
     return shutil.copytree(workdir, tmp_path / "run")
 
 
-def test_a_dataset_that_was_moved_can_be_named(copy, replay):
-    change(copy, dataset="/nowhere/at/all")
-    with pytest.raises(InputError, match=r"received no such directory.*--dataset=DIRECTORY"):
-        Replay(copy)
-    again = Replay(copy, dataset=copy.parent / "moved")
-    np.testing.assert_array_equal(again.step(9, examples=1).losses, replay.step(9, examples=1).losses)
+def test_datasets_that_were_moved_can_be_named(copy, replay):
+    """The mixture's too; the digest tells which is which."""
+    config = replay.record.config | {"mixture": [["gone", "validation", 0.5]]}
+    change(copy, dataset="/nowhere/at/all", config=config)
+    main, other = copy.parent / "main", copy.parent / "other"
+    for moved_to in ([], [main], [other]):
+        with pytest.raises(InputError, match=r"received no such directory.*--dataset=DIRECTORY"):
+            Replay(copy, moved_to=moved_to)
+    again, first = (each.stream.batch(9) for each in (Replay(copy, moved_to=[other, main]), replay))
+    tf.nest.map_structure(np.testing.assert_array_equal, again, first)
 
 
-def test_another_dataset_is_refused(copy):
-    change(copy, dataset_digest="0" * 64)
+@pytest.mark.parametrize("changed", [{"dataset_digest": "0" * 64}, {"mixture_digests": ["0" * 64]}])
+def test_another_dataset_is_refused(copy, changed):
+    change(copy, **changed)
     with pytest.raises(
         InputError, match="expected 000000000000…, that of the dataset that the run trained on"
     ):
         Replay(copy)
 
 
+def test_a_dataset_that_the_run_never_saw_is_refused(copy, killed_mixture, tmp_path):
+    rest = write_dataset(tmp_path / "rest", SCHEMA, {"train": rows(20, seed=7)})
+    with pytest.raises(InputError, match=r"rest: received digest .*; expected .*… or .*…, that of the"):
+        Replay(copy, moved_to=[rest.directory])
+
+
+def test_a_run_of_another_update_of_weights_can_be_replayed(copy, replay):
+    """What a step received does not depend on how weights are updated."""
+    (checkpoints := copy / "checkpoints").rename(copy / "elsewhere")
+    change(copy, update=1)
+    assert not checkpoints.exists()
+    again = Replay(copy).step(9, examples=1)
+    assert "as the run keeps no checkpoint" in again.weights.seen_from(9)
+    records = [example.record for example in replay.step(9, examples=16).examples]
+    assert dataclasses.replace(again.examples[0].record, dataset=records[0].dataset) in [
+        dataclasses.replace(record, dataset=records[0].dataset) for record in records
+    ]
+
+
 def test_another_order_is_refused(copy):
     change(copy, order=1)
     with pytest.raises(
-        InputError, match=r"received a run in version 1 of the order.*run.json names its version"
+        InputError, match=r"received version 1; expected version 2, .*run.json names its version"
     ):
         Replay(copy)
 
 
-def test_a_damaged_record_that_is_shown_is_named(copy):
-    change(copy, dataset=str(copy.parent / "moved"))
-    for shard in (copy.parent / "moved").glob("*-train.tfrecord-*"):
+def test_a_damaged_record_of_a_step_is_named(copy):
+    change(copy, dataset=str(copy.parent / "main"))
+    for shard in (copy.parent / "main").glob("*-train.tfrecord-*"):
         shard.write_bytes(shard.read_bytes().replace(b"kind", b"kinD"))
     with pytest.raises(InputError, match=r"damaged record.* checksum of its .* bytes is wrong"):
-        Replay(copy).step(9, examples=16)
+        Replay(copy).step(9, examples=1)
 
 
 def change(workdir: pathlib.Path, **values: object) -> None:

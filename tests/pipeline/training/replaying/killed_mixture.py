@@ -8,7 +8,8 @@ import pytest
 
 from pipeline.training import run
 from tests.pipeline.training.replaying.recorded import Ledger, recorded
-from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.pipeline.training.small_run import SCHEMA, rows, small_config, write_small_dataset
+from tests.shared.tiny_dataset import write_dataset
 
 KILLED_AFTER = 15  # steps
 
@@ -26,11 +27,12 @@ class KillAfter(keras.callbacks.Callback):
 def train(directory: pathlib.Path) -> tuple[pathlib.Path, Ledger]:
     """The working directory of the run, and what it was trained on."""
     config, ledger = small_config(), {}
-    datasets = [write_small_dataset(directory / name) for name in ("main", "other")]
-    config.mixture = ((str(datasets[1].directory), "validation", 0.5),)
+    dataset = write_small_dataset(directory / "main")
+    other = write_dataset(directory / "other", SCHEMA, {"validation": rows(50, seed=3)})
+    config.mixture = ((str(other.directory), "validation", 0.5),)
     request = run.Request(
         config=config,
-        dataset=datasets[0],
+        dataset=dataset,
         workdir=directory / "run",
         precision="float32",
         strategy="one_device",

@@ -63,6 +63,14 @@ def test_what_weights_or_order_depend_on_may_not(path):
         continuation.require_same(RECORD, changed(path))
 
 
+def test_another_dataset_of_a_mixture_may_not():
+    """It may have been published anew under the same name."""
+    one, other = (dataclasses.replace(RECORD, mixture_digests=(name,)) for name in ("aaaa", "bbbb"))
+    with pytest.raises(InputError, match=r"dataset of --config.mixture: received bbbb; expected aaaa"):
+        continuation.require_same(one, other)
+    continuation.require_same(RECORD, other)  # of an earlier version, which did not tell it
+
+
 def test_another_dataset_or_precision_may_not():
     with pytest.raises(InputError, match=r"--workdir, dataset: received ffff"):
         continuation.require_same(RECORD, dataclasses.replace(RECORD, dataset_digest="ffff"))
