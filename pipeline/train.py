@@ -8,7 +8,8 @@ pipeline/configs/image_classification.py. Any value of the config can be overrid
 --config.train.epochs=3 --config.optimizer.name=sgd
 
 Two replicas on one CPU, as a rehearsal: --strategy=mirrored --logical_devices=2
-All GPUs of a machine: --strategy=mirrored. Several machines: --strategy=multi_worker with TF_CONFIG set.
+All GPUs of a machine: --strategy=mirrored. Two processes of this machine: --workers=2
+Several machines: a process on each, with TF_CONFIG set.
 
 Several settings, three seeds each: --sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'
 
@@ -36,6 +37,7 @@ from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import manifest, selection
 from pipeline.training.experiment import evaluation_splits
 from pipeline.training.sweep import grid, sweep
+from pipeline.training.workers import asked, launch, processes
 
 with config_flag.flagfile_told():
     _CONFIG = config_flags.DEFINE_config_file(
@@ -65,6 +67,12 @@ _LOGICAL_DEVICES = flags.DEFINE_integer(
     "Parts to split the CPU into, to try several replicas on one machine.",
     lower_bound=1,
 )
+_WORKERS = flags.DEFINE_integer(
+    "workers",
+    1,
+    "Processes of this machine that train together, to try what several machines do.",
+    lower_bound=1,
+)
 _PRECISION = flags.DEFINE_enum(
     "precision",
     "auto",
@@ -91,14 +99,14 @@ COMMAND = Command(
     required=(_CONFIG, _DATASET, _WORKDIR),
     flags={
         "What is trained": (_CONFIG, _DATASET, _WORKDIR, _SWEEP),
-        "Hardware": (_STRATEGY, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
+        "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _JSON),
     },
     config_keys=lambda: config_keys.keys_of(base),
 )
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> int:
     del argv
     flag_values.check_local_files({"json": _JSON.value})
     workdir = flag_values.local_directory("workdir", _WORKDIR.value)
@@ -110,13 +118,16 @@ def main(argv: Sequence[str]) -> None:
         points = grid.points(_SWEEP.value)
         command = (COMMAND.name, *sys.argv[1:])
         sweep.run(points, config=_CONFIG.value, dataset=dataset, root=workdir, command=command)
-        return
+        return 0
+    if _WORKERS.value > 1 and not processes.is_member():
+        return _launch()
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.data import (
         atomic_files,
         quiet,  # noqa: F401 - before TensorFlow
     )
     from pipeline.training import run
+    from pipeline.training.engine import cluster, lost_worker
     from pipeline.training.report.progress import summary
     from pipeline.training.report.sections.verdict import verdict
     from pipeline.training.state import ledger
@@ -135,8 +146,9 @@ def main(argv: Sequence[str]) -> None:
         data_service=tuple(_DATA_SERVICE.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
-    metrics = run.train(request, began=time.monotonic() - ledger.process_age_s())
-    if _JSON.value:
+    with lost_worker.ending_at_once():
+        metrics = run.train(request, began=time.monotonic() - ledger.process_age_s())
+    if _JSON.value and cluster.is_chief():
         atomic_files.write_json(_JSON.value, metrics)
     notes = "".join(f"note: {what} {advice}\n" for what, advice in verdict(metrics))
     print(
@@ -145,6 +157,18 @@ def main(argv: Sequence[str]) -> None:
         f"report: {request.workdir / 'report.html'}\n"
         f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
     )
+    return 0
+
+
+def _launch() -> int:
+    """Trains in processes of their own."""
+    asked.check(
+        _WORKERS.value,
+        strategy=_STRATEGY.value,
+        replicas=_WORKERS.value * _LOGICAL_DEVICES.value,
+        global_batch=_CONFIG.value.global_batch,
+    )
+    return launch.train(_WORKERS.value, (COMMAND.name, *sys.argv[1:]))
 
 
 if __name__ == "__main__":

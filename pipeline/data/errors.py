@@ -21,6 +21,8 @@ class InputError(Exception):
     one readable line and a non-zero exit instead of a traceback.
     """
 
+    exit_code = EXIT_BAD_INPUT
+
     def __init__(self, thing: str, *, received: object, expected: str, action: str) -> None:
         self.thing = thing
         self.received = str(received)
@@ -75,6 +77,6 @@ def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[
 
 
 def answer(error: InputError) -> int:
-    """Prints the error as one line on stderr, and gives the exit code."""
+    """Prints the error as one line on stderr, and gives its exit code."""
     print(f"error: {printable(str(error))}", file=sys.stderr, flush=True)
-    return EXIT_BAD_INPUT
+    return error.exit_code

@@ -15,7 +15,7 @@ from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.training import parts
-from pipeline.training.engine import agreement
+from pipeline.training.engine import agreement, lost_worker
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.loop import callbacks, first_step
@@ -48,15 +48,17 @@ def train(request: Request, *, began: float | None = None) -> dict:
 
     Raises:
       InputError: something in the request, the dataset or the working directory is wrong.
+      LostWorkerError: another worker of the cluster ended or hangs.
     """
     began = time.monotonic() if began is None else began
-    setup = decide(request)
-    workdir = setup.workdir
-    if strategy_lib.worker(setup.strategy):
-        return _go_on(setup, began)
-    workdir.path.mkdir(parents=True, exist_ok=True)
-    with held_directory.held(workdir.path, thing=f"--workdir={workdir.path}"):
-        return _go_on(setup, began)
+    with lost_worker.named():
+        setup = decide(request)
+        workdir = setup.workdir
+        if strategy_lib.worker(setup.strategy):
+            return _go_on(setup, began)
+        workdir.path.mkdir(parents=True, exist_ok=True)
+        with held_directory.held(workdir.path, thing=f"--workdir={workdir.path}"):
+            return _go_on(setup, began)
 
 
 def _go_on(setup: Setup, began: float) -> dict:
@@ -128,7 +130,7 @@ def _steps(
         shown=run.shown,
         asked_to_stop=agreement.largest(setup.strategy, signals.came),
     )
-    step = session.restore()
+    step = agreement.same_step(setup.strategy, session.restore())
     ledger.began_at(step)
     continuation.require_enough_steps(step, setup.cadence.total_steps)
     damaged = checkpoints.damaged

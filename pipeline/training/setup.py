@@ -15,7 +15,7 @@ from pipeline.data.integrity.damage import listed
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.data.reading.mixture import TrainingData
 from pipeline.training import best_checkpoint
-from pipeline.training.engine import determinism
+from pipeline.training.engine import cluster, determinism
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
@@ -24,7 +24,6 @@ from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.loop import callback_checks
 from pipeline.training.loop.schedule import Cadence, total_steps
 from pipeline.training.request import Request, describe
-from pipeline.training.state import run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
@@ -70,9 +69,10 @@ def decide(request: Request) -> Setup:
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     if request.deterministic:
         determinism.enable(strategy)
-    for key in ("global_batch", "evaluation.global_batch"):
-        strategy_lib.require_divisible(key, run_record.field(config, key), strategy)
+    strategy_lib.require_divisible("global_batch", config.global_batch, strategy)
     _require_whole_parts(config, strategy)
+    _require_positive("evaluation.global_batch", config.evaluation.global_batch)
+    ignored = cluster.ignored() if strategy_lib.name_of(strategy) == "multi_worker" else ""
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
     workdir = Workdir(request.workdir.absolute())
@@ -116,8 +116,10 @@ def decide(request: Request) -> Setup:
                 for directory, split, weight in config.mixture
             ),
             f"strategy   {strategy_lib.name_of(strategy)}, replicas: {strategy.num_replicas_in_sync}, "
-            f"global batch {config.global_batch:,}",
+            f"global batch {config.global_batch:,}, "
+            f"of which a replica has {config.global_batch // strategy.num_replicas_in_sync:,}",
             f"precision  {precision.policy}: {precision.reason}",
+            *([f"ignored    {ignored}"] if ignored else []),
             *([f"warning    {precision.warning}"] if precision.warning else []),
             *([f"left out   {listed(damage)}"] if damage else []),
             *([] if validation_split else ["validation none: the dataset has no such split"]),

@@ -29,6 +29,7 @@ TRAINING = {
     "report": "state tasks",
     "replaying": "tasks state experiment report",
     "sweep": "tasks state",
+    "workers": "",
 }
 SOURCES = {"pieces": "", "bytes": "pieces", "tokens": "pieces"}
 BEAM_JOBS = {

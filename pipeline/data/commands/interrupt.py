@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pipeline.data.commands import child_processes
 
 _NOTHING_HALF_DONE = "nothing half-done was published; the same command may run again"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SECONDS_TO_UNWIND = 8.0  # then the process ends in any case: what it leaves, the next run clears
 _SECONDS_TO_TELL = 0.5  # a pipe that nobody reads takes no line
 _SECONDS_BETWEEN_LOOKS = 0.05
@@ -61,7 +61,7 @@ class Interrupts:
 
     def install(self) -> None:
         """Call it in the main thread. What `nohup` ignores stays ignored."""
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
                 self._taken += (number,)
         self.take_signals()
@@ -187,7 +187,7 @@ def has_come() -> bool:
 def _ignore() -> None:
     """As its last act Python would give the signals back their defaults: a command that has done its work
     and said so would end as if it had not."""
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 

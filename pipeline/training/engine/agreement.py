@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.errors import InputError
 from pipeline.training.engine import strategy as strategy_lib
 
 _SIGNALS = 65  # Linux numbers them 1 to 64
@@ -18,12 +19,43 @@ def largest(strategy: tf.distribute.Strategy, asked: Callable[[], int]) -> Calla
     if strategy_lib.name_of(strategy) != "multi_worker":
         return asked
 
-    @tf.function(autograph=False)
-    def counted(counts: tf.Tensor) -> tf.Tensor:
-        return strategy.reduce("SUM", strategy.run(tf.identity, args=(counts,)), axis=None)
+    counted = _summed(strategy)
 
     def agreed() -> int:
         counts = np.bincount([asked()], minlength=_SIGNALS).astype(np.int32)
         return int(np.flatnonzero(counted(tf.constant(counts)).numpy()).max())
 
     return agreed
+
+
+def same_step(strategy: tf.distribute.Strategy, step: int) -> int:
+    """The step that this process goes on from; all must call it.
+
+    Raises:
+      InputError: another one goes on from another step: it has found other checkpoints.
+    """
+    if strategy_lib.name_of(strategy) != "multi_worker":
+        return step
+    workers = len(strategy.cluster_resolver.cluster_spec().job_tasks("worker"))
+    steps = np.zeros(workers, np.int64)
+    steps[strategy_lib.worker(strategy)] = step
+    found = _summed(strategy)(tf.constant(steps)).numpy() * workers // strategy.num_replicas_in_sync
+    if len(set(found.tolist())) > 1:
+        listed = ", ".join(f"worker {worker} step {one:,}" for worker, one in enumerate(found))
+        raise InputError(
+            "--workdir",
+            received=f"other checkpoints than on other workers ({listed})",
+            expected="a directory that all workers see, so that all go on from the same step",
+            action="Put it on a file system that all share, or copy worker 0's directory to the others.",
+        )
+    return step
+
+
+def _summed(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A tensor → the sum of those that all replicas have."""
+
+    @tf.function(autograph=False)
+    def summed(values: tf.Tensor) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(tf.identity, args=(values,)), axis=None)
+
+    return summed

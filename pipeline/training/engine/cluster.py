@@ -1,7 +1,7 @@
 """The cluster that TF_CONFIG describes, and this process's place in it.
 
 Worker 0 of `worker` leads, or the `chief` where there is one, as Vertex AI and Kubeflow have it. Evaluators
-and parameter servers take no part: the workers evaluate together, and keep the weights themselves.
+take no part: the workers evaluate together. A cluster with parameter servers is refused.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ from pipeline.data.errors import InputError
 VARIABLE = "TF_CONFIG"
 _CHIEFS = ("chief", "master")  # TensorFlow 1 said master; Vertex AI still may
 _WORKER = "worker"
+_SERVER = "ps"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,8 @@ def read() -> Cluster | None:
     jobs = document.get("cluster") or {}
     if not jobs:
         return None
+    if jobs.get(_SERVER):
+        raise _error(text, f'no "{_SERVER}" (parameter servers): the workers keep the weights themselves')
     task = document.get("task") or {}
     kind, index = task.get("type"), task.get("index")
     if kind not in jobs or not isinstance(index, int) or not 0 <= index < len(jobs[kind]):
@@ -61,6 +64,19 @@ def read() -> Cluster | None:
         task=f"{kind} {index}",
         number=before[kind] + index if kind in before else None,
     )
+
+
+def ignored() -> str:
+    """What TF_CONFIG lists and a run has no use for, such as evaluators, in words; empty: nothing."""
+    jobs = (_parsed(os.environ.get(VARIABLE, "").strip() or "{}").get("cluster")) or {}
+    names = [f"{len(jobs[name])} {name}" for name in jobs if name not in (*_CHIEFS, _WORKER) and jobs[name]]
+    return f"{', '.join(names)} of {VARIABLE}: the workers evaluate together" if names else ""
+
+
+def is_chief() -> bool:
+    """Whether this process writes the files: it leads, or trains alone."""
+    found = read()
+    return not (found and found.number)
 
 
 def _parsed(text: str) -> Mapping:

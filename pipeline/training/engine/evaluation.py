@@ -36,7 +36,8 @@ class Evaluator:
         self._label = schema.label
         self._selections = selections
         self._preprocess = preprocess
-        self._largest_batch = largest_batch
+        replicas = strategy.num_replicas_in_sync
+        self._largest_batch = max(1, largest_batch // replicas) * replicas
         self._batches: dict[str, tf.distribute.DistributedDataset] = {}
         self._predict = _distributed(strategy, model, task_of(schema.label))
 

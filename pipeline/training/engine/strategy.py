@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from pipeline.data.commands import interrupt
 from pipeline.data.errors import InputError
-from pipeline.training.engine import cluster
+from pipeline.training.engine import cluster, lost_worker
 
 _AUTO = "auto"
 
@@ -95,6 +95,7 @@ def _multi_worker() -> tf.distribute.Strategy:
             expected="a cluster, and a task in it that trains: chief or worker",
             action="Set it in every worker; start no evaluators, the workers evaluate together.",
         )
+    lost_worker.notice_silence(len(found.addresses))
     strategy = tf.distribute.MultiWorkerMirroredStrategy(found.resolver())
     # TensorFlow now takes SIGTERM itself, and only notes it (2.21, measured).
     interrupt.take_signals()

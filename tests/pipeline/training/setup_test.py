@@ -15,7 +15,7 @@ def test_resolves_what_is_asked(request_for, tmp_path):
     assert decided.cadence.total_steps == 38  # 3 epochs of 200 examples, 16 a step
     assert (decided.validation_split, decided.final_split) == ("validation", "test")
     assert decided.announcement[0].endswith("train 200, validation 50, test 70")
-    assert "mirrored, replicas: 2, global batch 16" in decided.announcement[1]
+    assert "mirrored, replicas: 2, global batch 16, of which a replica has 8" in decided.announcement[1]
     assert "float32: asked for" in decided.announcement[2]
     assert "off: not asked for" in decided.announcement[3]
 
@@ -56,7 +56,7 @@ def test_an_empty_test_split_is_told_before_training(request_for, tmp_path, conf
     ("path", "value", "message"),
     [
         ("global_batch", 15, r"--config.global_batch: received 15; .*multiple of the 2 replicas"),
-        ("evaluation.global_batch", 15, r"--config.evaluation.global_batch: received 15"),
+        ("evaluation.global_batch", 0, r"--config.evaluation.global_batch: received 0; expected a positive"),
         ("train.epochs", 0.0, r"--config.train.epochs: received 0.0; expected a positive number"),
         ("train.epochs", float("nan"), r"--config.train.epochs: received nan; expected a positive number"),
         ("train.epochs", float("inf"), r"--config.train.epochs: received inf"),

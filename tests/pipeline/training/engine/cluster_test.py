@@ -8,7 +8,7 @@ from pipeline.data.errors import InputError
 from pipeline.training.engine import cluster
 
 WORKERS = {"worker": ["a:1", "b:1", "c:1"]}
-CHIEF = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"], "ps": ["e:1"]}
+CHIEF = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "evaluator": ["d:1"], "ps": []}
 MASTER = {"master": ["a:1"], "worker": ["b:1", "c:1"]}
 
 
@@ -28,7 +28,6 @@ def set_to(monkeypatch, jobs: dict, kind: str, index: int) -> None:
         (MASTER, "master", 0, 0),
         (MASTER, "worker", 1, 2),
         (CHIEF, "evaluator", 0, None),
-        (CHIEF, "ps", 0, None),
     ],
 )
 def test_places(monkeypatch, jobs, kind, index, number):
@@ -36,6 +35,13 @@ def test_places(monkeypatch, jobs, kind, index, number):
     found = cluster.read()
     assert found.addresses == ("a:1", "b:1", "c:1")
     assert found.number == number
+
+
+def test_what_is_ignored_is_said(monkeypatch):
+    set_to(monkeypatch, CHIEF, "chief", 0)
+    assert cluster.ignored() == "1 evaluator of TF_CONFIG: the workers evaluate together"
+    set_to(monkeypatch, WORKERS, "worker", 0)
+    assert cluster.ignored() == ""
 
 
 def test_all_are_workers_to_tensorflow(monkeypatch):
@@ -59,6 +65,7 @@ def test_nobody_is_no_cluster(monkeypatch, value):
         '{"cluster": ["a:1"]}',
         '{"cluster": {"worker": "a:1"}}',
         '{"cluster": {"worker": ["a:1"]}}',
+        '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
         '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
         '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "0"}}',
         '{"cluster": {"worker": ["a:1"]}, "task": {"type": "chief", "index": 0}}',

@@ -1,0 +1,46 @@
+"""--workers beside other flags, and on machines where it makes no sense."""
+
+import pathlib
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.training.workers import asked
+
+FITS = {"strategy": "auto", "replicas": 2, "global_batch": 16}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setattr(asked, "_GPU", tmp_path / "none")
+
+
+def test_what_fits_passes():
+    asked.check(2, **FITS)
+    asked.check(2, **FITS | {"strategy": "multi_worker"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"strategy": "mirrored"}, r"--workers=2: received --strategy=mirrored too"),
+        ({"global_batch": 15}, r"--config.global_batch: received 15; .*2 replicas. Set .*=16"),
+        ({"global_batch": 0}, r"--config.global_batch: received 0"),
+    ],
+)
+def test_what_does_not_is_refused(changed, message):
+    with pytest.raises(InputError, match=message):
+        asked.check(2, **FITS | changed)
+
+
+def test_a_worker_of_a_cluster_starts_no_others(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    with pytest.raises(InputError, match=r"--workers=2: received environment variable TF_CONFIG too"):
+        asked.check(2, **FITS)
+
+
+def test_gpus_are_not_shared_out(monkeypatch):
+    monkeypatch.setattr(asked, "_GPU", pathlib.Path("/dev/null"))
+    with pytest.raises(InputError, match=r"a machine with GPUs.*--strategy=mirrored"):
+        asked.check(2, **FITS)
