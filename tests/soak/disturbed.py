@@ -15,6 +15,15 @@ _NONE = lineage.Difference(lost=0, repeated=0, elsewhere=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A signal that ended a process of the run."""
+
+    number: signal.Signals
+    in_save: bool
+    past_epoch: bool  # after a step that is not of the first epoch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Disturbed:
     case: Case
     whole: Process  # the undisturbed run
@@ -22,12 +31,12 @@ class Disturbed:
     draw: random.Random
     generations: list[Steps] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
+    hits: list[Hit] = dataclasses.field(default_factory=list)
 
-    def send(self, numbers: Sequence[signal.Signals]) -> int:
-        """Runs the command until it ends well, at first with a signal each time; returns how many hit."""
-        hits = 0
+    def send(self, numbers: Sequence[signal.Signals]) -> None:
+        """Runs the command until it ends well, at first with a signal each time."""
         while not self.problems:
-            plan = self._plan(numbers[hits]) if hits < len(numbers) else None
+            plan = self._plan(numbers[len(self.hits)]) if len(self.hits) < len(numbers) else None
             process = runs.run(self.case, self.folder / "run", self._processes / str(self._count), plan)
             self.generations.append(process.steps)
             steps = f"steps {min(process.steps)}–{max(process.steps)}" if process.steps else "no step"
@@ -36,8 +45,8 @@ class Disturbed:
                 self.problems.append(f"{plan}: exit code {process.code}: {process.stderr.strip()[-600:]}")
             if not process.code:
                 break
-            hits += 1
-        return hits
+            if plan:
+                self.hits.append(self._hit(plan, process))
 
     def faults(self) -> Iterator[str]:
         """What is wrong with the run, and with what it left."""
@@ -61,17 +70,22 @@ class Disturbed:
     def _count(self) -> int:
         return len(self.generations)
 
+    def _hit(self, plan: Plan, process: Process) -> Hit:
+        last = max(process.steps, default=0)
+        return Hit(number=plan.number, in_save=bool(plan.phase), past_epoch=last >= self.case.epoch)
+
     def _plan(self, number: signal.Signals) -> Plan:
-        """A third falls anywhere, a third into a save, a third just behind the end of an epoch."""
+        """A third falls anywhere, a third into a save, a third just behind the end of an epoch or a save."""
         newest, steps = runs.newest(self.folder / "run"), len(self.whole.steps)
         kind = self.draw.choice(["anywhere", "save", "step"])
-        if kind == "save" and number == signal.SIGKILL:
+        if kind == "save":  # the first worker alone saves
             return Plan(number=number, phase=self.draw.choice(PHASES), call=self.draw.randrange(3))
+        # A machine that is lost takes its run with it; a machine that is asked to stop stops all.
+        worker = self.draw.randrange(self.case.workers) if number == signal.SIGTERM else 0
         if kind == "step":
             end = int(self.case.epoch)
             first = end if newest < end else newest
-            return Plan(number=number, step=min(first + self.draw.randrange(1, 8), steps - 1))
-        left = 1 - newest / steps
-        return Plan(
-            number=number, cpu_seconds=self.draw.uniform(0, self.whole.cpu_seconds * (0.3 + 0.6 * left))
-        )
+            step = min(first + self.draw.randrange(1, 8), steps - 1)
+            return Plan(number=number, worker=worker, step=step)
+        most = self.whole.cpu_seconds * (0.3 + 0.6 * (1 - newest / steps))
+        return Plan(number=number, worker=worker, cpu_seconds=self.draw.uniform(0, most))

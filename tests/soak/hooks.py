@@ -29,17 +29,23 @@ class Plan:
     """When the run is sent a signal: in the middle of a save, when a step begins, or by its parent."""
 
     number: signal.Signals
+    worker: int = 0  # which of the processes that train together gets it
     cpu_seconds: float | None = None  # the parent sends it when the run has worked so long
     step: int | None = None
     phase: str = ""  # one of PHASES
     call: int = 0  # at this call of the phase, from 0
 
     def __str__(self) -> str:
+        to = f" to worker {self.worker}" if self.worker else ""
+        return f"{self.number.name}{to} {self._when}"
+
+    @property
+    def _when(self) -> str:
         if self.cpu_seconds is not None:
-            return f"{self.number.name} after {self.cpu_seconds:.2f} CPU s"
+            return f"after {self.cpu_seconds:.2f} CPU s"
         if self.step is not None:
-            return f"{self.number.name} in step {self.step}"
-        return f"{self.number.name} {self.phase}, save {self.call}"
+            return f"in step {self.step}"
+        return f"{self.phase}, save {self.call}"
 
 
 def install(ledger: pathlib.Path, plan: Plan | None) -> None:
@@ -49,7 +55,7 @@ def install(ledger: pathlib.Path, plan: Plan | None) -> None:
     def record(step: np.ndarray, replica: np.ndarray, *columns: np.ndarray) -> None:
         ids = " ".join(_ids(columns))
         os.write(descriptor, f"{int(step)} {int(replica)} {ids}\n".encode())
-        if plan and plan.step == int(step) and int(replica) == 0:
+        if plan and plan.step == int(step) and int(replica) == plan.worker:
             os.kill(os.getpid(), plan.number)
 
     _record_steps(record)

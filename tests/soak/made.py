@@ -28,7 +28,7 @@ def real_cases(folder: pathlib.Path, data: pathlib.Path) -> list[Case]:
         real_data.unpack_mnist(data, folder)
         _convert(known["mnist"].source, known["mnist"].label, mnist)
     return [
-        *_cases("adult", "adult_config", adult, steps=round(3 * 26_048 / 512) + 1, epoch=26_048 / 512),
+        *_cases("adult", "adult_config", adult, steps=153, epoch=26_048 / 512),
         *_cases("mnist", "mnist_config", mnist, steps=106, epoch=4_500 / 64),
     ]
 

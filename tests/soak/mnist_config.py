@@ -1,4 +1,4 @@
-"""A small ResNet on a part of MNIST, with augmentation, dropout and early stopping with best weights."""
+"""A small ResNet on 5,000 images of MNIST, 500 of them for validation: as on Adult, and with augmentation."""
 
 from ml_collections import ConfigDict
 
@@ -17,4 +17,5 @@ def get_config() -> ConfigDict:
     config.evaluation.final_split = "test[:500]"
     config.train.epochs = 1.5
     config.optimizer.learning_rate = 3e-3
+    config.callbacks = (adult_config.early_stopping(),)
     return config

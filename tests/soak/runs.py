@@ -10,6 +10,8 @@ import socket
 from collections.abc import Sequence
 
 from pipeline.training.state import history
+from pipeline.training.state.checkpoints import directory
+from pipeline.training.state.checkpoints.kept import Kept
 from tests.shared import forked
 from tests.signals import processes, started
 from tests.soak import hooks, lineage
@@ -29,7 +31,7 @@ class Case:
     name: str
     arguments: tuple[str, ...]  # of pipeline.train, but --workdir
     workers: int = 1
-    steps: int  # of the run; an upper bound where a callback may end it
+    steps: int  # of the run, unless a callback ends it
     epoch: float  # steps
 
 
@@ -49,10 +51,11 @@ def run(case: Case, workdir: pathlib.Path, folder: pathlib.Path, plan: Plan | No
     folder.mkdir(parents=True)
     clusters = _clusters(case.workers)
     pids = [
-        _start(case, workdir, folder / str(number), plan, cluster) for number, cluster in enumerate(clusters)
+        _start(case, workdir, folder / str(number), plan if plan and plan.worker == number else None, cluster)
+        for number, cluster in enumerate(clusters)
     ]
-    if plan and plan.cpu_seconds is not None and _works_for(pids[0], plan):
-        os.kill(pids[0], plan.number)
+    if plan and plan.cpu_seconds is not None and _works_for(pids[plan.worker], plan):
+        os.kill(pids[plan.worker], plan.number)
     ends = [_end(pids[0], _MAY_TAKE)]
     for pid in pids[1:]:
         if ends[0][0] == -signal.SIGKILL:
@@ -78,13 +81,18 @@ def is_as_planned(process: Process, plan: Plan) -> bool:
 
 def newest(workdir: pathlib.Path) -> int:
     """The step of the newest checkpoint; 0 where there is none."""
-    return max((int(path.name[5:]) for path in (workdir / "checkpoints").glob("step-????????")), default=0)
+    return max((entry.step for entry in directory.newest_first(workdir / "checkpoints")), default=0)
 
 
 def contents(workdir: pathlib.Path) -> dict[str, str]:
     """Of all that a run leaves and that no kill may change."""
-    newest = max((workdir / "checkpoints").glob("step-????????"))
-    files = {f"{newest.name}/{path.name}": path.read_bytes() for path in newest.glob("variables.*")}
+    entries = directory.newest_first(workdir / "checkpoints")
+    chosen = {"last": entries[0], "best": Kept(number=1, metric="val_loss").best_first(entries)[0]}
+    files = {
+        f"{which}, {entry.path.name}/{path.name}": path.read_bytes()
+        for which, entry in chosen.items()
+        for path in entry.path.glob("variables.*")
+    }
     files["evaluation.json"] = (workdir / "evaluation.json").read_bytes()
     lines = [json.loads(line) for line in (workdir / "history.jsonl").read_text().splitlines()]
     kept = [{key: value for key, value in line.items() if key not in history.MEASURED} for line in lines]
