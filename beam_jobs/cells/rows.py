@@ -1,4 +1,4 @@
-"""How typed rows travel between the workers: Arrow batches with the order hash, then a column a feature."""
+"""How typed rows travel between the workers: Arrow batches: order hash, origin, a column a feature."""
 
 import pyarrow as pa
 
@@ -9,9 +9,14 @@ from pipeline.data.schema.schema import Schema
 ORDER_COLUMN = ""
 
 
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """The order hash (uint64), then one column a feature."""
-    return pa.schema([(ORDER_COLUMN, pa.uint64()), *value_schema(schema)])
+# The column with each row's origin, where it is kept. A feature's name is an identifier.
+ORIGIN_COLUMN = "(origin)"
+
+
+def arrow_schema(schema: Schema, *, origins: bool = False) -> pa.Schema:
+    """The order hash (uint64); where `origins` are kept, each row's (uint64); then one column a feature."""
+    origin = [(ORIGIN_COLUMN, pa.uint64())] if origins else []
+    return pa.schema([(ORDER_COLUMN, pa.uint64()), *origin, *value_schema(schema)])
 
 
 def value_schema(schema: Schema) -> pa.Schema:

@@ -12,11 +12,15 @@ from beam_jobs.launch.outcome import Outcome
 from beam_jobs.publication import file_names
 from beam_jobs.publication.destination import Destination
 from beam_jobs.sources.pieces import rejections
+from beam_jobs.sources.pieces.line_numbers import lines_before
 from beam_jobs.validation.verdict import Verdict
 from pipeline.data.dataset import conversion_record, index
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import File, Manifest, Shard
+from pipeline.data.dataset.origins import files as origin_files
+from pipeline.data.dataset.origins import reader as origins
+from pipeline.data.dataset.origins.files import Entry
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
@@ -53,8 +57,25 @@ def publish(
         splits=splits,
         files=tuple(_described(directory, path) for path in files),
     )
+    if plan.origins:
+        _publish_origins(destination, outcome, plan)
     destination.commit(manifest_lib.FILE_NAME, manifest_lib.dumps(manifest))
     return manifest
+
+
+def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> None:
+    """The manifest does not list them: the dataset's digest does not depend on the names of raw files."""
+    (destination.directory / origins.FOLDER).mkdir()
+    for shard in outcome.files:
+        destination.move(shard.origins_path, origins.file_name(shard.file_name))
+    before = lines_before(plan.pieces, outcome.lines)
+    entries = [
+        Entry(name, lines)
+        for piece, lines in zip(plan.pieces, before, strict=True)
+        for name in piece.file_names
+    ]
+    content = origin_files.dumps(entries, root=plan.root, files_id=plan.origins)
+    (destination.directory / origins.FILES_NAME).write_bytes(content)
 
 
 def _move_shards(destination: Destination, outcome: Outcome, split: str) -> tuple[Shard, ...]:

@@ -12,7 +12,7 @@ from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
 from beam_jobs.conversion.shuffle_files import make_spill
 from beam_jobs.launch import outcome_json
-from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs
+from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.publication.destination import Destination
@@ -56,7 +56,7 @@ class Conversion:
         prepared = (
             pipeline
             | "Pieces" >> beam.Create(self.plan.pieces)
-            | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, main="rows")
+            | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, LINES, main="rows")
         )
         empty = [(key, NO_ROWS) for key in self.plan.shard_keys()]
         written = (
@@ -75,6 +75,7 @@ class Conversion:
             read=prepared[READ],
             rejected=(prepared[REJECTED], written[REJECTED]),
             files=written.shards,
+            lines=prepared[LINES],
             statistics=measured,
         )
 

@@ -4,10 +4,11 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from beam_jobs.sources.pieces.source import Input, Piece, Source
+from beam_jobs.sources.pieces.source import Input, Piece, Source, numbered
+from pipeline.data.dataset.origins import files
 from pipeline.data.dataset.splits import in_order
 from pipeline.data.errors import InputError
 from pipeline.data.schema.schema import Schema
@@ -32,6 +33,7 @@ class Plan:
     layout: str
     schema_fingerprint: str
     cut: tuple[str, ...] = ()  # the splits that the schema's cut-offs part; `fractions` is empty then
+    origins: bytes = b""  # what names the list of raw files (`origins/files.py`); empty: none are kept
 
     @property
     def unpinned(self) -> tuple[str, ...]:
@@ -76,13 +78,16 @@ def make_plan(
     fractions: Mapping[str, Fraction] | None = None,
     shard_bytes: int,
     layout: str = "rows",
+    origins: bool = True,
 ) -> Plan:
     """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each.
+
+    `origins` says whether it is kept where each row came from.
 
     Without `fractions`, rows are split by `DEFAULT_SPLITS`. Raises InputError if some are given and every
     input is pinned to a split.
     """
-    pieces = source.pieces(inputs)
+    pieces = list(numbered(source.pieces(inputs)))
     _check_disjoint(pieces)
     cut = schema.split_by.splits if schema.split_by else ()
     if schema.split_by:
@@ -106,7 +111,13 @@ def make_plan(
         layout=layout,
         schema_fingerprint=schema.fingerprint,
         cut=cut,
+        origins=files.id_of(origin_names(pieces)) if origins else b"",
     )
+
+
+def origin_names(pieces: Sequence[Piece]) -> Iterator[str]:
+    """What the raw files are called, in the order of their numbers."""
+    return (name for piece in pieces for name in piece.file_names)
 
 
 def _check_splits_of_schema(

@@ -5,17 +5,18 @@ from collections.abc import Iterator
 from typing import Literal
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from beam_jobs.cells.rows import ORDER_COLUMN
+from beam_jobs.cells.rows import ORDER_COLUMN, ORIGIN_COLUMN
 from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Sent, ShardKey
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle_files import Spill
 from beam_jobs.conversion.splitting import split_rows
 from beam_jobs.conversion.typed_rows import check_declared, check_present, type_rows
-from beam_jobs.launch.outcome import READ, REJECTED
+from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.progress import Progress
 from beam_jobs.sources.pieces.rejections import Rejection
 from beam_jobs.sources.pieces.source import Piece, RawRows, Source
@@ -23,7 +24,7 @@ from pipeline.data.schema.schema import Schema
 
 
 class Prepare(beam.DoFn):
-    """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int) and REJECTED (Rejection)."""
+    """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
 
     def __init__(
         self,
@@ -48,7 +49,9 @@ class Prepare(beam.DoFn):
         tuple[ShardKey, Sent]
         | TaggedOutput[Literal["read"], int]
         | TaggedOutput[Literal["rejected"], Rejection]
+        | TaggedOutput[Literal["lines"], tuple[str, int]]
     ]:
+        lines = 0
         for raw in self._source.read(piece):
             self._check_columns(raw, piece.paths[0])
             ids = _row_ids(raw, self._schema)
@@ -57,10 +60,14 @@ class Prepare(beam.DoFn):
             for rejection in (*raw.rejected, *typed.rejected):
                 kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
-            rows, index = _with_order(typed.rows, typed.of_kept(ids)), split.index[typed.kept]
+            places = raw.places(piece)[typed.kept] if self._plan.origins else None
+            rows, index = _with_order(typed.rows, typed.of_kept(ids), places), split.index[typed.kept]
             yield from assignment.scatter(rows, index, self._plan, splits=split.splits, spill=self._spill)
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
+            lines = max(lines, raw.lines)
+        if piece.end is not None:
+            yield TaggedOutput(LINES, (piece.name, lines))
 
     def _check_columns(self, raw: RawRows, path: str) -> None:
         names = raw.columns.schema.names
@@ -80,7 +87,9 @@ def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
     return assignment.row_ids(raw, schema.row_id or schema.columns)
 
 
-def _with_order(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
-    """`rows` with the order hash of their `ids` in front, as `cells.rows.arrow_schema` has it."""
+def _with_order(rows: pa.RecordBatch, ids: pa.Array, places: np.ndarray | None) -> pa.RecordBatch:
+    """`rows` with the order hash of their `ids` in front, and `places`: see `cells.rows.arrow_schema`."""
+    if places is not None:
+        rows = rows.add_column(0, pa.field(ORIGIN_COLUMN, pa.uint64()), pa.array(places))
     order = pa.array(assignment.hash_ids(ids, purpose=assignment.ORDER))
     return rows.add_column(0, pa.field(ORDER_COLUMN, order.type), order)

@@ -100,4 +100,4 @@ def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict
 def _rejection(raw: RawRows, row: int, column: str, reason: str) -> Rejection:
     origin = raw.origin(row)
     cell = raw.column(column)[row].as_py()
-    return Rejection(source=origin.source, row=origin.row, column=column, reason=reason, raw=shown(cell))
+    return Rejection(source=origin.file, row=origin.row, column=column, reason=reason, raw=shown(cell))

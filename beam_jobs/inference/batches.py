@@ -10,7 +10,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.conversion.image_loading import load_images
 from beam_jobs.conversion.typed_rows import check_present, type_rows
-from beam_jobs.launch.outcome import READ, REJECTED
+from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.progress import Progress
 from beam_jobs.records.examples import encode
 from beam_jobs.sources.pieces.rejections import Rejection
@@ -37,7 +37,7 @@ def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
 
 
 class MakeBatches(beam.DoFn):
-    """(number, Piece) → Batch. Outputs aside: rows READ (int) and REJECTED (Rejection)."""
+    """(number, Piece) → Batch. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
 
     def __init__(self, source: Source, schema: Schema, *, rows: int, progress: Progress) -> None:
         self._source = source
@@ -47,9 +47,14 @@ class MakeBatches(beam.DoFn):
 
     def process(
         self, element: tuple[int, Piece]
-    ) -> Iterator[Batch | TaggedOutput[Literal["read"], int] | TaggedOutput[Literal["rejected"], Rejection]]:
+    ) -> Iterator[
+        Batch
+        | TaggedOutput[Literal["read"], int]
+        | TaggedOutput[Literal["rejected"], Rejection]
+        | TaggedOutput[Literal["lines"], tuple[str, int]]
+    ]:
         number, piece = element
-        ordinal = 0
+        ordinal = lines = 0
         for raw in self._source.read(piece):
             if not raw.sparse:
                 check_present(raw.columns.schema.names, self._schema, piece.paths[0])
@@ -67,6 +72,9 @@ class MakeBatches(beam.DoFn):
                 ordinal += 1
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
+            lines = max(lines, raw.lines)
+        if piece.end is not None:
+            yield TaggedOutput(LINES, (piece.name, lines))
 
     def _conforming(self, raw: RawRows, piece: Piece) -> tuple[pa.RecordBatch, list[Rejection]]:
         """Typed rows with their keys, and the rows left out."""

@@ -12,7 +12,7 @@ from beam_jobs.inference import publication
 from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
 from beam_jobs.inference.tables import WritePredictions, check_keys
-from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
+from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run
 from beam_jobs.publication.destination import Destination
@@ -54,7 +54,7 @@ class Prediction:
             pipeline
             | "Pieces" >> beam.Create(list(enumerate(self.pieces)))
             | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, main="batches")
+            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, LINES, main="batches")
         )
         written = (
             made.batches
@@ -63,7 +63,7 @@ class Prediction:
             | "Together" >> beam.GroupByKey()
             | "Write" >> beam.ParDo(write)
         )
-        return Outputs(read=made[READ], rejected=(made[REJECTED],), files=written)
+        return Outputs(read=made[READ], rejected=(made[REJECTED],), files=written, lines=made[LINES])
 
     def check_reconciled(self, outcome: Outcome) -> None:
         publication.check_reconciled(outcome)

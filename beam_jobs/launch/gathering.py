@@ -31,6 +31,7 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
             rows_read=beam.pvalue.AsSingleton(read, default_value=0),
             rejected=beam.pvalue.AsSingleton(rejected, default_value=rejections.NOTHING),
             files=beam.pvalue.AsList(outputs.files),
+            lines={} if outputs.lines is None else beam.pvalue.AsDict(outputs.lines),
             statistics={} if statistics is None else beam.pvalue.AsDict(statistics),
         )
     )
@@ -48,12 +49,14 @@ def _save(
     rows_read: int,
     rejected: Rejected,
     files: Sequence[WrittenFile],
+    lines: Mapping[str, int],
     statistics: Mapping[str, bytes],
 ) -> None:
     outcome = outcome_json.dumps(
         rows_read=rows_read,
         rejected=rejected,
         files=sorted(files, key=lambda file: file.file_name),
+        lines=dict(sorted(lines.items())),
         statistics=statistics,
     )
     with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:

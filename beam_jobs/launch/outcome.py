@@ -13,6 +13,7 @@ from pipeline.data.dataset.statistics import SplitStatistics
 # Outputs of the workers beside their main one.
 READ = "read"
 REJECTED = "rejected"
+LINES = "lines"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Outcome:
     rejected: Rejected
     files: tuple[Any, ...]  # each a WrittenFile of the job's own kind, in the order of their names
     statistics: Mapping[str, SplitStatistics]  # by split; empty where a job measures nothing
+    # Of pieces that are a part of a file, by their names.
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def rows_written(self) -> int:
@@ -48,3 +51,5 @@ class Outputs:
     rejected: tuple[beam.PCollection[rejections.Rejection], ...]
     files: beam.PCollection[WrittenFile]
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, SplitStatistics as JSON
+    # The name of a piece that is a part of a file, and its lines.
+    lines: beam.PCollection[tuple[str, int]] | None = None

@@ -15,13 +15,19 @@ from pipeline.data.errors import InputError
 
 
 def dumps(
-    *, rows_read: int, rejected: Rejected, files: Sequence[WrittenFile], statistics: Mapping[str, bytes]
+    *,
+    rows_read: int,
+    rejected: Rejected,
+    files: Sequence[WrittenFile],
+    statistics: Mapping[str, bytes],
+    lines: Mapping[str, int],
 ) -> bytes:
     """An `Outcome`; the statistics of each split are `sealed`."""
     document = {
         "rows_read": rows_read,
         "rejected": rejected,
         "files": files,
+        "lines": lines,
         "statistics": {split: measured.decode() for split, measured in statistics.items()},
     }
     return json.dumps(document, default=_fields).encode()
@@ -34,6 +40,7 @@ def loads(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outco
         rows_read=document["rows_read"],
         rejected=_rejected(document["rejected"]),
         files=tuple(file_type(**file) for file in document["files"]),
+        lines=document["lines"],
         statistics={split: _split(json.loads(found)) for split, found in document["statistics"].items()},
     )
     for file in outcome.files:

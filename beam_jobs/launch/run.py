@@ -15,7 +15,7 @@ from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.publication import destination as destination_lib
 from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces import rejections, stamps
+from beam_jobs.sources.pieces import line_numbers, rejections, stamps
 from beam_jobs.sources.pieces.source import Piece
 from pipeline.data import temporary_files
 
@@ -84,6 +84,8 @@ def run_job(job: Job[Published], *, output: str) -> Published:
             runners.run_to_end(pipeline)
         stamps.check_unchanged(job.pieces)
         found = gathering.load(result, file_type=job.file_type)
+        rejected = line_numbers.in_files(found.rejected, job.pieces, found.lines)
+        found = dataclasses.replace(found, rejected=rejected)
         job.check_reconciled(found)
         limit = run.max_rejected_fraction
         rejections.check_limit(found.rejected, rows_read=found.rows_read, limit=limit)

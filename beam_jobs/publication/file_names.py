@@ -3,6 +3,7 @@
 import re
 
 from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset.origins import reader as origins
 from pipeline.data.schema import schema as schema_lib
 
 TEMPORARY = "_tmp"  # the folder of everything that is not published yet
@@ -21,6 +22,7 @@ _FIXED = (
     manifest_lib.STATISTICS_FILE_NAME,
     manifest_lib.CONVERSION_FILE_NAME,
     manifest_lib.REJECTED_FILE_NAME.partition("/")[0],
+    origins.FOLDER,
     "dataset_info.json",  # this and features.json are written by TFDS
     "features.json",
 )

@@ -31,7 +31,11 @@ class RemoteDestination:
     def move(self, path: str, name: str) -> None:
         # What describes the output is made from a copy of each index and the names of the other files.
         (self.directory / name).write_bytes(_content(path) if name.endswith(".index") else b"")
-        FileSystems.rename([path], [FileSystems.join(self.output, name)])
+        target = FileSystems.join(self.output, *name.split("/"))
+        folder = FileSystems.split(target)[0]
+        if "/" in name and FileSystems.get_filesystem(folder).has_dirs() and not FileSystems.exists(folder):
+            FileSystems.mkdirs(folder)
+        FileSystems.rename([path], [target])
         self._moved.add(name)
 
     def commit(self, name: str, content: str) -> None:

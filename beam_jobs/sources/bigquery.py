@@ -58,7 +58,7 @@ class BigQueryTables:
             batch = pa.ipc.read_record_batch(cells, schema)
             yield RawRows(
                 columns=without_structs(batch, piece.input_root),
-                sources=f"{piece.input_root} stream {stream.rpartition('/')[2]}",
+                sources=piece.name,
                 numbers=np.arange(row, row + batch.num_rows) + 1,
             )
             row += batch.num_rows
@@ -81,7 +81,12 @@ def _streams(client: Any, given: Input) -> Iterator[Piece]:
     each = -(-session.estimated_total_bytes_scanned // len(session.streams))
     for stream in session.streams:
         yield Piece(
-            paths=(stream.name,), root="", bytes=max(1, each), split=given.split, input_root=given.location
+            paths=(stream.name,),
+            root="",
+            bytes=max(1, each),
+            split=given.split,
+            input_root=given.location,
+            called=f"{given.location} stream {stream.name.rpartition('/')[2]}",
         )
 
 

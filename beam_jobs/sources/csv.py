@@ -14,6 +14,7 @@ import pyarrow.csv
 
 from beam_jobs.sources.bytes import encodings, lines
 from beam_jobs.sources.bytes.csv_stream import CsvStream, NotUtf8Error, bytes_of_latin_1
+from beam_jobs.sources.bytes.row_lines import RowLines
 from beam_jobs.sources.bytes.row_starts import RowStarts
 from beam_jobs.sources.header import column_names
 from beam_jobs.sources.pieces import files
@@ -36,8 +37,8 @@ _BYTES = pa.csv.ConvertOptions(
 class CsvFiles:
     """Delimited text. Blank lines are skipped, newlines inside quotes belong to the value.
 
-    Large files are cut where rows begin, unless they are compressed. The origin of a row in a later piece is
-    "file from byte B", row N from there. Cells stay bytes: a row that is not UTF-8 is one rejected row, and
+    Large files are cut where rows begin, unless they are compressed. The number of a row is the line on which
+    it begins, in its piece. Cells stay bytes: a row that is not UTF-8 is one rejected row, and
     the rest of the file is read.
     """
 
@@ -73,7 +74,10 @@ class CsvFiles:
         [path] = piece.paths
         names = self.column_names or self._names(piece)
         has_header = not self.column_names and self.header == "yes" and not piece.start
-        wrong = _WrongRows(source=piece.name, header_rows=int(has_header), encoding=_encoding(any_bytes))
+        lines = RowLines(delimiter=self.delimiter)
+        wrong = _WrongRows(
+            source=piece.name, header_rows=int(has_header), encoding=_encoding(any_bytes), lines=lines
+        )
         good_before = 0
         for batch in self._batches(piece, () if has_header else names, wrong):
             numbers = wrong.number(good_before + np.arange(batch.num_rows))
@@ -86,10 +90,17 @@ class CsvFiles:
                 undecoded=True,
                 directory=files.directory_of(path),
             )
-        yield RawRows(columns=_no_rows(names), sources=wrong.source, rejected=tuple(wrong.rejected))
+        yield RawRows(
+            columns=_no_rows(names),
+            sources=wrong.source,
+            rejected=tuple(wrong.rejected),
+            lines=lines.count,
+        )
 
     def _batches(self, piece: Piece, names: Sequence[str], wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
-        stream = CsvStream(piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding)
+        stream = CsvStream(
+            piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding, lines=wrong.lines
+        )
         try:
             reader = pa.csv.open_csv(
                 pa.PythonFile(stream, mode="r"),
@@ -164,26 +175,32 @@ def _first_line(stream: CsvStream) -> bytes:
 
 
 class _WrongRows:
-    """Collects rows with the wrong number of cells, and numbers the other rows."""
+    """Collects rows with the wrong number of cells, and tells the lines of the other rows."""
 
-    def __init__(self, *, source: str, header_rows: int, encoding: str) -> None:
+    def __init__(self, *, source: str, header_rows: int, encoding: str, lines: RowLines) -> None:
         self.source = source
         self.encoding = encoding
+        self.lines = lines
         self.rejected: list[Rejection] = []
         self._header_rows = header_rows
+        self._wrong: list[int] = []  # of all rows, from 0
 
     def __call__(self, row: pa.csv.InvalidRow) -> str:
         reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
-        number = row.number - self._header_rows
+        self._wrong.append(row.number - 1)
+        [line] = self.lines.of(np.array([row.number - 1])).tolist()
         raw = shown(row.text.encode(self.encoding))
-        self.rejected.append(Rejection(source=self.source, row=number, reason=reason, raw=raw))
+        self.rejected.append(Rejection(source=self.source, row=line, reason=reason, raw=raw))
         return "skip"
 
     def number(self, good: np.ndarray) -> np.ndarray:
-        """1-based data row numbers of the `good`-th rows that are not wrong (0-based); both int64 [rows]."""
-        wrong = np.array([rejection.row for rejection in self.rejected], np.int64)
-        good_before_wrong = wrong - 1 - np.arange(len(wrong))
-        return good + 1 + np.searchsorted(good_before_wrong, good, side="right")
+        """Lines of the `good`-th rows that are not wrong (0-based), ascending; both int64 [rows]."""
+        wrong = np.array(self._wrong, np.int64)
+        good_before_wrong = wrong - self._header_rows - np.arange(len(wrong))
+        rows = good + self._header_rows + np.searchsorted(good_before_wrong, good, side="right")
+        lines = self.lines.of(rows)
+        self.lines.forget(int(rows[-1]) + 1 if len(rows) else 0)
+        return lines
 
 
 def _encoding(any_bytes: bool) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources.pieces import files
@@ -62,6 +63,7 @@ class ImageFolders:
         yield RawRows(
             columns=pa.record_batch(columns),
             sources=[path.removeprefix(piece.root) for path in rows],
+            files=np.flatnonzero([not reason for reason in wrong.values()]),
             ids=pa.array(map("/".join, rows.values()), pa.string()),
             are_paths_listed=True,
             rejected=tuple(

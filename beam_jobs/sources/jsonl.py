@@ -28,7 +28,7 @@ class JsonLines:
         return lines.pieces(inputs, piece_bytes=self.piece_bytes)
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
-        numbered = ((number, line) for number, line in enumerate(lines.read(piece), 1) if line.strip())
+        numbered = lines.NumberedLines(piece)
         for batch in in_batches(numbered, at_most=self.batch_rows, size=lambda line: len(line[1])):
             rows: list[NumberedRow] = []
             rejected: list[Rejection] = []
@@ -46,6 +46,8 @@ class JsonLines:
                         )
                     )
             yield raw_rows(piece, rows, rejected=rejected)
+        if piece.end is not None:
+            yield dataclasses.replace(raw_rows(piece, []), lines=numbered.count)
 
 
 def _object(line: bytes) -> dict:

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -40,21 +40,28 @@ class TextFiles:
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         if self.unit == "document":
-            yield from map(_document, itertools.repeat(piece), piece.paths)
+            yield from (_document(piece, number) for number in range(len(piece.paths)))
             return
-        texts = lines.read(piece) if self.unit == "line" else _paragraphs(piece)
-        numbered = ((number, text) for number, text in enumerate(texts, 1) if text.strip())
+        read = lines.NumberedLines(piece)
+        numbered = read if self.unit == "line" else _paragraphs(piece, read)
         for batch in in_batches(numbered, at_most=self.batch_rows, size=lambda row: len(row[1])):
             numbers, values = zip(*batch, strict=True)
-            yield RawRows(
-                columns=pa.record_batch({_TEXT_COLUMN: pa.array(values, pa.binary())}),
-                sources=piece.name,
-                numbers=np.array(numbers, np.int64),
-                undecoded=True,
-            )
+            yield _raw_rows(piece, values, np.array(numbers, np.int64))
+        if piece.end is not None:
+            yield dataclasses.replace(_raw_rows(piece, [], np.zeros(0, np.int64)), lines=read.count)
 
 
-def _document(piece: Piece, path: str) -> RawRows:
+def _raw_rows(piece: Piece, values: Sequence[bytes], numbers: np.ndarray) -> RawRows:
+    return RawRows(
+        columns=pa.record_batch({_TEXT_COLUMN: pa.array(values, pa.binary())}),
+        sources=piece.name,
+        numbers=numbers,
+        undecoded=True,
+    )
+
+
+def _document(piece: Piece, number: int) -> RawRows:
+    path = piece.paths[number]
     text, size = [], 0
     for block in lines.blocks(dataclasses.replace(piece, paths=(path,))):
         text.append(block)
@@ -63,23 +70,27 @@ def _document(piece: Piece, path: str) -> RawRows:
     return RawRows(
         columns=pa.record_batch({_TEXT_COLUMN: pa.array([b"".join(text)], pa.binary())}),
         sources=path.removeprefix(piece.root),
-        numbers=np.ones(1, np.int64),
+        files=np.array([number]),
         undecoded=True,
     )
 
 
-def _paragraphs(piece: Piece) -> Iterator[bytes]:
-    for is_text, group in itertools.groupby(lines.read(piece), key=lambda line: bool(line.strip())):
-        if is_text:
-            yield b"\n".join(_checked(group, piece))
-
-
-def _checked(paragraph: Iterable[bytes], piece: Piece) -> Iterator[bytes]:
-    size = 0
-    for line in paragraph:
+def _paragraphs(piece: Piece, numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Each with the number of its first line: a line that does not follow the one before begins another."""
+    begun: list[bytes] = []
+    first = last = 0
+    for number, line in numbered:
+        if begun and number > last + 1:
+            yield first, b"\n".join(begun)
+            begun = []
+        if not begun:
+            first, size = number, 0
+        begun.append(line)
         size += len(line) + 1
         lines.check_length(size, "paragraph", piece.paths[0])
-        yield line
+        last = number
+    if begun:
+        yield first, b"\n".join(begun)
 
 
 def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:

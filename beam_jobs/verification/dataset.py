@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tqdm
 
+from beam_jobs.verification import origins
 from beam_jobs.verification.files import Problem, conversion_problems, file_problems
+from beam_jobs.verification.origins import RowOrigins
 from beam_jobs.verification.record_rows import LAYOUTS
 from beam_jobs.verification.shards import Reading, ReadShard, index_problems, read_shard
 from pipeline.data.dataset import index as index_lib
@@ -22,15 +24,16 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowAddress:
-    """Where a row is stored."""
+    """Where a row is stored, and where it came from, if the dataset knows."""
 
     shard: str
     record: int  # 0-based
     row: int  # in the record; 0 unless a record holds a block of rows
+    origin: str | None = None
 
     def __str__(self) -> str:
         in_block = f" row {self.row:,}" if self.row else ""
-        return f"{self.shard} record {self.record:,}{in_block}"
+        return f"{self.shard} record {self.record:,}{in_block}" + (f" ({self.origin})" if self.origin else "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class ReadSplit:
     """The rows of the sound records of a split, shard after shard."""
 
     shards: tuple[ReadShard, ...]
+    origins: RowOrigins
 
     @property
     def contents(self) -> np.ndarray:
@@ -53,8 +57,9 @@ class ReadSplit:
         """Of the row at index `position` of `contents` and `ids`."""
         for shard in self.shards:
             if position < len(shard.rows):
-                row = shard.rows[position]
-                return RowAddress(shard=shard.path, record=int(row["record"]), row=int(row["row"]))
+                record, row = int(shard.rows[position]["record"]), int(shard.rows[position]["row"])
+                origin = self.origins.of(shard.path, record, row)
+                return RowAddress(shard=shard.path, record=record, row=row, origin=origin)
             position -= len(shard.rows)
         raise IndexError(position)
 
@@ -81,6 +86,7 @@ def verify(directory: pathlib.Path) -> Verified:
     manifest = manifest_lib.load(directory)
     found = [problem for file in manifest.files for problem in file_problems(directory, file)]
     found += conversion_problems(directory)
+    found += origins.problems(directory, manifest)
     schema = _schema(directory, manifest)
     if manifest.layout not in LAYOUTS:
         raise InputError(
@@ -91,7 +97,8 @@ def verify(directory: pathlib.Path) -> Verified:
         )
     size = sum(shard.bytes for shards in manifest.splits.values() for shard in shards)
     with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc="verify", disable=None, leave=False) as bar:
-        splits = _read_splits(directory, manifest, schema, on_bytes=bar.update)
+        rows = RowOrigins(directory, manifest, schema)
+        splits = _read_splits(directory, manifest, schema, origins=rows, on_bytes=bar.update)
     shards = [shard for split in splits.values() for shard in split.shards]
     listed = {file.path for file in manifest.files}
     published = [shard for split in manifest.splits.values() for shard in split]
@@ -99,15 +106,22 @@ def verify(directory: pathlib.Path) -> Verified:
         if index_lib.file_name(shard.path) in listed:
             found += index_problems(directory, shard, read)
     statistics = _statistics(directory, manifest, found)
+    in_shards = [problem for shard in shards for problem in shard.problems]
     return Verified(
         directory=directory,
         manifest=manifest,
         schema=schema,
         splits=splits,
         statistics=statistics,
-        problems=(*found, *(problem for shard in shards for problem in shard.problems)),
+        problems=(*found, *(_with_origin(problem, manifest, rows) for problem in in_shards)),
         problem_count=len(found) + sum(shard.problem_count for shard in shards),
     )
+
+
+def _with_origin(problem: Problem, manifest: Manifest, origins: RowOrigins) -> Problem:
+    if problem.record is None or manifest.layout != "rows":
+        return problem
+    return dataclasses.replace(problem, origin=origins.of(problem.file, problem.record))
 
 
 def _schema(directory: pathlib.Path, manifest: Manifest) -> Schema:
@@ -126,13 +140,20 @@ def id_features(schema: Schema) -> tuple[str, ...]:
 
 
 def _read_splits(
-    directory: pathlib.Path, manifest: Manifest, schema: Schema, *, on_bytes: Callable[[int], object]
+    directory: pathlib.Path,
+    manifest: Manifest,
+    schema: Schema,
+    *,
+    origins: RowOrigins,
+    on_bytes: Callable[[int], object],
 ) -> dict[str, ReadSplit]:
     reading = Reading(
         schema=schema, layout=LAYOUTS[manifest.layout], id_features=id_features(schema), on_bytes=on_bytes
     )
     return {
-        split: ReadSplit(shards=tuple(read_shard(directory, shard, reading) for shard in shards))
+        split: ReadSplit(
+            shards=tuple(read_shard(directory, shard, reading) for shard in shards), origins=origins
+        )
         for split, shards in manifest.splits.items()
     }
 

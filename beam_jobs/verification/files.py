@@ -11,12 +11,16 @@ from pipeline.data.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that is not as published; `record` (0-based) and `offset` where it is one record."""
+    """One thing that is not as published; `record` (0-based) and `offset` where it is one record.
+
+    `origin` is its raw row, where a record is a row and the dataset knows.
+    """
 
     file: str
     problem: str
     record: int | None = None
     offset: int | None = None
+    origin: str | None = None
 
 
 def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]:

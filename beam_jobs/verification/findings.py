@@ -75,7 +75,7 @@ def _soundness(verified: Verified) -> Section:
     return Section(
         title=f"{verified.directory}: {f'{count:,} problems' if count else 'sound'}",
         note=f"{checked}: sizes, digests, checksums, counts, schema. Digest {verified.manifest.digest}",
-        header=("file", "record", "offset", "problem") if count else (),
+        header=("file", "record", "offset", "raw row", "problem") if count else (),
         rows=_cut([_problem_row(problem) for problem in verified.problems], total=count),
         good=not count,
     )
@@ -84,7 +84,7 @@ def _soundness(verified: Verified) -> Section:
 def _problem_row(problem: Problem) -> tuple[str, ...]:
     number = "" if problem.record is None else f"{problem.record:,}"
     offset = "" if problem.offset is None else f"{problem.offset:,}"
-    return problem.file, number, offset, problem.problem
+    return problem.file, number, offset, problem.origin or "", problem.problem
 
 
 def _splits(verified: Verified) -> Section:

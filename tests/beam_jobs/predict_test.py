@@ -79,7 +79,7 @@ def test_rows_keep_their_place_and_their_order(model: pathlib.Path, people: path
     document = run(model, people)
     table = pq.read_table(people.parent / "out" / "predictions-00000-of-00001.parquet")
     assert table["source"].unique().to_pylist() == ["people.csv"]
-    assert table["row"].to_pylist() == list(range(1, 21))
+    assert table["row"].to_pylist() == list(range(2, 22))  # lines: the first is the header
     probabilities = np.array(table["probabilities"].to_pylist())
     assert probabilities[:, 1] == pytest.approx(np.arange(20, 40) / 1000)
     assert set(table["class"].to_pylist()) == {"no"}
@@ -125,7 +125,7 @@ def test_bad_rows_are_listed_and_the_others_predicted(model: pathlib.Path, peopl
     document = run(model, people, max_rejected_fraction=0.1)
     assert (document["rows_predicted"], document["rejected_reasons"]) == (20, {"not a whole number": 1})
     [listed] = (people.parent / "out" / "_rejected.jsonl").read_text().splitlines()
-    assert (json.loads(listed)["row"], json.loads(listed)["raw"]) == (21, "old")
+    assert (json.loads(listed)["row"], json.loads(listed)["raw"]) == (22, "old")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import codecs
 import pyarrow as pa
 
 from beam_jobs.sources.bytes import encodings
+from beam_jobs.sources.bytes.row_lines import RowLines
 from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Piece
 
@@ -20,13 +21,17 @@ class CsvStream:
     Latin-1, in which every byte is a character, and `bytes_of_latin_1` gives the bytes back.
     """
 
-    def __init__(self, piece: Piece, *, any_bytes: bool, encoding: str = encodings.UTF_8) -> None:
+    def __init__(
+        self, piece: Piece, *, any_bytes: bool, encoding: str = encodings.UTF_8, lines: RowLines | None = None
+    ) -> None:
+        """`lines` is told what was read."""
         [path] = piece.paths
         self.closed = self._has_ended = False
         self._stream: ByteStream | encodings.Utf8Stream = ByteStream(path, start=piece.start, end=piece.end)
         if encoding != encodings.UTF_8:
             self._stream = encodings.Utf8Stream(self._stream, encoding)
         self._is_first = piece.start == 0
+        self._lines = lines
         self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
 
     def read(self, size: int) -> bytes:
@@ -38,6 +43,8 @@ class CsvStream:
             self._is_first = False
             # A mark may be alone in its block; an empty block would say that the file ends.
             block = block.removeprefix(codecs.BOM_UTF8) or self._stream.read(size)
+        if self._lines:
+            self._lines.add(block)
         return block
 
     def end(self) -> None:

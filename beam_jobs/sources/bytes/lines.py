@@ -58,6 +58,20 @@ def read(piece: Piece) -> Iterator[bytes]:
         yield last.removesuffix(b"\r")
 
 
+class NumberedLines:
+    """The lines of a piece that are not blank, each with its number from 1; `count` is of the last read."""
+
+    def __init__(self, piece: Piece) -> None:
+        self.count = 0
+        self._piece = piece
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for line in read(self._piece):
+            self.count += 1
+            if line.strip():
+                yield self.count, line
+
+
 def blocks(piece: Piece) -> Iterator[bytes]:
     """The bytes of a piece, decompressed, 1 MiB at a time."""
     [path] = piece.paths

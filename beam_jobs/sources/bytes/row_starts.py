@@ -16,12 +16,8 @@ class RowStarts:
     """Finds the first row that begins at or after an offset. Ask for offsets in ascending order."""
 
     def __init__(self, *, delimiter: str) -> None:
-        self._before_cell = np.zeros(256, bool)
-        self._before_cell[[ord(delimiter), _LF, _CR]] = True
+        self._ends = LineEnds(delimiter=delimiter)
         self._at = 0  # offset of the next block
-        self._last = _LF  # byte before it: a file begins as a cell does
-        self._quoted = False  # whether it lies within quotes
-        self._closed = False  # whether the byte before it closed a quote
         self._starts = np.zeros(0, np.int64)  # of rows, in the last block
 
     def __call__(self, stream: pa.NativeFile, offset: int) -> int:
@@ -34,16 +30,28 @@ class RowStarts:
             # A block that ends between \r and \n cannot tell where the row after it begins.
             while block.endswith(b"\r") and (following := stream.read(1)):
                 block += following
-            self._scan(block)
+            self._starts = self._at + self._ends.scan(block)[1] + 1
+            self._at += len(block)
         return int(found[0])
 
-    def _scan(self, block: bytes) -> None:
+
+class LineEnds:
+    """Where lines end, and which of them end rows, in the blocks of a file one after the other."""
+
+    def __init__(self, *, delimiter: str) -> None:
+        self._before_cell = np.zeros(256, bool)
+        self._before_cell[[ord(delimiter), _LF, _CR]] = True
+        self._last = _LF  # byte before the next block: a file begins as a cell does
+        self._quoted = False  # whether the block begins within quotes
+        self._closed = False  # whether the byte before it closed a quote
+
+    def scan(self, block: bytes) -> tuple[np.ndarray, np.ndarray]:
+        """Last bytes of the ends of lines, and of those that end a row: int64 [n], from the block's start.
+
+        A block may not end between a carriage return and its line feed.
+        """
         data = np.frombuffer(block, np.uint8)
-        ends = np.flatnonzero(data == _LF)
-        if b"\r" in block:
-            returns = np.flatnonzero(data == _CR)
-            followed = np.append(data, 0)[returns + 1] == _LF
-            ends = np.union1d(ends, returns[~followed])
+        ends = lines = _line_ends(block, data)
         if b'"' in block:
             toggles = self._toggles(data)
             within = (np.searchsorted(toggles, ends) + self._quoted) % 2 == 1
@@ -53,9 +61,8 @@ class RowStarts:
         else:
             ends = ends[:0] if self._quoted else ends
             self._closed = False
-        self._starts = self._at + ends + 1
-        self._at += len(block)
         self._last = block[-1]
+        return lines, ends
 
     def _toggles(self, data: np.ndarray) -> np.ndarray:
         """The quotes that open or close a quoted part; those that do neither are left out."""
@@ -81,3 +88,13 @@ class RowStarts:
             quoted = not quoted
             toggles.append(quote)
         return np.array(toggles, np.int64)
+
+
+def _line_ends(block: bytes, data: np.ndarray) -> np.ndarray:
+    """Offsets of line feeds, and of carriage returns without one: int64 [n]. `data` is the block, uint8."""
+    ends = np.flatnonzero(data == _LF)
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        at = np.flatnonzero(data == _CR)
+        followed = np.append(data, 0)[at + 1] == _LF
+        ends = np.union1d(ends, at[~followed])
+    return ends

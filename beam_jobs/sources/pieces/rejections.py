@@ -18,7 +18,7 @@ LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that m
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """One row left out. `row` is its 1-based data row, None where a file is one row."""
+    """One row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
 
     source: str
     row: int | None

@@ -6,12 +6,14 @@ what reading gives: columns, and where each row came from.
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources.pieces.rejections import Rejection
+from pipeline.data.dataset.origins.origin import Origin
+from pipeline.data.dataset.origins.rows import place
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,19 +36,27 @@ class Piece:
     start: int = 0  # bytes of the (one) file that are read: [start, end)
     end: int | None = None  # None: to its end
     stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
+    called: str = ""  # what origins call it, where that is not the path
+    first_file: int = 0  # number of its first file among those of all pieces
+
+    @property
+    def file_names(self) -> list[str]:
+        """What origins call its files."""
+        return [self.called] if self.called else [path.removeprefix(self.root) for path in self.paths]
 
     @property
     def name(self) -> str:
-        """What origins call it: the first file, and where in it the rows are counted from."""
-        source = self.paths[0].removeprefix(self.root)
+        """The first file, and where in it the rows are counted from."""
+        source = self.called or self.paths[0].removeprefix(self.root)
         return f"{source} from byte {self.start}" if self.start else source
 
 
-class Origin(NamedTuple):
-    """Where a raw row came from: `row` is its 1-based data row, None where a file is one row."""
-
-    source: str
-    row: int | None
+def numbered(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """`pieces`, each with the number of its first file."""
+    first = 0
+    for piece in pieces:
+        yield dataclasses.replace(piece, first_file=first)
+        first += len(piece.paths)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,13 +65,17 @@ class RawRows:
 
     `columns` holds what the format knows: text formats give `binary` or `string`, typed formats any Arrow
     type; null is a missing value. A column inside a struct is named by its path, `address.zip`. Row i came
-    from `sources[i]` (or from `sources`, where all are of one file); there it is data row `numbers[i]`,
-    1-based (None where a file is one row). Rows that cannot be cut into columns are `rejected` only.
+    from `sources[i]` (or from `sources`, where all are of one file); there it is row `numbers[i]`, as
+    `Origin` counts (None where a file is one row). Rows that cannot be cut into columns are `rejected` only.
     """
 
     columns: pa.RecordBatch
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
+    files: np.ndarray | None = None  # int64 [rows]: which of the piece's paths; None: the first
+    lines: int = (
+        0  # of the piece, so far, where rows are numbered from its start and not from that of the file
+    )
     ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
@@ -86,10 +100,15 @@ class RawRows:
         numbers = None if self.numbers is None else self.numbers[rows:]
         return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
 
+    def places(self, piece: Piece) -> np.ndarray:
+        """uint64 [rows]: number of the file and of the row, as `origins.rows` of a dataset packs them."""
+        numbers = np.zeros(self.columns.num_rows, np.int64) if self.numbers is None else self.numbers
+        return place(piece.first_file + (0 if self.files is None else self.files), numbers)
+
     def origin(self, row: int) -> Origin:
         """Where the row at position `row` of this batch came from."""
         source = self.sources if isinstance(self.sources, str) else self.sources[row]
-        return Origin(source=source, row=None if self.numbers is None else int(self.numbers[row]))
+        return Origin(file=source, row=None if self.numbers is None else int(self.numbers[row]))
 
 
 class Source(Protocol):

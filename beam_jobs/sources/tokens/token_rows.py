@@ -8,11 +8,12 @@ in 2·`_ROWS_IN_PACK` is padding. Of a document of hundreds of MiB, rows leave b
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_jobs.cells.problems import Problems, decode
 from beam_jobs.sources.pieces.rejections import Rejection, shown
@@ -47,10 +48,15 @@ class TokenRows:
 
     def read(self, piece: Piece) -> Iterator[RawRows]:
         waiting = _Waiting()
+        lines = 0
         for raw in self.source.read(piece):
+            lines = max(lines, raw.lines)
             texts, rejected = self._texts(raw, piece)
             yield from self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
+            places = iter(_places(raw, texts))
             for tokens, is_last in self._encoded(texts):
+                if not waiting.is_open:
+                    waiting.places.append(next(places))
                 waiting.add(tokens, is_last=is_last, most=self._most_of_a_document)
                 if self._is_full(waiting):
                     yield from self._raw_rows(piece, waiting)
@@ -59,7 +65,7 @@ class TokenRows:
                     tail = waiting.split_off_tail(self.length)
                     yield from self._raw_rows(piece, waiting)
                     waiting = waiting.rest_of_pack(tail)
-        yield from self._raw_rows(piece, waiting)
+        yield from (dataclasses.replace(rows, lines=lines) for rows in self._raw_rows(piece, waiting))
 
     @property
     def _most_of_a_document(self) -> int | None:
@@ -91,7 +97,7 @@ class TokenRows:
         for row, reason in problems.items():
             origin, value = raw.origin(row), shown(cells[row].as_py())
             rejected.append(
-                Rejection(source=origin.source, row=origin.row, column=self.column, reason=reason, raw=value)
+                Rejection(source=origin.file, row=origin.row, column=self.column, reason=reason, raw=value)
             )
         return texts, rejected
 
@@ -108,11 +114,14 @@ class TokenRows:
         rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
         if self.packing == "packed" and not waiting.pack:
             waiting.pack = hashlib.blake2b(rows.tokens.tobytes(), digest_size=16).digest()
+        places = np.array(waiting.places, np.int64).reshape(-1, 2)
         for part in rows.parts(max(1, _TOKENS_AT_ONCE // self.length)):
+            files, numbers = places[part.first].T
             yield RawRows(
                 columns=self._columns(part),
-                sources=piece.name,
-                numbers=waiting.first + part.first + 1,
+                sources=piece.name if len(piece.paths) == 1 else [piece.file_names[file] for file in files],
+                numbers=numbers if numbers.any() else None,
+                files=files,
                 ids=pa.array([row.tobytes() for row in part.tokens], pa.binary()),
                 groups=pa.array([waiting.pack] * len(part.tokens), pa.binary()) if waiting.pack else None,
                 rejected=rejected,
@@ -128,17 +137,27 @@ class TokenRows:
         )
 
 
+def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
+    """File and row, 0 where a file is one row, of each text that has characters."""
+    there = np.flatnonzero(pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False))
+    files = np.zeros(len(texts), np.int64) if raw.files is None else raw.files
+    numbers = np.zeros(len(texts), np.int64) if raw.numbers is None else raw.numbers
+    return zip(files[there].tolist(), numbers[there].tolist(), strict=True)
+
+
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `first` is the number of the first document, and `pack` what names a pack that has rows already.
+    `places` are file and row of each, and `pack` is what names a pack that has rows already.
     """
 
-    def __init__(self, *, first: int = 0, pack: bytes = b"", tail: np.ndarray | None = None) -> None:
+    def __init__(
+        self, *, pack: bytes = b"", tail: np.ndarray | None = None, places: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.documents: list[np.ndarray] = [] if tail is None else [tail]
         self.is_open = tail is not None
         self.tokens = sum(map(len, self.documents))
-        self.first = first
+        self.places = list(places)
         self.pack = pack
 
     def add(self, tokens: np.ndarray, *, is_last: bool, most: int | None) -> None:
@@ -151,7 +170,7 @@ class _Waiting:
         self.is_open = not is_last
 
     def next_pack(self) -> "_Waiting":
-        return _Waiting(first=self.first + len(self.documents))
+        return _Waiting()
 
     def split_off_tail(self, length: int) -> np.ndarray:
         """Leaves whole rows of `length`: what is cut off the open document."""
@@ -161,4 +180,4 @@ class _Waiting:
         return document[keep:]
 
     def rest_of_pack(self, tail: np.ndarray) -> "_Waiting":
-        return _Waiting(first=self.first + len(self.documents) - 1, pack=self.pack, tail=tail)
+        return _Waiting(pack=self.pack, tail=tail, places=self.places[-1:])

@@ -23,6 +23,7 @@ def shard(number: int, *, rows: int) -> WrittenShard:
         number=number,
         path="",
         index_path="",
+        origins_path="",
         file_name=f"{number}",
         rows=rows,
         records=rows,

@@ -35,6 +35,7 @@ def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
         rejected=Rejected(reasons={"bad": 1}, listed=(Rejection(source="f", row=1, reason="bad"),)),
         files=(WrittenFile(path=path, file_name=file_name, rows=3, bytes=9, sha256="0"),),
         statistics={"train": SplitStatistics(examples=3, features=FEATURES)},
+        lines={"f": 12, "f from byte 9": 3},
     )
 
 
@@ -44,6 +45,7 @@ def dumped(found: Outcome) -> bytes:
         rejected=found.rejected,
         files=found.files,
         statistics={split: outcome_json.sealed(measured) for split, measured in found.statistics.items()},
+        lines=found.lines,
     )
 
 

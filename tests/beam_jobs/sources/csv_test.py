@@ -38,9 +38,9 @@ def path(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path / "data.csv"
 
 
-def test_rows_are_numbered_without_the_header(path: pathlib.Path):
+def test_the_number_of_a_row_is_its_line(path: pathlib.Path):
     path.write_bytes(b"a,b\n1,2\n3,4\n")
-    assert read(path) == ({1: [b"1", b"2"], 2: [b"3", b"4"]}, {})
+    assert read(path) == ({2: [b"1", b"2"], 3: [b"3", b"4"]}, {})
 
 
 def test_without_a_header_the_first_row_is_data(path: pathlib.Path):
@@ -59,16 +59,18 @@ def test_numbers_hold_across_wrong_rows_blank_lines_quoted_newlines_and_blocks(
     lines = []
     expected: dict[int, list[bytes]] = {}
     wrong = set()
+    line = 2 if header else 1
     for number in range(1, 301):
         if number % 7 == 0:
             lines.append(b"too,many,cells")
-            wrong.add(number)
+            wrong.add(line)
         else:
             text = b"two\nlines" if number % 5 == 0 else b"one"
             lines.append(b'"%s",%d' % (text, number))
-            expected[number] = [text, b"%d" % number]
+            expected[line] = [text, b"%d" % number]
         if number % 11 == 0:
             lines.append(b"")
+        line += (2 if number % 7 and number % 5 == 0 else 1) + (number % 11 == 0)
     path.write_bytes((b"text,number\n" if header else b"") + b"\n".join(lines))
     names = () if header else ("text", "number")
     rows, rejected = read(path, block_bytes=block_bytes, column_names=names)
@@ -84,13 +86,13 @@ def test_a_row_that_is_not_utf8_and_of_the_wrong_size_is_one_rejected_row(
     rows[59], rows[79] = b"\xff", b"\xff,80"
     path.write_bytes(b"\xef\xbb\xbfa,b\n" + b"\n".join(rows))
     good, rejected = read(path, block_bytes=block_bytes)
-    assert good == {n: row.split(b",") for n, row in enumerate(rows, 1) if n != 60}
-    assert rejected == {60: "1 cells in place of 2"}
+    assert good == {n: row.split(b",") for n, row in enumerate(rows, 2) if n != 61}
+    assert rejected == {61: "1 cells in place of 2"}
 
 
 def test_bytes_that_are_not_utf8_are_left_to_the_row(path: pathlib.Path):
     path.write_bytes(b"a,b\n\xff,2\n3\n")
-    assert read(path) == ({1: [b"\xff", b"2"]}, {2: "1 cells in place of 2"})
+    assert read(path) == ({2: [b"\xff", b"2"]}, {3: "1 cells in place of 2"})
 
 
 def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
@@ -162,7 +164,7 @@ def test_places_are_told_from_the_directory_that_all_inputs_share(tmp_path: path
     source = CsvFiles()
     pieces = source.pieces([Input(location=str(tmp_path / "*" / "data.csv"))])
     sources = {next(source.read(piece)).origin(0) for piece in pieces}
-    assert sources == {("train/data.csv", 1), ("test/data.csv", 1)}
+    assert sources == {("train/data.csv", 2), ("test/data.csv", 2)}
 
 
 def test_hidden_files_are_left_out_unless_named(tmp_path: pathlib.Path):

@@ -167,6 +167,7 @@ SAMPLES: Mapping[str, Sample] = {
         write=_csv,
         number=lambda row: int(row["number"]),
         cuts=({"piece_bytes": 1}, {"block_bytes": 64}, {"piece_bytes": 200, "block_bytes": 64}),
+        origin=lambda location, number: Origin(_name(location), 2 + 2 * number),  # the note has two lines
         gzip=".csv.gz",
         write_broken=_broken(_csv),
     ),
