@@ -17,8 +17,10 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # of a full disk
+            error.filename = str(path)
         raise
 
 

@@ -14,9 +14,16 @@ Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeE
 
 
 def append(path: pathlib.Path, document: Mapping) -> None:
-    """Appends the line of a document."""
-    with path.open("a") as file:
-        file.write(_line(document))
+    """Appends the line of a document, or raises OSError and leaves the file as it was."""
+    with path.open("ab", buffering=0) as file:
+        before, line = file.tell(), _line(document).encode()
+        try:
+            while line:
+                line = line[file.write(line) :]
+        except OSError as error:
+            file.truncate(before)  # a part of a line would spoil the next one, once there is room
+            error.filename = str(path)
+            raise
 
 
 def replace(path: pathlib.Path, documents: Iterable[Mapping]) -> None:

@@ -1,10 +1,12 @@
 """A file is there whole, with nothing beside it, or as it was before."""
 
+import errno
 import json
 
 import pytest
 
 from pipeline.data import atomic_files
+from tests.shared.full_disk import no_room
 
 
 def test_json_is_written_with_its_directory_and_nothing_beside_it(tmp_path):
@@ -19,3 +21,12 @@ def test_a_write_that_fails_leaves_the_old_content(tmp_path):
     with pytest.raises(TypeError):
         atomic_files.write_bytes(path, "not bytes")  # fails after the draft was opened
     assert path.read_text() == "old"
+
+
+def test_a_disk_that_is_full_is_told_with_the_file_and_leaves_the_old_content(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text("old")
+    with no_room(5), pytest.raises(OSError) as told:
+        atomic_files.write_bytes(path, b"more than five")
+    assert (told.value.errno, told.value.filename) == (errno.EFBIG, str(path))
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("run.json", "old")]

@@ -3,6 +3,7 @@
 Earlier versions wrote flat files, `ckpt-STEP.index` and `ckpt-STEP.data-…`; they are listed, too.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import re
@@ -105,13 +106,19 @@ def sweep(root: pathlib.Path) -> None:
     """Deletes what a killed run left half written or half deleted."""
     for path in list(_names(root)):
         if path.name.startswith("step-") and path.name.endswith(_TEMPORARY):
-            shutil.rmtree(path, ignore_errors=True)
+            _erase(path)
 
 
 def _delete(path: pathlib.Path) -> None:
     doomed = path.with_name(f"{path.name}.old{_TEMPORARY}")
     path.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    _erase(doomed)
+
+
+def _erase(path: pathlib.Path) -> None:
+    """Deletes it, whatever it is. What cannot be deleted does no harm: the next sweep tries again."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _set_aside(root: pathlib.Path, prefix: str) -> list[pathlib.Path]:

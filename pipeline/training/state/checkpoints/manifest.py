@@ -60,6 +60,8 @@ def read(directory: pathlib.Path) -> Manifest:
             raise ValueError(f"{len(content):,} bytes in place of {len(_dumped(document)):,}, or others")
     except FileNotFoundError:
         raise DamagedError(f"{name}: missing") from None
+    except OSError as error:
+        raise DamagedError(f"{name}: {_unreadable(error)}") from None
     except (ValueError, AttributeError, RecursionError) as error:
         raise DamagedError(f"{name}: not as it was written ({error})") from None
     if document["format"] != FORMAT:
@@ -106,6 +108,10 @@ def _problem(path: pathlib.Path, written: Mapping) -> str:
             return f"{size:,} bytes in place of {written['bytes']:,}"
         found = sha256(path)
     except OSError as error:
-        return "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        return "missing" if isinstance(error, FileNotFoundError) else _unreadable(error)
     wanted = written["sha256"]
     return "" if found == wanted else f"SHA-256 {found[:12]}… in place of {wanted[:12]}…"
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read ({error.strerror})"

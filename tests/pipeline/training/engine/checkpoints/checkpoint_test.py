@@ -1,9 +1,6 @@
 """A checkpoint restores everything, or says that it does not."""
 
-import contextlib
 import json
-import resource
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -13,6 +10,7 @@ import tensorflow as tf
 from pipeline.data.errors import InputError
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.state.checkpoints.kept import Kept
+from tests.shared.full_disk import no_room
 
 INPUT = tf.ones([2, 3])
 
@@ -230,17 +228,6 @@ def test_other_workers_write_nothing(tmp_path):
     made.save(1, {})
     made.finish()
     assert names(tmp_path) == []
-
-
-@contextlib.contextmanager
-def no_room(limit: int) -> Iterator[None]:
-    """Within it no file may have more bytes: for the writer it is as a disk that is full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("limit", [64, 1300])  # within TensorFlow's files, and within the manifest

@@ -1,6 +1,7 @@
 """Whatever file of a checkpoint is damaged in whatever way: it is named, and an older one is taken."""
 
 import pathlib
+import shutil
 from collections.abc import Callable, Mapping
 
 import keras
@@ -22,6 +23,7 @@ DAMAGE: Mapping[str, Callable[[pathlib.Path], object]] = {
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "deleted": lambda path: path.unlink(),
     "emptied": lambda path: path.write_bytes(b""),
+    "a directory now": lambda path: (path.unlink(), path.mkdir()),
 }
 FILES = ("manifest.json", "session.json", "variables.data-00000-of-00001", "variables.index")
 
@@ -75,6 +77,25 @@ def test_an_older_one_is_taken_and_the_damaged_file_is_named(two_saved, name, ho
     to_train.finish()
     assert checkpoints(two_saved).restore() == (2, {"at": "2 again"})
     assert "step-00000002.damaged" not in {path.name for path in two_saved.iterdir()}
+
+
+@pytest.mark.parametrize("how", ["an empty directory", "a file", "a link to nothing"])
+def test_what_only_has_the_name_of_a_checkpoint_is_a_damaged_one(two_saved, how):
+    path = two_saved / "step-00000002"
+    shutil.rmtree(path)
+    make = {
+        "an empty directory": path.mkdir,
+        "a file": path.touch,
+        "a link to nothing": lambda: path.symlink_to("?"),
+    }
+    make[how]()
+    made = checkpoints(two_saved)
+    assert made.restore() == (1, {"at": 1})
+    assert made.damaged[0].startswith("step-00000002/manifest.json: ")
+    made.save(2, {"at": "2 again"})
+    made.finish()
+    assert checkpoints(two_saved).restore() == (2, {"at": "2 again"})
+    assert sorted(each.name for each in two_saved.iterdir()) == ["step-00000001", "step-00000002"]
 
 
 @pytest.mark.parametrize("how", DAMAGE)
