@@ -3,6 +3,7 @@
 Start here; replaying/ holds what this puts together.
 """
 
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -54,14 +55,14 @@ class Replay:
         """
         self._require(step)
         weights, judge = self._judges.at(step)
-        return replayed_step(self.stream, step, judge, weights=weights, examples=examples)
+        return replayed_step(self.stream, step, judge=judge, weights=weights, examples=examples)
 
     def spikes(self, *, examples: int) -> Spikes:
         """The log points and the steps whose loss jumped, with the worst examples of each such step."""
         points = history.read(self.workdir.history)
         windows = windows_that_jumped(points, stopped_before=self._stopped_before(points))
         since = beginnings(points)
-        found = [
+        looked_into = [
             spike_of(
                 self.stream,
                 window,
@@ -71,7 +72,9 @@ class Replay:
             )
             for window in windows[:MOST_WINDOWS]
         ]
-        return Spikes(points=len(points), found=tuple(found), left_out=len(windows) - len(found))
+        # Of what was not logged, only a jump is told that the data explain.
+        found = tuple(spike for spike in looked_into if spike.steps or math.isfinite(spike.window.loss))
+        return Spikes(points=len(points), found=found, left_out=len(windows) - len(looked_into))
 
     def _stopped_before(self, points: Sequence[Mapping]) -> int | None:
         """The step that would have been logged next, where the run ended without being finished."""

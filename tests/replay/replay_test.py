@@ -1,34 +1,15 @@
-"""A short form of `python -m tests.replay`: one run that kill -9 ends, and four poisoned rows."""
+"""A slice of `make replay-check`: a run that kill -9 ends, and four poisoned rows, in forks."""
 
-import functools
 import pathlib
-import random
-
-from tests.replay import pairs, poisoned, runs
-from tests.replay.subjects import ONE, TWO_REPLICAS, Subject
-from tests.shared import forked
-
-STEPS = 40
-SUBJECT = Subject(name="short", layout="blocks", is_mixture=True, parts=(TWO_REPLICAS, ONE))
+import subprocess
 
 
-def compare(folder: pathlib.Path) -> None:
-    trained = {"short": runs.train(SUBJECT, folder, random.Random(0), steps=STEPS)}
-    assert trained["short"].repeated
-    found = pairs.replay_pairs(trained, pairs=30, draw=random.Random(1))
-    assert all(pair.is_equal for pair in found)
-
-
-def find(folder: pathlib.Path) -> None:
-    found = poisoned.find(folder, poisoned.convert(folder, rows=1_600, poisoned=4))
-    assert [each.rank for each in found] == [1, 1, 1, 1]
-
-
-def test_steps_of_a_killed_and_spread_run_are_what_was_trained_on(tmp_path):
-    ended = forked.call(functools.partial(compare, tmp_path / "run"), tmp_path / "output", timeout=120)
-    assert ended.code == 0, ended.stderr
-
-
-def test_poisoned_rows_are_the_first_of_their_step(tmp_path):
-    ended = forked.call(functools.partial(find, tmp_path / "run"), tmp_path / "output", timeout=120)
-    assert ended.code == 0, ended.stderr
+def test_a_killed_run_is_replayed_and_poisoned_rows_are_found(tmp_path: pathlib.Path, warm_python):
+    flags = ("--short", "--pairs=30", f"--folder={tmp_path}")
+    done = subprocess.run([warm_python, "-m", "tests.replay", *flags], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, total = [line.split() for line in done.stdout.splitlines() if line.startswith("all ")]
+    trained_twice, replayed, equal = map(int, total[1:4])
+    assert trained_twice > 0
+    assert (replayed, equal) == (30, 30)
+    assert "4 of 4 poisoned rows are the first of their step" in done.stdout

@@ -69,6 +69,8 @@ SUBJECTS = (
     Subject(name="images", has_images=True, parts=(ONE, TWO_REPLICAS)),
 )
 
+SHORT = Subject(name="short", layout="blocks", is_mixture=True, parts=(TWO_REPLICAS, ONE))
+
 
 def write_datasets(subject: Subject, folder: pathlib.Path) -> None:
     """Writes what the subject trains on into `folder`."""

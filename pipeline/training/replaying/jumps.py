@@ -29,6 +29,11 @@ class Window:
     loss: float  # NaN where it was never logged
     usual: float  # median of the windows before; NaN where there are none
     score: float  # infinite where the loss is not finite
+    before: tuple[float, ...] = ()  # the losses of the windows before, ten at most
+
+    def is_jump_to(self, loss: float) -> bool:
+        """Whether such a loss is far above those before."""
+        return _above(np.array(self.before), loss)[1] > JUMP
 
 
 def windows_that_jumped(points: Sequence[Mapping], *, stopped_before: int | None = None) -> list[Window]:
@@ -65,11 +70,17 @@ def scores(losses: np.ndarray, *, among: np.ndarray) -> tuple[float, np.ndarray]
 
 
 def _window(first: int, last: int, before: np.ndarray, loss: float) -> Window:
+    usual, score = _above(before, loss)
+    return Window(
+        first=first, last=last, loss=float(loss), usual=usual, score=score, before=tuple(before.tolist())
+    )
+
+
+def _above(before: np.ndarray, loss: float) -> tuple[float, float]:
+    """The median of the losses before, float64 [n], and the loss's score; 0 where too few are before."""
     usual, (score,) = scores(np.array([loss]), among=before)
     is_known = len(before) >= _FEWEST or not math.isfinite(loss)
-    return Window(
-        first=first, last=last, loss=float(loss), usual=usual, score=float(score) if is_known else 0.0
-    )
+    return usual, float(score) if is_known else 0.0
 
 
 def _number(value: object) -> float:

@@ -42,7 +42,7 @@ class ReplayedStep:
 
 
 def replayed_step(
-    stream: TrainingStream, step: int, judge: Judge, *, weights: Weights, examples: int
+    stream: TrainingStream, step: int, *, judge: Judge, weights: Weights, examples: int
 ) -> ReplayedStep:
     """The step's batch, judged; at most `examples` of its examples are told in full.
 

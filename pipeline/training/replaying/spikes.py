@@ -5,6 +5,8 @@ in them is computed again, all under one checkpoint: what stands out is the batc
 """
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -39,6 +41,7 @@ class Spike:
 
     window: Window
     first: int  # the first step whose loss was computed again
+    weights: Weights  # under which
     steps: tuple[SpikedStep, ...]  # the farthest first; empty where none stands out
 
 
@@ -63,19 +66,26 @@ def spike_of(
     weights, judge = weights_at(since)
     losses = _losses(stream, since, window.last, judge)
     usual, scores = jumps.scores(losses, among=losses)
-    worst = [at for at in np.argsort(-scores, kind="stable")[:MOST_STEPS].tolist() if scores[at] > JUMP]
-    return Spike(
-        window=window,
-        first=since,
-        steps=tuple(
-            SpikedStep(
-                score=float(scores[at]),
-                usual=usual,
-                replayed=replayed_step(stream, since + at, judge, weights=weights, examples=examples),
-            )
-            for at in worst
-        ),
+    told = functools.partial(replayed_step, stream, judge=judge, weights=weights, examples=examples)
+    steps = tuple(
+        SpikedStep(score=float(scores[at]), usual=usual, replayed=told(since + at))
+        for at in _farthest(scores)
+        if _explains(window, losses[window.first - since :])
     )
+    return Spike(window=window, first=since, weights=weights, steps=steps)
+
+
+def _farthest(scores: np.ndarray) -> list[int]:
+    """Indices of the largest of the scores, float64 [n], as far as they are jumps."""
+    return [at for at in np.argsort(-scores, kind="stable")[:MOST_STEPS].tolist() if scores[at] > JUMP]
+
+
+def _explains(window: Window, losses: np.ndarray) -> bool:
+    """Whether the losses of its steps, float64 [n], computed again, may be looked for a cause.
+
+    What was not logged may be no jump: a run may be under way, or have ended for another reason.
+    """
+    return math.isfinite(window.loss) or window.is_jump_to(float(losses.mean()))
 
 
 def _losses(stream: TrainingStream, first: int, last: int, judge: Judge) -> np.ndarray:

@@ -1,7 +1,6 @@
 """A step of a run is replayed from its working directory; what cannot be is told in a line."""
 
 import dataclasses
-import json
 import pathlib
 import shutil
 
@@ -9,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data import self_digest
 from pipeline.data.errors import InputError
 from pipeline.training.replay import Replay
 from pipeline.training.restore import restore_model
 from pipeline.training.state.checkpoints import directory
+from tests.pipeline.training.replaying.changed import change
 from tests.pipeline.training.replaying.recorded import Ledger, global_batch
 from tests.pipeline.training.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
@@ -118,11 +117,3 @@ def test_a_damaged_record_of_a_step_is_named(copy):
         shard.write_bytes(shard.read_bytes().replace(b"kind", b"kinD"))
     with pytest.raises(InputError, match=r"damaged record.* checksum of its .* bytes is wrong"):
         Replay(copy).step(9, examples=1)
-
-
-def change(workdir: pathlib.Path, **values: object) -> None:
-    """Changes values of run.json as if the run had written them."""
-    path = workdir / "run.json"
-    document = json.loads(path.read_bytes())
-    document.pop(self_digest.KEY)
-    path.write_text(json.dumps(self_digest.with_digest(document | values)))

@@ -34,17 +34,18 @@ def window(found: Window) -> str:
     """`steps 100 to 199: loss 0.91 after 0.3102, 12.3 robust standard deviations more`."""
     steps = f"steps {found.first:,} to {found.last - 1:,}"
     if not math.isfinite(found.loss):
-        return f"{steps}: no finite loss was logged; the run stopped there"
+        return f"{steps}: no finite loss was logged before the run ended"
     loss, usual = formats.number(found.loss), formats.number(found.usual)
     return f"{steps}: loss {loss} after {usual}, {found.score:.1f} {_FAR} more"
 
 
 def verdict(spike: Spike) -> str:
-    """How the steps of the window compare."""
+    """How the steps of the window, and of the one before, compare."""
     steps = f"steps {spike.first:,} to {spike.window.last - 1:,}"
+    weights = spike.weights.seen_from(spike.first)
     if spike.steps:
-        return f"of the {steps} these stand out, under one checkpoint:"
-    return f"no batch of the {steps} stands out under one checkpoint: the weights changed, not the data"
+        return f"of the {steps} these stand out, under {weights}:"
+    return f"no batch of the {steps} stands out under {weights}: the data do not explain the jump"
 
 
 def spiked_step(step: SpikedStep) -> str:
