@@ -113,6 +113,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         global_batch=setup.config.global_batch,
         micro_batches=setup.config.train.micro_batches,
         averages=run.averages,
+        skips=setup.config.train.on_bad_step == "skip",
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
     return inner_loop(

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 
@@ -15,10 +15,12 @@ from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.training import parts
+from pipeline.training.blame import blame_of
 from pipeline.training.engine import agreement, lost_worker
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.loop import callbacks, first_step
+from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.outer import Session
 from pipeline.training.loop.timed_checkpoints import TimedCheckpoints
 from pipeline.training.loop.times import timed
@@ -129,12 +131,17 @@ def _steps(
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
         shown=run.shown,
         asked_to_stop=agreement.largest(setup.strategy, signals.came),
+        guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
     )
     step = agreement.same_step(setup.strategy, session.restore())
     ledger.began_at(step)
     continuation.require_enough_steps(step, setup.cadence.total_steps)
     damaged = checkpoints.damaged
-    reporter = _reporter(run, before, step, logged=session.logged, damaged=damaged) if run.is_chief else None
+    reporter = (
+        _reporter(run, before, step, logged=session.logged, damaged=damaged, bad_steps=session.bad_steps)
+        if run.is_chief
+        else None
+    )
     report = (lambda point: reporter(measures.of(point))) if reporter else (lambda point: None)
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
@@ -160,11 +167,20 @@ def _write_inputs(run: Run) -> None:
 
 
 def _reporter(
-    run: Run, before: RunRecord | None, step: int, *, logged: int, damaged: Sequence[str]
+    run: Run,
+    before: RunRecord | None,
+    step: int,
+    *,
+    logged: int,
+    damaged: Sequence[str],
+    bad_steps: Sequence[Event],
 ) -> Reporter:
     workdir = run.setup.workdir
     record = dataclasses.replace(
-        run.setup.record, parameters=run.model.count_params(), files=run_record.digests(workdir.path)
+        run.setup.record,
+        parameters=run.model.count_params(),
+        files=run_record.digests(workdir.path),
+        bad_steps=tuple(bad_steps),
     )
     warned = [f"warning    a checkpoint is damaged, so an older one is taken: {each}" for each in damaged]
     begins_anew = "no checkpoint is there, so training begins anew"
@@ -172,6 +188,13 @@ def _reporter(
     reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
     print("\n".join([*run.setup.announcement, *warned, *resumed]), flush=True)
     return reporter
+
+
+def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
+    """Of the chief; other workers do the same, and say nothing."""
+    train = run.setup.config.train
+    says = {"blame": blame_of(run), "tell": tell} if run.is_chief else {}
+    return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)
 
 
 def _validate(run: Run, epoch: int, hooks: keras.callbacks.CallbackList) -> dict | None:

@@ -21,7 +21,7 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import evaluation_splits, monitored, optimizer
 from pipeline.training.experiment import training_data as training_data_lib
-from pipeline.training.loop import callback_checks
+from pipeline.training.loop import bad_steps, callback_checks
 from pipeline.training.loop.schedule import Cadence, total_steps
 from pipeline.training.request import Request, describe
 from pipeline.training.state import workdir as files
@@ -86,6 +86,7 @@ def decide(request: Request) -> Setup:
     )
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)
+    bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
     return Setup(
         config=config,
         dataset=dataset,

@@ -24,13 +24,26 @@ def train_step(
     jit_compile: bool = False,
     micro_batches: int = 1,
     averages: Averages | None = None,
+    skips: bool = False,
 ) -> _Step:
-    """A replica's part of a step: (inputs, labels) → float32 [2], its sums of (loss, hits).
+    """A replica's part of a step: (inputs, labels) → float32 [3], its sums of (loss, hits, 1 if it is bad).
+
+    A step is bad if its loss is infinite or not a number.
 
     The gradient is that of the mean loss over the global batch and of the model's own losses, such as those
     of regularizers: each part divides its own sum by the whole batch, and `Update` adds the gradients.
+
+    Args:
+      skips: changes no variable in a bad step, and counts neither its loss nor its hits; one whose gradient
+        is not finite is bad, too.
     """
-    update = Update(optimizer, model.trainable_variables, micro_batches=micro_batches, averages=averages)
+    update = Update(
+        optimizer,
+        model.trainable_variables,
+        micro_batches=micro_batches,
+        averages=averages,
+        put_back=model.non_trainable_variables if skips else None,
+    )
 
     def loss_of(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         logits = model(inputs, training=True)  # (batch, outputs)
@@ -72,12 +85,23 @@ def inner_loop(
     loop = _graph(strategy, step, updated, timestamp).get_concrete_function(
         iterator, tf.TensorSpec([], tf.int32)
     )
+    done = 0
 
     def run(steps: int) -> Tally:
+        nonlocal done
         start = clock()
-        sums, wait, seconds = loop(iterator, tf.constant(steps))
+        sums, wait, seconds, flags = loop(iterator, tf.constant(steps))
         loss, hits = sums.numpy().tolist()
-        tally = Tally(steps=steps, seconds=clock() - start, input_wait_s=float(wait), loss=loss, hits=hits)
+        bad = tuple(done + number for number in np.flatnonzero(flags.numpy()).tolist())
+        done += steps
+        tally = Tally(
+            steps=steps,
+            seconds=clock() - start,
+            input_wait_s=float(wait),
+            loss=loss,
+            hits=hits,
+            bad=bad,
+        )
         on_steps(seconds.numpy())
         return tally
 
@@ -91,17 +115,19 @@ def _graph(
     timestamp: Callable[[], tf.Tensor],
 ) -> tf.types.experimental.PolymorphicFunction:
     @tf.function(autograph=False)
-    def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def loop(iterator: Iterator, steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
         def one_more(
             done: tf.Tensor,
             sums: tf.Tensor,
             begun: tf.Tensor,
             waits: tf.Tensor,
             times: tf.TensorArray,
+            flags: tf.TensorArray,
             batch: tuple,
         ) -> tuple:
             part = strategy.run(step, args=batch)
-            sums += tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
+            whole = tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
+            sums += whole[:2]
             with tf.control_dependencies([sums, *_values(strategy, updated)]):
                 ended = timestamp()
             # While the step computes: handing a batch over takes some 100 µs. Written before the step, the
@@ -109,8 +135,9 @@ def _graph(
             ahead = tf.cond(done + 1 < steps, lambda: next(iterator), lambda: batch)
             there = _now(strategy, ahead, timestamp)
             ready = tf.maximum(there, ended)
+            times, flags = times.write(done, ready - begun), flags.write(done, whole[2])
             with tf.control_dependencies([ready]):
-                return done + 1, sums, ready, waits + ready - ended, times.write(done, ready - begun), ahead
+                return done + 1, sums, ready, waits + ready - ended, times, flags, ahead
 
         start = timestamp()
         with tf.control_dependencies([start]):
@@ -118,9 +145,9 @@ def _graph(
         there = _now(strategy, first, timestamp)
         # In float64 a sum is the same however the steps are parted into calls.
         sums, times = tf.zeros([2], tf.float64), tf.TensorArray(tf.float64, steps)
-        state = tf.constant(0), sums, there, there - start, times, first
-        _, sums, _, waits, times, _ = tf.while_loop(lambda done, *_: done < steps, one_more, state)
-        return sums, waits, times.stack()
+        state = tf.constant(0), sums, there, there - start, times, tf.TensorArray(tf.float64, steps), first
+        _, sums, _, waits, times, flags, _ = tf.while_loop(lambda done, *_: done < steps, one_more, state)
+        return sums, waits, times.stack(), flags.stack()
 
     return loop
 

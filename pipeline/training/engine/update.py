@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
+from pipeline.training.engine import skipping
 from pipeline.training.engine.averages import Averages
 
 # Of what a step makes of a batch. A run is continued only with the version it began with.
@@ -33,6 +34,8 @@ class Update:
       micro_batches: equal parts of a replica's examples, of which one at a time is in memory. Each has
         statistics (BatchNormalization) and masks (dropout) of its own.
       averages: of the weights, to keep up to date.
+      put_back: what a forward pass changes, such as moving statistics. Where it is given, a step whose loss
+        or gradient is not finite changes nothing; None: it is applied as any other.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Update:
         *,
         micro_batches: int = 1,
         averages: Averages | None = None,
+        put_back: Sequence[keras.Variable] | None = None,
     ) -> None:
         self._optimizer = optimizer
         self._inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -49,16 +53,27 @@ class Update:
         self._variables = variables
         self._micro_batches = micro_batches
         self._averages = averages
+        self._put_back = put_back
 
     def __call__(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tf.Tensor:
-        """Changes the weights; returns the sums over this replica's examples, float32 [n]."""
+        """Changes the weights; returns float32 [n + 1]: sums over its examples, and 1 if it is bad.
+
+        A step is bad if this replica's loss is infinite or not a number. Where such steps are put back, it is
+        bad on all replicas, as one with such a gradient is; its sums are 0 then.
+        """
+        kept = None if self._put_back is None else skipping.Kept(self._put_back)
         gradients, sums = self._accumulated(loss_of, inputs, labels)
         before = tf.convert_to_tensor(self._inner.iterations.value)
-        self._apply(gradients)
+        finite = self._apply(gradients, loss=sums[-1])
         if self._averages:
             # float16 skips the step, and does not count it, where a gradient is not finite.
             self._averages.update(before=before, after=tf.convert_to_tensor(self._inner.iterations.value))
-        return sums
+        counted = tf.concat([sums[:-1], [tf.cast(~finite, tf.float32)]], axis=0)
+        if kept is None:
+            return counted
+        kept.restore_unless(finite)
+        size = counted.shape[0]
+        return tf.where(finite, counted, tf.one_hot(size - 1, size))
 
     def _accumulated(
         self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor
@@ -83,20 +98,27 @@ class Update:
         return tf.reshape(values, [self._micro_batches, -1, *values.shape[1:]])[number]
 
     def _gradients(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tuple[_Gradients, tf.Tensor]:
+        """Of some examples: gradients, and float32 [n + 1], the sums and what they add to the loss."""
         with tf.GradientTape() as tape:
             loss, sums = loss_of(inputs, labels)
             # A no-op but for float16, whose optimizer divides the gradients again.
             scaled = self._optimizer.scale_loss(loss)
         found = tape.gradient(scaled, self._variables)
-        return [dense(each, of) for each, of in zip(found, self._variables, strict=True)], sums
+        gradients = [dense(each, of) for each, of in zip(found, self._variables, strict=True)]
+        return gradients, tf.concat([sums, [loss]], axis=0)
 
-    def _apply(self, gradients: _Gradients) -> None:
+    def _apply(self, gradients: _Gradients, *, loss: tf.Tensor) -> tf.Tensor:
+        """Updates the variables, or puts the step back; returns whether its numbers are finite, bool []."""
         pairs = zip(gradients, self._variables, strict=True)
         connected = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
         summed = tf.distribute.get_replica_context().all_reduce(
             "SUM", [gradient for gradient, _ in connected]
         )
-        self._optimizer.apply(summed, [variable for _, variable in connected])
+        variables = [variable for _, variable in connected]
+        if self._put_back is not None:
+            return skipping.apply_if_finite(self._optimizer, summed, variables, loss=loss)
+        self._optimizer.apply(summed, variables)
+        return tf.math.is_finite(loss)
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices | None, variable: keras.Variable) -> tf.Tensor | None:

@@ -10,10 +10,12 @@ import numpy as np
 
 from pipeline.data.commands.deferred import Interrupted
 from pipeline.training.loop import callbacks as callbacks_lib
+from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.checkpoints import Checkpoints
-from pipeline.training.loop.not_finite import not_finite
+from pipeline.training.loop.not_finite import NotFiniteError
 from pipeline.training.loop.schedule import Cadence
 from pipeline.training.loop.step_sums import Tally
+from pipeline.training.loop.watch import Watch
 
 Point = dict[str, object]  # a line of history.jsonl
 InnerLoop = Callable[[int], Tally]  # runs so many steps from where its last call left off
@@ -30,6 +32,7 @@ class Session:
       asked_to_stop: function () → number of the signal that asks the run to save itself and end, or 0; the
         same in all processes that train together. It is asked at every stop.
       shown: within it the model has the weights that are evaluated, and that callbacks see between epochs.
+      guard: what is done about a step whose loss is not finite.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Session:
         has_accuracy: bool,
         asked_to_stop: Callable[[], int] = lambda: 0,
         shown: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+        guard: Guard | None = None,
     ) -> None:
         self._model = model
         self._cadence = cadence
@@ -61,6 +65,7 @@ class Session:
         self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
         self._last_logs: Mapping[str, float] | None = None  # of the last epoch that ended in this process
         self._step, self._saved = 0, {}
+        self._watch = Watch(guard or Guard(), checkpoints)
         self.logged = 0  # the step of the last log point
 
     def restore(self) -> int:
@@ -71,6 +76,7 @@ class Session:
         """
         self._step, self._saved = self._checkpoints.restore()
         self.logged = self._saved.get("logged", self._step)
+        self._watch.begin(self._step, self._saved.get("bad_steps", ()))
         return self._step
 
     def run(self, inner_loop: InnerLoop, *, report: Report) -> int:
@@ -81,7 +87,7 @@ class Session:
           report: receives each log point.
 
         Raises:
-          InputError: the loss became infinite or not a number.
+          NotFiniteError: a loss, gradient or weight became infinite or not a number.
           Interrupted: the run was asked to stop; its state is saved.
         """
         self._model.stop_training = False
@@ -108,6 +114,11 @@ class Session:
         if not all(map(np.array_equal, before, after)):
             self._metrics = {}
 
+    @property
+    def bad_steps(self) -> Sequence[Event]:
+        """What was done about steps whose loss was not finite, since the run began."""
+        return self._watch.events
+
     def _is_over(self, step: int) -> bool:
         return step >= self._cadence.total_steps or self._model.stop_training
 
@@ -115,11 +126,15 @@ class Session:
         """Goes on to the next stop; returns its step."""
         stop, number = self._cadence.next_stop(step), self._cadence.step_in_epoch(step)
         self.hooks.on_train_batch_begin(number)
-        tally = inner_loop(stop - step)
+        tally, rolled_back_to = self._watch.judged(inner_loop(stop - step), stop)
+        # A checkpoint is saved wherever an epoch ends, so the callbacks have done nothing since.
+        if rolled_back_to is not None:
+            self._restore_sums(rolled_back_to)
         self._window += tally
         self._epoch += tally
-        self.hooks.on_train_batch_end(number + tally.steps - 1, self._averages(self._epoch))
-        if self._cadence.logs(stop) or self._model.stop_training:
+        self.hooks.on_train_batch_end(number + stop - step - 1, self._averages(self._epoch))
+        is_due = self._cadence.logs(stop) or self._model.stop_training
+        if is_due and (self._window.counted or self._epoch.counted):
             report(self._point(stop))
         if self._is_over(stop):
             return stop  # saved once, after the last hooks
@@ -136,8 +151,9 @@ class Session:
 
     def _point(self, step: int) -> Point:
         """What is logged at `step`, with validation metrics where an epoch ends."""
-        cadence, averages = self._cadence, self._averages(self._window)
-        self._require_finite(averages["loss"], step)
+        cadence = self._cadence
+        # Where every step since the last point was skipped or passed over, the epoch's mean stands in.
+        averages = self._averages(self._window if self._window.counted else self._epoch)
         point: Point = {
             "step": step,
             "epoch": cadence.epochs(step),
@@ -172,11 +188,22 @@ class Session:
         return validation
 
     def _save(self, step: int) -> None:
+        try:
+            self._save_now(step)
+        except NotFiniteError:  # a weight, though the losses were finite until now
+            if not self._watch.rolls_back:
+                raise
+            self._watch.rolled_back(step - 1, step)
+            self._metrics = {}  # they were of the spoiled weights
+            self._save_now(step)
+
+    def _save_now(self, step: int) -> None:
         state = {
             "callbacks": callbacks_lib.state(self._callbacks),
             "window": vars(self._window),
             "epoch": vars(self._epoch),
             "logged": self.logged,
+            "bad_steps": self._watch.events,
             "stopped": bool(self._model.stop_training),
         }
         metrics = self._metrics if self.logged == step else {}
@@ -185,14 +212,12 @@ class Session:
     def _restore_session(self) -> None:
         if self._saved:
             callbacks_lib.restore(self._callbacks, self._saved["callbacks"])
-            self._window = Tally(**self._saved.get("window", {}))  # of an earlier version: empty
-            self._epoch = Tally(**self._saved["epoch"])
+            self._restore_sums(self._saved)
             self._model.stop_training = self._saved["stopped"]
+
+    def _restore_sums(self, saved: Mapping) -> None:
+        window, epoch = saved.get("window", {}), saved["epoch"]  # an earlier version saved no window
+        self._window, self._epoch = Tally(**window | {"bad": ()}), Tally(**epoch | {"bad": ()})
 
     def _averages(self, tally: Tally) -> dict[str, float]:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
-
-    def _require_finite(self, loss: float, step: int) -> None:
-        if not math.isfinite(loss):
-            self._checkpoints.finish()
-            raise not_finite(f"loss before step {step}", loss, newest=self._checkpoints.newest)

@@ -32,10 +32,11 @@ class Progress:
     def first_step(self, tracing_s: float, step_s: float) -> None:
         """Says that training has begun: compiling may take minutes."""
         self._done, self._since = self._done + 1, self._clock()
-        self._bar.write(
-            f"first step done; tracing took {tracing_s:.1f} s, compiling and running it {step_s:.1f} s",
-            file=self._stream,
-        )
+        self.tell(f"first step done; tracing took {tracing_s:.1f} s, compiling and running it {step_s:.1f} s")
+
+    def tell(self, line: str) -> None:
+        """Shows a line, above the bar where there is one."""
+        self._bar.write(line, file=self._stream)
         self._stream.flush()
 
     def show(self, point: Mapping) -> None:

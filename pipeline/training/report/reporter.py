@@ -61,6 +61,12 @@ class Reporter:
         """Receives how long it took to trace the graph, and to run the first step of this process."""
         self._progress.first_step(tracing_s, step_s)
 
+    def bad_step(self, event: Mapping, line: str) -> None:
+        """Receives what was done about a step whose loss was not finite, and a line on it."""
+        self._progress.tell(line)
+        self._record = dataclasses.replace(self._record, bad_steps=(*self._record.bad_steps, event))
+        self._write_record(self._record.steps)
+
     def finish(self, step: int, evaluation: Mapping) -> None:
         """Receives the final metrics. After this the run counts as finished."""
         self._progress.close()

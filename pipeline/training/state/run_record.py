@@ -40,6 +40,7 @@ class RunRecord:
     finished: bool = False
     steps: int = 0
     seconds: float = 0.0
+    bad_steps: tuple[Mapping[str, int | str], ...] = ()  # whose loss was not finite: what was done about each
     lengthened: tuple[Mapping[str, int], ...] = ()  # at which step, and how many steps it was to have before
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 by name
 

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.data.commands.deferred import Interrupted
 from pipeline.data.errors import InputError
+from pipeline.training.loop.bad_steps import Guard
 from pipeline.training.loop.outer import Point, Session
 from pipeline.training.loop.schedule import Cadence
 from pipeline.training.loop.step_sums import Tally
@@ -66,7 +67,13 @@ class EpochLosses(keras.callbacks.Callback):
 
 
 def session(
-    memory: Memory, *, total_steps: int, callbacks=(), evaluate=lambda epoch: None, asked=lambda: 0
+    memory: Memory,
+    *,
+    total_steps: int,
+    callbacks=(),
+    evaluate=lambda epoch: None,
+    asked=lambda: 0,
+    guard: Guard | None = None,
 ) -> Session:
     inputs = keras.Input((1,))
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
@@ -87,6 +94,7 @@ def session(
         evaluate=evaluate,
         has_accuracy=False,
         asked_to_stop=asked,
+        guard=guard,
     )
 
 
@@ -261,9 +269,11 @@ def test_metrics_are_not_those_of_weights_that_a_callback_puts_back(puts_back, k
 
 def test_a_loss_that_is_not_finite_is_not_saved():
     memory = Memory()
-    with pytest.raises(InputError, match="loss before step 3: received nan"):
+    with pytest.raises(
+        InputError, match=r"step 1: received a loss or gradient that is not finite; .*Nothing is"
+    ):
         run(
             session(memory, total_steps=7),
-            lambda steps: Tally(steps=steps, seconds=1.0, loss=float("nan")),
+            lambda steps: Tally(steps=steps, seconds=1.0, loss=float("nan"), bad=(1,)),
         )
     assert memory.saved == (0, {})

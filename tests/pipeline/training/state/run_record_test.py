@@ -22,7 +22,7 @@ RECORD = RunRecord(
 KEYS = (
     "command dataset dataset_digest order update config_file config mixture_digests strategy replicas "
     "devices precision versions machine jit_compile total_steps damaged_records parameters started finished "
-    "steps seconds lengthened files digest"
+    "steps seconds bad_steps lengthened files digest"
 )
 
 

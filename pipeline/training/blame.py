@@ -1,0 +1,70 @@
+"""Which records of a batch are at fault where a step's loss is infinite or not a number."""
+
+from collections.abc import Callable, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.training.experiment.model import build_model
+from pipeline.training.loop.bad_steps import Blame
+from pipeline.training.parts import Run
+from pipeline.training.replaying.losses import judge_of, worst_first
+from pipeline.training.replaying.record import Record
+from pipeline.training.replaying.shown.told import place
+from pipeline.training.replaying.training_stream import TrainingStream
+
+_MOST = 3  # records that are named
+
+
+def blame_of(run: Run) -> Callable[[int, bool], Blame]:
+    """A function of (a step, whether the model's weights are spoiled) that computes its batch again.
+
+    Each example is judged by itself, as in an evaluation: without dropout, and with the moving statistics of
+    batch normalizations. Where the weights are spoiled, the initial ones judge.
+    """
+    setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
+    stream = TrainingStream(config=setup.config, data=setup.training_data, preprocess=run.preprocess)
+
+    def blame(step: int, is_spoiled: bool) -> Blame:
+        model = _initial(run) if is_spoiled else run.model
+        losses = _losses(model, stream, step, parts=replicas)
+        return described(losses, stream.records(step), replicas=replicas)
+
+    return blame
+
+
+def described(losses: np.ndarray, records: Sequence[Record], *, replicas: int) -> Blame:
+    """The blame, in words.
+
+    Args:
+      losses: float32 [global batch], in the order of the batch.
+      records: of the same examples.
+    """
+    each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
+    worst = worst_first(losses)
+
+    def named(index: int) -> str:
+        return f"{place(records[index])} (replica {index // each}) has a loss of {losses[index]:g}"
+
+    if bad:
+        more = f" and {bad - _MOST} more" if bad > _MOST else ""
+        return Blame(text="; ".join(map(named, worst[: min(bad, _MOST)])) + more, is_certain=True)
+    largest = f"{named(worst[0])}, the largest"
+    return Blame(
+        text=f"the weights went there, as no record is at fault by itself; {largest}", is_certain=False
+    )
+
+
+def _losses(model: keras.Model, stream: TrainingStream, step: int, *, parts: int) -> np.ndarray:
+    """Of each example of the step's batch, float32 [global batch]; in `parts`, as replicas hold them."""
+    judge = judge_of(model, stream.schema.label)
+    inputs, labels = stream.batch(step)
+    cut = zip(*(tf.split(tensor, parts) for tensor in (labels, *inputs.values())), strict=True)
+    return np.concatenate([judge(dict(zip(inputs, part, strict=True)), some)[0] for some, *part in cut])
+
+
+def _initial(run: Run) -> keras.Model:
+    setup = run.setup
+    inputs, schema = run.preprocess.inputs, setup.dataset.schema
+    return build_model(setup.config, schema=schema, inputs=inputs, precision=setup.precision)

@@ -1,0 +1,128 @@
+"""A row whose loss is infinite: the run names it and stops, or goes on without its step, or behind it."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.reading import parsing, stream
+from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.plan import plan_reading
+from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.schema import Schema
+from pipeline.training import run
+from pipeline.training.blame import described
+from pipeline.training.replaying.record import Record
+from pipeline.training.request import Request
+from pipeline.training.state import workdir as files
+from tests.pipeline.training.small_run import small_config
+from tests.shared.tiny_dataset import write_dataset
+
+SCHEMA = Schema(name="bad", features=(Numeric(name="x"), Label(name="y", task="regression")))
+ROWS, BATCH = 200, 16
+TOO_LARGE = 1e30  # whose square is infinite in float32
+
+
+def rows(count: int, *, seed: int) -> list[dict]:
+    return [{"x": x, "y": 2 * x} for x in np.random.default_rng(seed).normal(size=count).tolist()]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    train = rows(ROWS, seed=0)
+    train[102]["y"] = TOO_LARGE
+    splits = {"train": train, "validation": rows(20, seed=1), "test": rows(20, seed=2)}
+    return write_dataset(tmp_path_factory.mktemp("bad") / "1.0.0", SCHEMA, splits)
+
+
+def request(dataset: Dataset, workdir: pathlib.Path, policy: str, *, strategy: str = "one_device") -> Request:
+    config = small_config()
+    config.train.epochs = 2.0
+    config.evaluation.split = ""
+    config.optimizer.learning_rate = 0.1
+    config.train.on_bad_step = policy
+    return Request(config=config, dataset=dataset, workdir=workdir, strategy=strategy, precision="float32")
+
+
+def bad_steps(dataset: Dataset) -> list[int]:
+    """The step of the row in each epoch, by reading the whole stream."""
+    plan = plan_reading(select(dataset, "train"), share=Share(global_batch=BATCH), seed=0)
+    labels: list[float] = []
+    for _, records in stream.read(plan).as_numpy_iterator():
+        labels += parsing.parse_rows(records, SCHEMA)[1].numpy().tolist()
+        if len(labels) >= 2 * ROWS:
+            break
+    found = np.flatnonzero(np.asarray(labels[: 2 * ROWS]) > 1e29)
+    return (found // BATCH).tolist()
+
+
+def stored_at(dataset: Dataset) -> str:
+    """File and number of the row's record, by reading the files."""
+    for path in sorted(dataset.directory.glob("*-train.tfrecord-*")):
+        for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
+            if tf.train.Example.FromString(record).features.feature["y"].float_list.value[0] > 1e29:
+                return f"{path.name}, record {number:,}"
+    raise AssertionError("the row is not there")
+
+
+def history(workdir: pathlib.Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in (workdir / "history.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def skipped(dataset, tmp_path_factory) -> pathlib.Path:
+    """A run that skipped the row's steps, and that nothing else happened to."""
+    workdir = tmp_path_factory.mktemp("skipped")
+    run.train(request(dataset, workdir, "skip"))
+    return workdir
+
+
+def test_stop_names_the_record_and_where_it_is_told_to_skip_it_goes_on_as_if_it_always_had(
+    dataset, tmp_path, skipped
+):
+    step, second = bad_steps(dataset)
+    message = rf"^step {step}: received .*not finite: {stored_at(dataset)} \(replica 0\) has a loss of inf; "
+    with pytest.raises(InputError, match=message + r".*of step 6, is from before\. .*on_bad_step=skip\.$"):
+        run.train(request(dataset, tmp_path, "stop"))
+    metrics = run.train(request(dataset, tmp_path, "skip"))
+    assert metrics == files.read_json(skipped / "evaluation.json")
+    assert history(tmp_path) == history(skipped)
+    events = [{"step": step, "did": "skipped"}, {"step": second, "did": "skipped"}]
+    for workdir in (tmp_path, skipped):
+        assert files.read_json(workdir / "run.json")["bad_steps"] == events
+    assert metrics["r2"] > 0.5
+
+
+def test_a_run_that_is_rolled_back_learns_and_says_so(dataset, tmp_path, capsys):
+    step, second = bad_steps(dataset)
+    assert run.train(request(dataset, tmp_path, "roll_back"))["r2"] > 0.5
+    events = files.read_json(tmp_path / "run.json")["bad_steps"]
+    assert [(event["step"], event["to"]) for event in events] == [(step, 6), (second, 18)]
+    told = f"the batch of step 10: step {step}, a loss or gradient that is not finite: {stored_at(dataset)}"
+    assert told in capsys.readouterr().out
+
+
+def records(count: int) -> list[Record]:
+    """Records 100, 101, … of a file."""
+    same = {"epoch": 0, "dataset": "d", "split": "train", "file": "a", "row": None, "part": 0, "number": 0}
+    return [Record(position=index, ordinal=100 + index, **same) for index in range(count)]
+
+
+def test_the_blame_names_replicas_and_at_most_three_records():
+    losses = np.full(16, 0.5)
+    losses[[3, 8, 9, 15]] = np.nan
+    blame = described(losses, records(16), replicas=2)
+    assert blame.is_certain
+    assert blame.text.startswith("a, record 103 (replica 0) has a loss of nan; a, record 108 (replica 1)")
+    assert blame.text.endswith("a, record 109 (replica 1) has a loss of nan and 1 more")
+
+
+def test_weights_that_went_there_blame_no_record():
+    blame = described(np.array([0.5, 2.5, 1.0, 0.0]), records(4), replicas=1)
+    assert not blame.is_certain
+    assert "no record is at fault by itself; a, record 101 (replica 0) has a loss of 2.5, the l" in blame.text
