@@ -1,5 +1,6 @@
 """Makes a dataset directory out of a finished run: nothing looks whole until the manifest is there."""
 
+import collections
 import hashlib
 import pathlib
 import re
@@ -20,7 +21,7 @@ from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import File, Manifest, Shard
 from pipeline.data.dataset.origins import files as origin_files
 from pipeline.data.dataset.origins import reader as origins
-from pipeline.data.dataset.origins.files import Entry
+from pipeline.data.dataset.origins.files import Entry, Folder
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
@@ -68,14 +69,28 @@ def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> 
     (destination.directory / origins.FOLDER).mkdir()
     for shard in outcome.files:
         destination.move(shard.origins_path, origins.file_name(shard.file_name))
-    before = lines_before(plan.pieces, outcome.lines)
-    entries = [
-        Entry(name, lines)
-        for piece, lines in zip(plan.pieces, before, strict=True)
-        for name in piece.file_names
-    ]
-    content = origin_files.dumps(entries, root=plan.root, files_id=plan.origins)
+    folder = Folder(_absolute(plan), plan.pieces[0].line_ends)
+    content = origin_files.dumps(_entries(plan, outcome.lines), folder=folder, files_id=plan.origins)
     (destination.directory / origins.FILES_NAME).write_bytes(content)
+
+
+def _absolute(plan: Plan) -> str:
+    """The directory of all inputs: a relative one would be of no use elsewhere."""
+    is_local = plan.pieces[0].stamps and "://" not in plan.root
+    return str(pathlib.Path(plan.root).absolute() / "_")[:-1] if is_local else plan.root
+
+
+def _entries(plan: Plan, lines: Mapping[str, int]) -> list[Entry]:
+    sizes = collections.Counter[str]()
+    for piece in plan.pieces:
+        sizes[piece.paths[0]] += piece.bytes
+    entries: list[Entry] = []
+    for piece, before in zip(plan.pieces, lines_before(plan.pieces, lines), strict=True):
+        if piece.line_ends and len(piece.paths) == 1:
+            entries.append(Entry(piece.file_names[0], before, piece.start, sizes[piece.paths[0]]))
+        else:
+            entries += (Entry(name, before) for name in piece.file_names)
+    return entries
 
 
 def _move_shards(destination: Destination, outcome: Outcome, split: str) -> tuple[Shard, ...]:

@@ -20,6 +20,7 @@ from beam_jobs.sources.header import column_names
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+from pipeline.data.dataset.origins.files import ANY_LINE_END
 from pipeline.data.errors import InputError
 
 _START_BYTES, _MOST_STARTS = 1 << 20, 16  # a first row is looked for in 16 MiB
@@ -56,6 +57,7 @@ class CsvFiles:
         # In UTF-16 and the like, a byte of a newline may be a part of another character.
         if not encodings.keeps_ascii_bytes(self.encoding):
             return [piece]
+        piece = dataclasses.replace(piece, line_ends=ANY_LINE_END)
         return lines.cut_at(piece, self.piece_bytes, RowStarts(delimiter=self.delimiter))
 
     def read(self, piece: Piece) -> Iterator[RawRows]:

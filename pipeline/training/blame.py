@@ -1,20 +1,25 @@
 """Which records of a batch are at fault where a step's loss is infinite or not a number."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Blame
 from pipeline.training.parts import Run
 from pipeline.training.replaying.losses import judge_of, worst_first
+from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.record import Record
-from pipeline.training.replaying.shown.told import place
+from pipeline.training.replaying.shown.told import place, raw_row
 from pipeline.training.replaying.training_stream import TrainingStream
+from pipeline.training.report.drawing.formats import shortened
 
 _MOST = 3  # records that are named
+_CHARACTERS = 200  # of a raw row, its file and line included
 
 
 def blame_of(run: Run) -> Callable[[int, bool], Blame]:
@@ -29,31 +34,43 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
     def blame(step: int, is_spoiled: bool) -> Blame:
         model = _initial(run) if is_spoiled else run.model
         losses = _losses(model, stream, step, parts=replicas)
-        return described(losses, stream.records(step), replicas=replicas)
+        origins = functools.partial(origins_of, stream.data)
+        return described(losses, stream.records(step), replicas=replicas, origins=origins)
 
     return blame
 
 
-def described(losses: np.ndarray, records: Sequence[Record], *, replicas: int) -> Blame:
+def described(
+    losses: np.ndarray,
+    records: Sequence[Record],
+    *,
+    replicas: int,
+    origins: Callable[[Sequence[Record]], list[RawRow | None]],
+) -> Blame:
     """The blame, in words.
 
     Args:
       losses: float32 [global batch], in the order of the batch.
       records: of the same examples.
+      origins: the raw rows of some of them, where the dataset knows them.
     """
     each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
-    worst = worst_first(losses)
-
-    def named(index: int) -> str:
-        return f"{place(records[index])} (replica {index // each}) has a loss of {losses[index]:g}"
-
+    worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()
+    named = [
+        f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
+        for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
+    ]
     if bad:
         more = f" and {bad - _MOST} more" if bad > _MOST else ""
-        return Blame(text="; ".join(map(named, worst[: min(bad, _MOST)])) + more, is_certain=True)
-    largest = f"{named(worst[0])}, the largest"
+        return Blame(text="; ".join(named) + more, is_certain=True)
+    largest = f"{named[0]}, the largest"
     return Blame(
         text=f"the weights went there, as no record is at fault by itself; {largest}", is_certain=False
     )
+
+
+def _made_of(raw: RawRow | None) -> str:
+    return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
 
 
 def _losses(model: keras.Model, stream: TrainingStream, step: int, *, parts: int) -> np.ndarray:

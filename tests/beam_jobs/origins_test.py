@@ -6,7 +6,7 @@ import io
 import itertools
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import fastavro
 import numpy as np
@@ -14,25 +14,22 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 
-from beam_jobs.conversion.job import Conversion, convert
-from beam_jobs.conversion.plan import make_plan
-from beam_jobs.launch.run import Run
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import TokenRows
 from beam_jobs.sources.tokens.tokenizers import open_tokenizer
-from beam_jobs.validation import verdict
 from beam_jobs.verification.dataset import verify
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.blocks import geometry, row_dtype
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.origins import reader
 from pipeline.data.dataset.origins.origin import Origin
+from pipeline.data.dataset.origins.raw_rows import raw_rows
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import encoded, fruit_pixels
 from tests.beam_jobs.sources.samples import SAMPLES
+from tests.shared.conversions import converted
 
 NUMBERS = Schema(
     name="numbers", features=(Numeric(name="number", number="int64"),), ignore={"note": "", "at.note": ""}
@@ -40,32 +37,6 @@ NUMBERS = Schema(
 EACH = 15  # rows of a file
 UGLY = ("größe 1.csv", "b, c.csv", "new\nline.csv", "from byte 7.csv")
 TWO_PROCESSES = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
-
-
-def converted(
-    location: str,
-    output: pathlib.Path,
-    *,
-    source: Source,
-    schema: Schema = NUMBERS,
-    layout: str = "rows",
-    shard_bytes: int = 1000,  # so few that there are several shards
-    origins: bool = True,
-    flags: Sequence[str] = (),
-    rejected: float = 0.0,
-) -> Dataset:
-    inputs = [Input(location=location)]
-    plan = make_plan(inputs, source, schema, shard_bytes=shard_bytes, layout=layout, origins=origins)
-    job = Conversion(
-        source=source,
-        schema=schema,
-        plan=plan,
-        rules=verdict.parse_rules(severities=(), limits=(), baseline=None),
-        run=Run(runner="FnApiRunner", beam_flags=tuple(flags), max_rejected_fraction=rejected),
-        command="",
-    )
-    convert(job, output=str(output))
-    return manifest_lib.open_dataset(output)
 
 
 def rows(dataset: Dataset) -> Iterator[tuple[str, int, Mapping[str, np.ndarray]]]:
@@ -132,6 +103,13 @@ NUMBER_IN: Mapping[str, Callable[[pathlib.Path, int], int]] = {
 }
 
 
+# The same of the text of a row.
+NUMBER_OF: Mapping[str, Callable[[str], int]] = {
+    "csv": lambda text: int(next(csv.reader(io.StringIO(text, newline="")))[0]),
+    "jsonl": lambda text: json.loads(text)["number"],
+}
+
+
 @pytest.mark.parametrize(
     ("layout", "raw_format"), [*(("rows", name) for name in NUMBER_IN), ("blocks", "csv")]
 )
@@ -140,12 +118,17 @@ def test_the_raw_row_at_the_stated_place_is_the_record(tmp_path: pathlib.Path, r
     for first, name in enumerate(UGLY):
         SAMPLES[raw_format].write(tmp_path / "raw" / name, range(EACH * first, EACH * first + EACH))
     source = dataclasses.replace(open_source(raw_format), **dict(*SAMPLES[raw_format].cuts[-1:]))
-    dataset = converted(str(tmp_path / "raw"), tmp_path / "out", source=source, layout=layout)
+    dataset = converted(str(tmp_path / "raw"), tmp_path / "out", source=source, schema=NUMBERS, layout=layout)
     found = numbers_and_origins(dataset)
     assert sorted(found) == list(range(4 * EACH))
-    root = pathlib.Path(reader.origins_of(dataset).root)
+    root = pathlib.Path(reader.origins_of(dataset).folder.root)
     for number, origin in found.items():
         assert NUMBER_IN[raw_format](root / origin.file, origin.row) == number
+    for shard, ordinal, row in rows(dataset):
+        [raw] = raw_rows(dataset, [(shard, ordinal)])
+        assert raw.origin == found[int(row["number"][0])]
+        assert (raw.text is not None) == raw.is_line == (raw_format in NUMBER_OF)
+        assert raw.text is None or NUMBER_OF[raw_format](raw.text) == int(row["number"][0])
     assert not verify(dataset.directory).problems
 
 
@@ -194,7 +177,9 @@ def test_a_file_of_images(tmp_path: pathlib.Path):
     origins = reader.origins_of(dataset)
     found = {origins.of(shard, ordinal): row["image"][0] for shard, ordinal, row in rows(dataset)}
     assert len(found) == 30
-    assert all((pathlib.Path(origins.root) / at.file).read_bytes() == image for at, image in found.items())
+    assert all(
+        (pathlib.Path(origins.folder.root) / at.file).read_bytes() == image for at, image in found.items()
+    )
     assert {at.row for at in found} == {None}
 
 
@@ -221,7 +206,7 @@ def test_the_text_with_which_a_row_of_tokens_begins(tmp_path: pathlib.Path, unit
     origins = reader.origins_of(dataset)
     for shard, ordinal, row in rows(dataset):
         origin = origins.of(shard, ordinal)
-        path = pathlib.Path(origins.root) / origin.file
+        path = pathlib.Path(origins.folder.root) / origin.file
         raw = line(path, origin.row) if unit == "line" else path.read_bytes()
         segment = np.array(row["segments"]) == 1
         begun = bytes(token - 3 for token in np.array(row["tokens"])[segment] if token >= 3)
@@ -242,7 +227,7 @@ def test_the_digest_depends_neither_on_paths_nor_on_origins(tmp_path: pathlib.Pa
             SAMPLES["csv"].write(raw / f"{number}{folder}.csv", range(50 * number, 50 * number + 50))
         output = tmp_path / f"out{len(outputs)}" / "numbers" / "1.0.0"
         source = dataclasses.replace(open_source("csv"), piece_bytes=300)
-        dataset = converted(str(raw), output, source=source, origins=origins, flags=flags)
+        dataset = converted(str(raw), output, source=source, schema=NUMBERS, origins=origins, flags=flags)
         outputs[len(outputs)] = dataset
     contents = [_contents(dataset.directory) for dataset in outputs.values()]
     assert contents[0] == contents[1]
@@ -268,7 +253,7 @@ def test_a_rejected_row_is_told_by_its_line_in_the_file(tmp_path: pathlib.Path):
     path = tmp_path / "numbers.csv"
     path.write_bytes(b"\n".join(lines))
     source = dataclasses.replace(open_source("csv"), piece_bytes=300)
-    dataset = converted(str(path), tmp_path / "out", source=source, rejected=0.1)
+    dataset = converted(str(path), tmp_path / "out", source=source, schema=NUMBERS, rejected=0.1)
     listed = map(json.loads, (dataset.directory / "rejected" / "rejected.jsonl").read_text().splitlines())
     for row in (listed := list(listed)):
         assert row["source"] == "numbers.csv"
@@ -281,7 +266,7 @@ def test_rows_that_are_twice_in_the_raw_data_have_each_their_own_origin(tmp_path
     path.write_bytes(b"number,note\n" + b"7,\n8,\n" * 30)
     for name, cut in (("whole", {}), ("cut", {"piece_bytes": 20})):
         source = dataclasses.replace(open_source("csv"), **cut)
-        dataset = converted(str(path), tmp_path / name, source=source)
+        dataset = converted(str(path), tmp_path / name, source=source, schema=NUMBERS)
         origins = reader.origins_of(dataset)
         found = [(int(row["number"][0]), origins.of(shard, n).row) for shard, n, row in rows(dataset)]
         assert sorted(found) == sorted((7 + row % 2, 2 + row) for row in range(60))
@@ -292,7 +277,7 @@ def test_rows_that_are_twice_in_the_raw_data_have_each_their_own_origin(tmp_path
 def test_verify_tells_damaged_origins_and_reading_goes_on(tmp_path: pathlib.Path):
     path = tmp_path / "numbers.csv"
     SAMPLES["csv"].write(path, range(40))
-    dataset = converted(str(path), tmp_path / "out", source=open_source("csv"))
+    dataset = converted(str(path), tmp_path / "out", source=open_source("csv"), schema=NUMBERS)
     shard = dataset.manifest.splits["train"][0].path
     damaged = dataset.directory / reader.file_name(shard)
     damaged.write_bytes(damaged.read_bytes()[:-1])
@@ -307,7 +292,12 @@ def test_rows_in_blocks_are_counted_through_the_shard(tmp_path: pathlib.Path):
     path = tmp_path / "numbers.csv"
     path.write_text("number,note\n" + "".join(f"{number},\n" for number in range(4000)))
     dataset = converted(
-        str(path), tmp_path / "out", source=open_source("csv"), layout="blocks", shard_bytes=1 << 20
+        str(path),
+        tmp_path / "out",
+        source=open_source("csv"),
+        schema=NUMBERS,
+        layout="blocks",
+        shard_bytes=1 << 20,
     )
     [train] = dataset.manifest.splits["train"]
     assert train.rows > 2 * geometry(dataset.schema).rows

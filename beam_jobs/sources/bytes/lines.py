@@ -9,6 +9,7 @@ import pyarrow as pa
 from beam_jobs.sources.pieces import files
 from beam_jobs.sources.pieces.byte_stream import ByteStream
 from beam_jobs.sources.pieces.source import Input, Piece
+from pipeline.data.dataset.origins.files import LINE_FEED
 from pipeline.data.errors import InputError
 
 _READ_BYTES = 1 << 20  # 1 MiB
@@ -23,6 +24,7 @@ def pieces(inputs: Iterable[Input], *, piece_bytes: int, cut: _Cut | None = None
     A compressed file is one piece. By default the cut is after a newline.
     """
     found = files.one_piece_a_file(inputs)
+    found = [dataclasses.replace(piece, line_ends=LINE_FEED) for piece in found]
     return [part for piece in found for part in cut_at(piece, piece_bytes, cut or _after_newline)]
 
 

@@ -36,6 +36,7 @@ class Piece:
     start: int = 0  # bytes of the (one) file that are read: [start, end)
     end: int | None = None  # None: to its end
     stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
+    line_ends: str = ""  # what ends a line, where rows are numbered by lines: see `origins.files.Entry`
     called: str = ""  # what origins call it, where that is not the path
     first_file: int = 0  # number of its first file among those of all pieces
 

@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 
+from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.training.replaying.losses import Judge, worst_first
+from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.raw_features import RawFeatures, raw_features
 from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.stored_records import require_sound
@@ -22,6 +24,7 @@ class Example:
     prediction: np.ndarray  # float32 [], or [classes]
     features: RawFeatures  # as stored, the label too
     inputs: dict[str, np.ndarray]  # as the model gets them; images are augmented
+    raw: RawRow | None = None  # that the record was made of, where its dataset knows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ def replayed_step(
     batch = stream.batch(step)
     losses, predictions = judge(*batch)
     worst = worst_first(losses)[:examples].tolist()
-    features = raw_features(stream.data, [records[index] for index in worst])
+    told = [records[index] for index in worst]
     return ReplayedStep(
         step=step,
         epoch=records[0].epoch,
@@ -67,9 +70,12 @@ def replayed_step(
                 record=records[index],
                 loss=float(losses[index]),
                 prediction=predictions[index],
-                features=raw,
+                features=features,
                 inputs={name: tensor[index].numpy() for name, tensor in batch[0].items()},
+                raw=raw,
             )
-            for index, raw in zip(worst, features, strict=True)
+            for index, features, raw in zip(
+                worst, raw_features(stream.data, told), origins_of(stream.data, told), strict=True
+            )
         ),
     )

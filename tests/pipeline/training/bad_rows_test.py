@@ -2,12 +2,15 @@
 
 import json
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.origins.origin import Origin
+from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.reading import parsing, stream
@@ -113,16 +116,32 @@ def records(count: int) -> list[Record]:
     return [Record(position=index, ordinal=100 + index, **same) for index in range(count)]
 
 
+def unknown(some: Sequence[Record]) -> list[None]:
+    return [None] * len(some)
+
+
 def test_the_blame_names_replicas_and_at_most_three_records():
     losses = np.full(16, 0.5)
     losses[[3, 8, 9, 15]] = np.nan
-    blame = described(losses, records(16), replicas=2)
+    blame = described(losses, records(16), replicas=2, origins=unknown)
     assert blame.is_certain
     assert blame.text.startswith("a, record 103 (replica 0) has a loss of nan; a, record 108 (replica 1)")
     assert blame.text.endswith("a, record 109 (replica 1) has a loss of nan and 1 more")
 
 
 def test_weights_that_went_there_blame_no_record():
-    blame = described(np.array([0.5, 2.5, 1.0, 0.0]), records(4), replicas=1)
+    blame = described(np.array([0.5, 2.5, 1.0, 0.0]), records(4), replicas=1, origins=unknown)
     assert not blame.is_certain
     assert "no record is at fault by itself; a, record 101 (replica 0) has a loss of 2.5, the l" in blame.text
+
+
+def test_the_blame_tells_the_raw_row_in_short():
+    losses = np.array([0.5, np.nan])
+
+    def raw(some: Sequence[Record]) -> list[RawRow]:
+        origin = Origin("a.csv", some[0].ordinal)
+        return [RawRow(origin=origin, folder="/", is_line=True, text="x,inf," + 9000 * "y")]
+
+    blame = described(losses, records(2), replicas=1, origins=raw)
+    assert "(replica 0; raw row a.csv line 101: x,inf,yyy" in blame.text
+    assert len(blame.text) < 300

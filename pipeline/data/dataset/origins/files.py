@@ -10,8 +10,8 @@ All numbers are little-endian:
   uint32    the checksum of all before it
 
 Then the chunks, JSON that zlib has compressed: first an object with the directory that all names start from,
-`root`; then lists of 1,024 entries, `[name, rows before]`. A file that was read in parts has an entry a part:
-`rows before` is added to the numbers of rows that were counted from the beginning of the part.
+`root`, and what ends a line, `line_ends`; then lists of 1,024 entries, each a list of the fields of `Entry`
+without those at its end that have their defaults. A file that was read in parts has an entry a part.
 
 Standard library and numpy only.
 """
@@ -35,9 +35,23 @@ ID_BYTES = 16
 HEAD_BYTES = _HEAD.size
 
 
+LINE_FEED, ANY_LINE_END = "\n", "any"  # as `line_ends`; "any": also \r\n, and \r alone
+
+
 class Entry(NamedTuple):
+    """A raw file, or a part of one. The last two are of files of lines only, whose rows can be read again."""
+
     name: str
-    rows_before: int
+    rows_before: int = 0  # is added to the numbers of rows, which were counted from the start of the part
+    start: int = 0  # byte of the file at which the part starts
+    file_bytes: int = 0  # of the whole file, when it was converted
+
+
+class Folder(NamedTuple):
+    """What all files have in common."""
+
+    root: str  # directory that their names are relative to
+    line_ends: str = ""  # LINE_FEED or ANY_LINE_END; empty: their rows are not numbered by lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,9 +77,9 @@ def id_of(names: Iterable[str]) -> bytes:
     return digest.digest()
 
 
-def dumps(entries: Sequence[Entry], *, root: str, files_id: bytes) -> bytes:
+def dumps(entries: Sequence[Entry], *, folder: Folder, files_id: bytes) -> bytes:
     """The content of the file."""
-    chunks = [_packed({"root": root}), *map(_packed, _grouped(entries))]
+    chunks = [_packed(folder._asdict()), *map(_packed, _grouped(entries))]
     ends = np.cumsum(list(map(len, chunks)), dtype="<u8")
     checksums = np.array(list(map(zlib.crc32, chunks)), "<u4")
     head = _HEAD.pack(_MAGIC, files_id, len(entries), len(chunks)) + ends.tobytes() + checksums.tobytes()
@@ -94,14 +108,14 @@ def head(content: bytes) -> Head:
     return Head(files_id=files_id, entries=entries, offsets=offsets, checksums=checksums)
 
 
-def root(content: bytes, head: Head) -> str:
-    """The directory, from chunk 0; raises DamagedError where that is not what was written."""
-    return _unpacked(content, head, 0)["root"]
+def folder(content: bytes, head: Head) -> Folder:
+    """From chunk 0; raises DamagedError where that is not what was written."""
+    return Folder(**_unpacked(content, head, 0))
 
 
 def entries(content: bytes, head: Head, chunk: int) -> list[Entry]:
     """Those of a chunk; raises DamagedError where it is not what was written."""
-    return [Entry(name, before) for name, before in _unpacked(content, head, chunk)]
+    return [Entry(*fields) for fields in _unpacked(content, head, chunk)]
 
 
 def check(content: bytes, head: Head, chunk: int) -> None:
@@ -110,8 +124,9 @@ def check(content: bytes, head: Head, chunk: int) -> None:
         raise DamagedError("other bytes than were written")
 
 
-def _grouped(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    return (entries[start : start + _CHUNK] for start in range(0, len(entries), _CHUNK))
+def _grouped(entries: Sequence[Entry]) -> Iterator[list[Sequence[object]]]:
+    for start in range(0, len(entries), _CHUNK):
+        yield [entry if any(entry[1:]) else entry[:1] for entry in entries[start : start + _CHUNK]]
 
 
 def _packed(document: object) -> bytes:

@@ -7,16 +7,17 @@ dataset. Standard library and numpy only.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from pipeline.data.dataset import index
 from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
 from pipeline.data.dataset.origins import files, rows
-from pipeline.data.dataset.origins.files import Entry
+from pipeline.data.dataset.origins.files import Entry, Folder
 from pipeline.data.dataset.origins.origin import Origin
 from pipeline.data.dataset.origins.rows import DamagedError
 from pipeline.data.errors import InputError
@@ -48,6 +49,17 @@ class _Shard:
     header: rows.Header
 
 
+class Found(NamedTuple):
+    """A row of a part of a raw file."""
+
+    entry: Entry
+    row: int  # in the part, from 1; 0 where the file is one row
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.entry.name, self.entry.rows_before + self.row if self.row else None)
+
+
 class Origins:
     """Where each row of a dataset came from. Reads when it is asked; holds no row.
 
@@ -62,10 +74,10 @@ class Origins:
         self._shards: dict[str, _Shard | None] = {}
         self._entries: dict[int, list[Entry]] = {}
 
-    @property
-    def root(self) -> str:
-        """The directory that the names of files are relative to, when the data was converted."""
-        return _told(self._path, lambda: files.root(self._chunk_of_files(0), self._head))
+    @functools.cached_property
+    def folder(self) -> Folder:
+        """What is common to all raw files: the directory that they were in, and how their lines end."""
+        return _told(self._path, lambda: files.folder(self._chunk_of_files(0), self._head))
 
     def of(self, shard: str, ordinal: int) -> Origin | None:
         """The origin of a row of the shard that the manifest calls `shard`; `ordinal` counts its rows from 0.
@@ -77,13 +89,20 @@ class Origins:
 
     def of_rows(self, shard: str, ordinals: np.ndarray) -> list[Origin | None]:
         """`of` for many rows of one shard, int64 [n], at once."""
+        found = self.found(shard, ordinals)
+        return [None if place is None else place.origin for place in found]
+
+    def found(self, shard: str, ordinals: np.ndarray) -> list[Found | None]:
+        """`of_rows`, each with the part of a file that it is in."""
         if len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < self._published[shard].rows:
             raise IndexError(f"{shard} has {self._published[shard].rows:,} rows")
         opened = self._opened(shard)
         if opened is None:
             return [None] * len(ordinals)
-        numbers, in_file = self._places(opened, ordinals)
-        return [self._origin(*place) for place in zip(numbers.tolist(), in_file.tolist(), strict=True)]
+        numbers, in_part = self._places(opened, ordinals)
+        return [
+            Found(self._entry(at), row) for at, row in zip(numbers.tolist(), in_part.tolist(), strict=True)
+        ]
 
     def check(self, shard: str) -> None:
         """Reads all of a shard's origins; raises InputError as `of` does, and where its file is not there."""
@@ -138,10 +157,6 @@ class Origins:
     def _chunks(self, shard: _Shard, wanted: list[int] | range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for number in wanted:
             yield _told(shard.path, lambda number=number: _read_chunk(shard, number))
-
-    def _origin(self, number: int, row: int) -> Origin:
-        name, before = self._entry(number)
-        return Origin(name, before + row if row else None)
 
     def _entry(self, number: int) -> Entry:
         chunk, place = self._head.chunk_of(number)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.replayed_step import Example, ReplayedStep
@@ -67,8 +68,15 @@ def _example(example: Example, schema: Schema) -> dict[str, object]:
         "file": record.file,
         "record": record.ordinal,
         "row": record.row,
+        "raw": _raw(example.raw),
         "features": _features(example.features, schema),
     }
+
+
+def _raw(raw: RawRow | None) -> dict[str, object] | None:
+    if raw is None:
+        return None
+    return {"folder": raw.folder, "file": raw.origin.file, "row": raw.origin.row, "text": raw.text}
 
 
 def _features(features: Mapping[str, np.ndarray], schema: Schema) -> dict[str, object]:

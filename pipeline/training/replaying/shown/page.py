@@ -90,12 +90,13 @@ def _example(rank: int, example: Example, schema: Schema) -> Markup:
         schema.label.name: _short(said.label),
         "predicted": _short(said.prediction),
         "record": join(said.place, tag("small", f"split {record.split} of {record.dataset}")),
+        "raw row": _short(said.raw),
         "in the batch": f"example {example.index:,}, position {record.position:,}",
     }
     return tag(
         "section",
         tag("h2", heading),
-        definitions(facts),
+        definitions({name: fact for name, fact in facts.items() if fact}),
         _pictures(example, schema),
         _features(said.features),
         class_="example-card",

@@ -59,6 +59,8 @@ def _examples(step: ReplayedStep, schema: Schema) -> Iterator[str]:
     yield _aligned(header, widths)
     for row, line in zip(rows, cells, strict=True):
         yield _aligned(line, widths)
+        if row.raw:
+            yield f"{_INDENT}{_short(f'raw row {row.raw}', _LINE - len(_INDENT))}"
         yield from _features(row)
 
 
@@ -80,9 +82,9 @@ def _features(row: Told) -> Iterator[str]:
     yield line.rstrip()
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = _CHARACTERS) -> str:
     """The text in one line; blanks at its ends and between words stay what they are, but not line ends."""
-    return formats.shortened(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"), _CHARACTERS)
+    return formats.shortened(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"), most)
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

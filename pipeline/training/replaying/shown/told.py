@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.record import Record
@@ -20,6 +21,7 @@ class Told:
     label: str
     prediction: str
     place: str  # in its dataset
+    raw: str  # file, line and text of its raw row; empty where they are not known
     features: Mapping[str, str]  # inputs by name, in the order of the schema
 
 
@@ -31,6 +33,7 @@ def told(example: Example, schema: Schema) -> Told:
         label=shown_value(label, raw[label.name]),
         prediction=_prediction(label, raw[label.name], example.prediction),
         place=place(example.record),
+        raw=raw_row(example.raw),
         features={
             feature.name: shown_value(feature, raw[feature.name])
             for feature in schema.features
@@ -43,6 +46,11 @@ def place(record: Record) -> str:
     """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
     row = "" if record.row is None else f", row {record.row:,}"
     return f"{record.file}, record {record.ordinal:,}{row}"
+
+
+def raw_row(raw: RawRow | None) -> str:
+    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
+    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"
 
 
 def _prediction(label: Label, actual: np.ndarray, prediction: np.ndarray) -> str:

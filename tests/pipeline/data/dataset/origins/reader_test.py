@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.data.dataset.manifest import Manifest, Shard
 from pipeline.data.dataset.origins import files, reader, rows
-from pipeline.data.dataset.origins.files import Entry
+from pipeline.data.dataset.origins.files import Entry, Folder
 from pipeline.data.dataset.origins.origin import Origin
 from pipeline.data.dataset.origins.reader import open_origins
 from pipeline.data.errors import InputError
@@ -48,7 +48,7 @@ def directory(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / reader.FOLDER).mkdir()
     entries = [Entry(name, 10 * number) for number, name in enumerate(NAMES)]
     files_id = files.id_of(NAMES)
-    content = files.dumps(entries, root="/raw/", files_id=files_id)
+    content = files.dumps(entries, folder=Folder("/raw/"), files_id=files_id)
     (tmp_path / reader.FILES_NAME).write_bytes(content)
     for each, count in zip(PUBLISHED.splits["train"], (ROWS, 0), strict=True):
         places = rows.place(FILES[:count], np.where(NUMBERS[:count] < len(NAMES), 0, NUMBERS[:count]))
@@ -59,7 +59,7 @@ def directory(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_the_origin_of_a_row(directory: pathlib.Path):
     origins = open_origins(directory, PUBLISHED)
-    assert origins.root == "/raw/"
+    assert origins.folder.root == "/raw/"
     assert origins.of(SHARDS[0], 17) == Origin(NAMES[17], None)
     assert origins.of(SHARDS[0], 5000) == Origin(NAMES[2000], 20_000 + 5000)
     assert str(origins.of(SHARDS[0], 5000)) == f"{NAMES[2000]} row 25,000"
@@ -118,7 +118,7 @@ def test_origins_of_other_data_are_refused(directory: pathlib.Path):
     ):
         open_origins(directory, manifest(ROWS + 1, 0)).of(SHARDS[0], 0)
     other = [Entry(name, 0) for name in NAMES[1:]]
-    content = files.dumps(other, root="", files_id=files.id_of(NAMES[1:]))
+    content = files.dumps(other, folder=Folder(""), files_id=files.id_of(NAMES[1:]))
     (directory / reader.FILES_NAME).write_bytes(content)
     with pytest.raises(InputError, match="received origins that do not go with origins/files"):
         open_origins(directory, PUBLISHED).of(SHARDS[0], 0)

@@ -10,6 +10,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from pipeline.data.dataset.origins.origin import Origin
+from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.schema import civil
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
@@ -62,6 +64,12 @@ def step() -> ReplayedStep:
         prediction=np.array([0.75, 0.25], np.float32),
         features={name: np.asarray(value) for name, value in values.items()},
         inputs={"image": PIXELS[..., None] // 2},
+        raw=RawRow(
+            origin=Origin(f"a\n{HOSTILE}.csv", 1234),
+            folder="/raw/",
+            is_line=True,
+            text=f"{HOSTILE},\n\x1b[2J,1",
+        ),
     )
     return ReplayedStep(
         step=4,
@@ -82,6 +90,7 @@ def test_the_terminal_has_short_lines_and_all_that_matters(step):
     assert "2 not finite, mean 1, median 1, largest 1.5" in text
     assert "ugly-train.tfrecord-00000-of-00001, record 3" in text
     assert "no 0.7500" in text
+    assert rf"raw row a\n{HOSTILE}.csv line 1,234: {HOSTILE},\n" in text
     assert r"line\nbreak \xff\xfelong" in text
     assert "(600 numbers)" in text
 
@@ -89,7 +98,7 @@ def test_the_terminal_has_short_lines_and_all_that_matters(step):
 def test_the_page_runs_nothing_of_the_data(step):
     html = page.of_step(step, SCHEMA, run=HOSTILE, total_steps=9)
     assert "<script" not in html
-    assert html.count("&lt;script&gt;") >= 4  # name, value, label, run
+    assert html.count("&lt;script&gt;") >= 6  # name, value, label, run, raw file, raw text
 
 
 def test_the_page_shows_the_stored_image_and_the_augmented_pixels(step):
@@ -104,6 +113,12 @@ def test_json_is_json_whatever_a_loss_or_a_text_is(step):
     read = json.loads(text)
     assert read["losses"] == [0.5, "inf", "nan", 1.5]
     (example,) = read["examples"]
+    assert example["raw"] == {
+        "folder": "/raw/",
+        "file": f"a\n{HOSTILE}.csv",
+        "row": 1234,
+        "text": f"{HOSTILE},\n\x1b[2J,1",
+    }
     assert (example["file"], example["record"], example["row"]) == (
         "ugly-train.tfrecord-00000-of-00001",
         3,

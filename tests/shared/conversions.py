@@ -1,0 +1,40 @@
+"""Conversions in the process of the test: starting another one takes longer than any of them."""
+
+import pathlib
+from collections.abc import Sequence
+
+from beam_jobs.conversion.job import Conversion, convert
+from beam_jobs.conversion.plan import make_plan
+from beam_jobs.launch.run import Run
+from beam_jobs.sources.pieces.source import Input, Source
+from beam_jobs.validation import verdict
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.schema.schema import Schema
+
+
+def converted(
+    location: str,
+    output: pathlib.Path,
+    *,
+    source: Source,
+    schema: Schema,
+    layout: str = "rows",
+    shard_bytes: int = 1000,  # so few that there are several shards
+    origins: bool = True,
+    flags: Sequence[str] = (),
+    rejected: float = 0.0,
+) -> Dataset:
+    """The dataset that `source` gives of what is at `location`; `rejected` is the largest fraction."""
+    inputs = [Input(location=location)]
+    plan = make_plan(inputs, source, schema, shard_bytes=shard_bytes, layout=layout, origins=origins)
+    job = Conversion(
+        source=source,
+        schema=schema,
+        plan=plan,
+        rules=verdict.parse_rules(severities=(), limits=(), baseline=None),
+        run=Run(runner="FnApiRunner", beam_flags=tuple(flags), max_rejected_fraction=rejected),
+        command="",
+    )
+    convert(job, output=str(output))
+    return manifest_lib.open_dataset(output)
