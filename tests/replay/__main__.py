@@ -66,7 +66,7 @@ def _find_poisoned(folder: pathlib.Path, planted: Mapping[poisoned.Key, poisoned
         found = poisoned.find(folder, planted)
     show([{**vars(each)} for each in found])
     first = sum(each.is_found for each in found)
-    print(f"{first} of {len(found)} poisoned rows are the first of their step")
+    print(f"{first} of {len(found)} poisoned rows are the first of their step, with file and line")
     return first >= _LEAST_FOUND * len(found)
 
 

@@ -44,7 +44,8 @@ class Found:
     step: int
     loss: float
     rank: int  # among the examples of the batch, from 1
-    is_found: bool
+    raw: str  # file and line, as the replay tells them
+    is_found: bool  # the first, with its line
 
 
 def convert(folder: pathlib.Path, *, rows: int = ROWS, poisoned: int = POISONED) -> dict[Key, Planted]:
@@ -86,13 +87,15 @@ def _found(replay: Replay, planted: Planted, key: Key, step: int) -> Found:
     replayed = replay.step(step, examples=_BATCH)
     told = [_key(example.features) for example in replayed.examples]
     rank = told.index(key) + 1
+    raw = str(replayed.examples[rank - 1].raw)
     return Found(
         row=planted.row,
         kind=planted.kind,
         step=step,
         loss=replayed.examples[rank - 1].loss,
         rank=rank,
-        is_found=rank == 1,
+        raw=raw,
+        is_found=rank == 1 and raw == f"rows.csv line {planted.row:,}",
     )
 
 

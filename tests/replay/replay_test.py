@@ -12,4 +12,4 @@ def test_a_killed_run_is_replayed_and_poisoned_rows_are_found(tmp_path: pathlib.
     trained_twice, replayed, equal = map(int, total[1:4])
     assert trained_twice > 0
     assert (replayed, equal) == (30, 30)
-    assert "4 of 4 poisoned rows are the first of their step" in done.stdout
+    assert "4 of 4 poisoned rows are the first of their step, with file and line" in done.stdout

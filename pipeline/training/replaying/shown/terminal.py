@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from pipeline.data.printable import printable
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.replayed_step import ReplayedStep
 from pipeline.training.replaying.shown import words
@@ -52,7 +53,7 @@ def _judged(step: ReplayedStep) -> Iterator[str]:
 def _examples(step: ReplayedStep, schema: Schema) -> Iterator[str]:
     """The step's examples, the worst first: a table of them, each with its features below."""
     rows = [told(example, schema) for example in step.examples]
-    header = ("loss", formats.shortened(schema.label.name, 20), "predicted", "record")
+    header = ("loss", _short(schema.label.name, 20), "predicted", "record")
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     yield ""
@@ -83,8 +84,7 @@ def _features(row: Told) -> Iterator[str]:
 
 
 def _short(text: str, most: int = _CHARACTERS) -> str:
-    """The text in one line; blanks at its ends and between words stay what they are, but not line ends."""
-    return formats.shortened(text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t"), most)
+    return formats.shortened(printable(text), most)
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -41,7 +41,7 @@ PIXELS = pictures.noise(5, 4)
 def step() -> ReplayedStep:
     values = {
         f"größe & {HOSTILE}": HOSTILE.encode(),
-        "free text": b"line\nbreak \xff\xfe" + b"long " * 500,
+        "free text": b"line\nbreak \x1b[2J\xff\xfe" + b"long " * 500,
         "image": pictures.encode(PIXELS, "PNG"),
         "long list": np.arange(600, dtype=np.float32),
         "is it?": np.int64(1),
@@ -91,7 +91,7 @@ def test_the_terminal_has_short_lines_and_all_that_matters(step):
     assert "ugly-train.tfrecord-00000-of-00001, record 3" in text
     assert "no 0.7500" in text
     assert rf"raw row a\n{HOSTILE}.csv line 1,234: {HOSTILE},\n" in text
-    assert r"line\nbreak \xff\xfelong" in text
+    assert r"line\nbreak \x1b[2J\xff\xfelong" in text
     assert "(600 numbers)" in text
 
 
@@ -124,7 +124,7 @@ def test_json_is_json_whatever_a_loss_or_a_text_is(step):
         3,
         None,
     )
-    assert example["features"]["free text"].startswith("line\nbreak \\xff\\xfe")
+    assert example["features"]["free text"].startswith("line\nbreak \x1b[2J\\xff\\xfe")
 
 
 @pytest.mark.parametrize(
