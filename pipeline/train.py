@@ -35,7 +35,8 @@ from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import manifest, selection
-from pipeline.training.experiment import evaluation_splits
+from pipeline.training.experiment import evaluation_splits, rate_scaling
+from pipeline.training.experiment.rate_scaling import RateScaling
 from pipeline.training.sweep import grid, sweep
 from pipeline.training.workers import asked, launch, processes
 
@@ -73,6 +74,13 @@ _WORKERS = flags.DEFINE_integer(
     "Processes of this machine that train together, to try what several machines do.",
     lower_bound=1,
 )
+_LR_SCALING = flags.DEFINE_enum(
+    "lr_scaling",
+    rate_scaling.NONE,
+    [rate_scaling.NONE, rate_scaling.LINEAR],
+    "linear: the learning rate is for the global batch of the config file, and grows with "
+    "--config.global_batch. none: it is for any.",
+)
 _PRECISION = flags.DEFINE_enum(
     "precision",
     "auto",
@@ -98,7 +106,7 @@ COMMAND = Command(
     description=__doc__,
     required=(_CONFIG, _DATASET, _WORKDIR),
     flags={
-        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _SWEEP),
+        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _LR_SCALING, _SWEEP),
         "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _JSON),
     },
@@ -117,7 +125,14 @@ def main(argv: Sequence[str]) -> int:
     if _SWEEP.value:
         points = grid.points(_SWEEP.value)
         command = (COMMAND.name, *sys.argv[1:])
-        sweep.run(points, config=_CONFIG.value, dataset=dataset, root=workdir, command=command)
+        sweep.run(
+            points,
+            config=_CONFIG.value,
+            dataset=dataset,
+            root=workdir,
+            command=command,
+            adapted=_rate_scaling().scaled,
+        )
         return 0
     if _WORKERS.value > 1 and not processes.is_member():
         return _launch()
@@ -134,7 +149,7 @@ def main(argv: Sequence[str]) -> int:
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
-        config=_CONFIG.value,
+        config=_rate_scaling().scaled(_CONFIG.value),
         config_file=flags.FLAGS["config"].config_filename,
         dataset=dataset,
         workdir=workdir,
@@ -144,6 +159,7 @@ def main(argv: Sequence[str]) -> int:
         deterministic=_DETERMINISTIC.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         data_service=tuple(_DATA_SERVICE.value),
+        learning_rate=_rate_scaling().told(_CONFIG.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
     with lost_worker.ending_at_once():
@@ -158,6 +174,12 @@ def main(argv: Sequence[str]) -> int:
         f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
     )
     return 0
+
+
+def _rate_scaling() -> RateScaling:
+    is_used = _LR_SCALING.value == rate_scaling.LINEAR
+    of_file = config_flag.of_file(flags.FLAGS["config"]).global_batch if is_used else 0
+    return RateScaling(how=_LR_SCALING.value, file_batch=of_file)
 
 
 def _launch() -> int:

@@ -36,6 +36,7 @@ class Request:
     deterministic: bool = False
     data_service: tuple[str, ...] = ()  # addresses
     command: str = ""
+    learning_rate: str = ""  # and how it came about, in words
 
 
 def describe(

@@ -119,6 +119,7 @@ def decide(request: Request) -> Setup:
             f"strategy   {strategy_lib.name_of(strategy)}, replicas: {strategy.num_replicas_in_sync}, "
             f"global batch {config.global_batch:,}, "
             f"of which a replica has {config.global_batch // strategy.num_replicas_in_sync:,}",
+            *([f"rate       {request.learning_rate}"] if request.learning_rate else []),
             f"precision  {precision.policy}: {precision.reason}",
             *([f"ignored    {ignored}"] if ignored else []),
             *([f"warning    {precision.warning}"] if precision.warning else []),

@@ -6,6 +6,7 @@ import runpy
 from collections.abc import Iterator, Sequence
 
 from absl import flags
+from ml_collections import ConfigDict
 
 from pipeline.data.commands import config_keys
 from pipeline.data.errors import InputError, answer
@@ -46,6 +47,11 @@ def told(argv: Sequence[str]) -> Iterator[None]:
         raise _wrong_key(argv, error) from None
     except (OSError, SyntaxError, ImportError) as error:
         raise _no_config_file(argv, error) from None
+
+
+def of_file(flag: flags.Flag) -> ConfigDict:
+    """The config as its file gives it, without what the command line sets."""
+    return flag.parser.parse(flag.config_filename)
 
 
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:

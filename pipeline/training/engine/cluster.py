@@ -17,6 +17,7 @@ VARIABLE = "TF_CONFIG"
 _CHIEFS = ("chief", "master")  # TensorFlow 1 said master; Vertex AI still may
 _WORKER = "worker"
 _SERVER = "ps"
+_LAST_PORT = 65_535
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,9 @@ def read() -> Cluster | None:
     jobs = document.get("cluster") or {}
     if not jobs:
         return None
+    wrong = [each for addresses in jobs.values() for each in addresses if not _is_address(each)]
+    if wrong:
+        raise _error(text, f"addresses HOST:PORT with a port from 1 to {_LAST_PORT:,}, not {wrong[0]!r}")
     if jobs.get(_SERVER):
         raise _error(text, f'no "{_SERVER}" (parameter servers): the workers keep the weights themselves')
     task = document.get("task") or {}
@@ -90,6 +94,12 @@ def _parsed(text: str) -> Mapping:
     if not all(isinstance(addresses, list) for addresses in (jobs or {}).values()):
         raise _error(text, 'lists of addresses, as in {"worker": ["a:2222"]}')
     return document
+
+
+def _is_address(value: object) -> bool:
+    # TensorFlow 2.21 waits for ever at port 99999 (measured).
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    return bool(host) and port.isascii() and port.isdigit() and 0 < int(port) <= _LAST_PORT
 
 
 def _error(text: str, expected: str) -> InputError:

@@ -1,13 +1,13 @@
 """The distribution strategy a flag asks for, on the devices that there are."""
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 
-from pipeline.data.commands import interrupt
 from pipeline.data.errors import InputError
-from pipeline.training.engine import cluster, lost_worker
+from pipeline.training.engine import cluster, lost_worker, waiting
 
 _AUTO = "auto"
 
@@ -68,6 +68,13 @@ def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool
     """Whether XLA compiles the step, and why."""
     if name_of(strategy) == "tpu":
         return True, "a TPU runs nothing else"
+    if requested and name_of(strategy) == "multi_worker":
+        # "Collectives are not yet implemented for CPU devices when compiling with XLA" (2.21, measured).
+        return False, "asked for, but " + (
+            "nobody has tried it on GPUs of several workers"
+            if _devices("GPU")
+            else "TensorFlow has no XLA for the sums over workers on a CPU"
+        )
     if requested and strategy.num_replicas_in_sync > 1:
         # Fails with "resource located in device CPU:1 from device CPU:0" (TensorFlow 2.21, measured).
         return False, "asked for, but TensorFlow cannot compile a step with several replicas in one process"
@@ -96,10 +103,24 @@ def _multi_worker() -> tf.distribute.Strategy:
             action="Set it in every worker; start no evaluators, the workers evaluate together.",
         )
     lost_worker.notice_silence(len(found.addresses))
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(found.resolver())
-    # TensorFlow now takes SIGTERM itself, and only notes it (2.21, measured).
-    interrupt.take_signals()
-    return strategy
+    print(f"waiting    for {len(found.addresses)} workers", flush=True)
+    with waiting.ended_by_signals(), _own_port(found.addresses[found.number]):
+        return tf.distribute.MultiWorkerMirroredStrategy(found.resolver())
+
+
+@contextlib.contextmanager
+def _own_port(address: str) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.UnknownError as error:
+        if "gRPC server" not in str(error):  # "Could not start gRPC server" (2.21, measured)
+            raise
+        raise InputError(
+            f"environment variable {cluster.VARIABLE}, {address}",
+            received="a port that this worker cannot open: another process has it, or it is privileged",
+            expected="a free port",
+            action="End that process, or name another port in TF_CONFIG; --workers takes free ones.",
+        ) from None
 
 
 def _tpu() -> tf.distribute.Strategy:

@@ -27,6 +27,7 @@ def run(
     dataset: Dataset,
     root: pathlib.Path,
     command: Sequence[str],
+    adapted: Callable[[ConfigDict], ConfigDict] = lambda config: config,
 ) -> None:
     """Trains at each point, in directories below `root`; prints the table, and writes sweep.csv there.
 
@@ -35,6 +36,7 @@ def run(
     Args:
       config: without the values of the points.
       command: the command line, as behind `python -m`.
+      adapted: what a command makes of its config before it trains.
 
     Raises:
       InputError: a point's values do not fit the config; `root` is a single run's; or runs failed.
@@ -42,7 +44,7 @@ def run(
     """
     check_given_once(command, points[0])
     trials = [
-        Trial(point=point, workdir=Workdir(root / point.name), config=config_of(config, point))
+        Trial(point=point, workdir=Workdir(root / point.name), config=adapted(config_of(config, point)))
         for point in points
     ]
     _check_directory(root)

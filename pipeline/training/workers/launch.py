@@ -86,13 +86,14 @@ class Watch:
     def _pass_on(self, number: int) -> None:
         if number and not self._sent:
             self._sent = number
-            self._send(number)
+            # Whatever it was: a SIGTERM is lost while TensorFlow waits for the others (2.21, measured).
+            self._send(signal.SIGINT)
 
     def _note_failure(self) -> None:
         """Keeps the first that failed: the others fail because it did."""
         failed = [worker for worker in self._workers if worker.code]
         if failed and not self._failed:
-            self._failed = min(failed, key=_is_consequence)
+            self._failed = min(failed, key=_rank)
             self._pass_on(_ASKED_TO_STOP.get(self._failed.code, 0))
 
     def _send(self, number: int) -> None:
@@ -103,13 +104,19 @@ class Watch:
         failed = self._failed
         if not self._chief.code or not failed:  # what a run leaves, its chief writes
             return 0
-        if self._sent and self._chief.code in _ASKED_TO_STOP:
+        if self._sent and failed.code in (*_ASKED_TO_STOP, -signal.SIGINT, -signal.SIGKILL, _LOST):
             raise Interrupted(self._sent, self._errors.told())
         return _tell(failed, self._errors.held if failed is self._chief else _content(failed))
 
 
-def _is_consequence(worker: Worker) -> tuple[bool, int]:
-    return worker.code > 0, worker.number
+def _rank(worker: Worker) -> tuple[int, int]:
+    """Of workers that were seen to have failed at once, the one with the least is the reason.
+
+    Bad input and `kill -9` are nobody's doing. An abort may come after another one's traceback, as TensorFlow
+    ends badly then.
+    """
+    told = {-signal.SIGKILL: 0, EXIT_BAD_INPUT: 1, 1: 2, _LOST: 4}
+    return told.get(worker.code, 3), worker.number
 
 
 def _content(worker: Worker) -> bytes:

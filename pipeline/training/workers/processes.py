@@ -81,6 +81,7 @@ def _start(number: int, addresses: Sequence[str], command: Sequence[str], *, ali
         stdin=alive,
         stdout=None if is_chief else subprocess.DEVNULL,
         stderr=subprocess.PIPE if is_chief else errors,
+        process_group=0,  # Ctrl-C comes from the launcher, once
     )
     return Worker(number, addresses[number], process, errors=errors or process.stderr)
 

@@ -1,6 +1,8 @@
 """Strategies on a CPU in two pieces, and what is said where one cannot be had."""
 
 import json
+import socket
+import subprocess
 
 import pytest
 
@@ -73,3 +75,14 @@ def test_xla_is_reported_as_it_really_is():
     is_on, reason = strategy.jit_compile(True, strategy.create("mirrored"))
     assert not is_on
     assert "several replicas" in reason
+
+
+def test_a_port_that_is_taken_is_told(monkeypatch, warm_python):
+    with socket.create_server(("localhost", 0)) as taken:
+        address = f"localhost:{taken.getsockname()[1]}"
+        jobs = {"worker": [address, "localhost:2"]}
+        task = {"type": "worker", "index": 0}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": task}))
+        code = "from pipeline.training.engine import strategy; strategy.create('multi_worker')"
+        failed = subprocess.run([warm_python, "-c", code], capture_output=True, text=True, check=False)
+    assert f"TF_CONFIG, {address}: received a port that this worker cannot open" in failed.stderr

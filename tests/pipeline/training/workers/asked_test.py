@@ -44,3 +44,9 @@ def test_gpus_are_not_shared_out(monkeypatch):
     monkeypatch.setattr(asked, "_GPU", pathlib.Path("/dev/null"))
     with pytest.raises(InputError, match=r"a machine with GPUs.*--strategy=mirrored"):
         asked.check(2, **FITS)
+
+
+def test_no_more_than_memory_is_there_for(monkeypatch):
+    monkeypatch.setattr(asked, "_memory", lambda: 16 << 30)
+    with pytest.raises(InputError, match=r"--workers=1000: received 1,000 processes.*expected at most 23"):
+        asked.check(1_000, **FITS)

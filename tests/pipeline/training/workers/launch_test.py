@@ -17,7 +17,7 @@ from pipeline.training.workers import launch, processes
 from pipeline.training.workers.processes import Worker
 from tests.pipeline.training.small_run import write_small_dataset
 
-SAVES = "trap 'echo interrupted: saved at step 7 >&2; exit 143' TERM; while :; do sleep 0.01; done"
+SAVES = "trap 'echo interrupted: saved at step 7 >&2; exit 130' INT; while :; do sleep 0.01; done"
 WAITS = "read line"  # until it is killed: its stdin is a pipe to which nobody writes
 
 
@@ -99,6 +99,24 @@ def test_a_signal_reaches_all_and_the_chief_says_how_it_ended(capfd):
 def test_a_signal_to_one_worker_reaches_all():
     with pytest.raises(Interrupted, match="saved at step 7"):
         to_the_end(SAVES, "exit 143")
+
+
+def test_a_signal_while_they_wait_for_each_other_ends_all(capfd):
+    with (
+        pytest.raises(Interrupted, match="the workers were ended") as caught,
+        started(WAITS, WAITS) as workers,
+    ):
+        launch.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
+    assert caught.value.number == signal.SIGTERM
+    assert capfd.readouterr().err == ""
+
+
+def test_a_traceback_tells_more_than_the_abort_that_follows_from_it(capfd):
+    with started("exit 1", "kill -ABRT $$") as workers:
+        for worker in workers:
+            worker._process.wait()
+        assert launch.Watch(workers, clock=fast()).to_the_end() == 1
+    assert "error: worker 0" in capfd.readouterr().err
 
 
 def test_what_the_chief_finished_is_finished():
