@@ -1,13 +1,15 @@
 """The runs whose steps are replayed: killed, on changing hosts and replicas, on mixtures, of each layout."""
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Callable
 
+import numpy as np
 from ml_collections import ConfigDict
 
 from pipeline.data.dataset import manifest
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.kinds import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.training.request import Request
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
@@ -18,6 +20,14 @@ STEPS = 160  # 3.7 epochs of 700 examples
 _IMAGES = Schema(
     name="pictures",
     features=(Image(name="image", height=12, width=12, channels=3), Label(name="y", classes=("no", "yes"))),
+)
+_TOKENS = Schema(
+    name="tokens",
+    features=(
+        Tokens(name="words", length=9, vocabulary_size=500),
+        Numeric(name="x", missing="mark"),
+        Label(name="y", classes=("no", "maybe", "yes"), task="multiclass"),
+    ),
 )
 _CHANGES = {"crop_area": (0.3, 1.0), "flip": True, "rotate_degrees": 15.0, "brightness": 0.3, "hue": 0.1}
 _SIZES = {"train": 700, "validation": 40, "test": 40}
@@ -50,7 +60,7 @@ class Subject:
     layout: str = "rows"
     shuffle: str = "auto"
     is_mixture: bool = False
-    has_images: bool = False
+    content: str = "numbers"  # or images, or tokens
 
 
 SUBJECTS = (
@@ -66,7 +76,8 @@ SUBJECTS = (
         is_mixture=True,
         parts=(TWO_REPLICAS, TWO_WORKERS, ONE),
     ),
-    Subject(name="images", has_images=True, parts=(ONE, TWO_REPLICAS)),
+    Subject(name="images", content="images", parts=(ONE, TWO_REPLICAS)),
+    Subject(name="tokens", content="tokens", layout="blocks", parts=(TWO_REPLICAS, ONE, ONE)),
 )
 
 SHORT = Subject(name="short", layout="blocks", is_mixture=True, parts=(TWO_REPLICAS, ONE))
@@ -74,8 +85,7 @@ SHORT = Subject(name="short", layout="blocks", is_mixture=True, parts=(TWO_REPLI
 
 def write_datasets(subject: Subject, folder: pathlib.Path) -> None:
     """Writes what the subject trains on into `folder`."""
-    make: Callable[[int, int], list[dict]] = _images if subject.has_images else _numbers
-    schema = _IMAGES if subject.has_images else SCHEMA
+    schema, make = _CONTENTS[subject.content]
     for seed, name in enumerate(("main", "other") if subject.is_mixture else ("main",)):
         splits = {split: make(count, 10 * seed + at) for at, (split, count) in enumerate(_SIZES.items())}
         write_dataset(folder / name, schema, splits, layout=subject.layout)
@@ -100,7 +110,7 @@ def _config(subject: Subject, folder: pathlib.Path, steps: int) -> ConfigDict:
     config.train.checkpoint_every_steps = 25
     if subject.is_mixture:
         config.mixture = ((str(folder / "other"), "train[:300]", 0.4),)
-    if subject.has_images:
+    if subject.content == "images":
         config.augmentation.update(_CHANGES)
         config.model = ConfigDict({"name": "resnet", "widths": (4,), "blocks_per_stage": 1})
     return config
@@ -115,3 +125,19 @@ def _images(count: int, seed: int) -> list[dict]:
         {"image": pictures.encode(pictures.noise(12, 12, 3, seed=1000 * seed + i), "PNG"), "y": i % 2}
         for i in range(count)
     ]
+
+
+def _tokens(count: int, seed: int) -> list[dict]:
+    draw = np.random.default_rng(seed)
+    words = draw.integers(1, 500, size=(count, 9))
+    return [
+        {"words": each.tolist(), "x": math.nan if i % 5 == 0 else float(i), "y": i % 3}
+        for i, each in enumerate(words)
+    ]
+
+
+_CONTENTS: dict[str, tuple[Schema, Callable[[int, int], list[dict]]]] = {
+    "numbers": (SCHEMA, _numbers),
+    "images": (_IMAGES, _images),
+    "tokens": (_TOKENS, _tokens),
+}
