@@ -82,9 +82,9 @@ def test_the_step_is_found_whose_loss_was_not_finite(tmp_path):
     examples[123]["y"] = 1e30
     config = small_config()
     config.train.epochs = 1.0
-    with pytest.raises(InputError, match=r"loss before step .*: received (nan|inf)"):
+    with pytest.raises(InputError, match=r"step 31: .*, record 123 .*replay --step=31"):
         train(config, write_dataset(tmp_path / "data", schema, {"train": examples}), tmp_path / "run")
     (spike,) = Replay(tmp_path / "run").spikes(examples=1).found
     assert "no finite loss was logged before the run ended" in words.window(spike.window)
     (worst,) = spike.steps[0].replayed.examples
-    assert (worst.record.number, worst.loss) == (123, math.inf)
+    assert (spike.steps[0].replayed.step, worst.record.number, worst.loss) == (31, 123, math.inf)
