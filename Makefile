@@ -140,6 +140,10 @@ soak-training: install  ## Kill training at random moments; weights must be thos
 	.venv/bin/python -m tests.soak --kills=$(TRAINING_KILLS) --terms=$(TRAINING_TERMS) \
 	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
+.PHONY: planted
+planted: install  ## Put 13 faults that training once had back into a copy: two tests must fail of each. Five minutes.
+	.venv/bin/python -m tests.planted
+
 .PHONY: replay-check
 replay-check: install  ## Replay 500 random steps of killed, elastic and mixture runs, and find 30 poisoned rows. Five minutes.
 	.venv/bin/python -m tests.replay

@@ -27,6 +27,7 @@ from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.setup import Setup
 from pipeline.training.state import golden
 from pipeline.training.state.checkpoints import identity
+from pipeline.training.tasks.label_scale import LabelScale, label_scale
 from pipeline.training.tasks.registry import task_of
 
 
@@ -39,6 +40,7 @@ class Run:
     preprocess: Preprocess
     model: keras.Model  # with its optimizer
     averages: Averages | None  # of its weights, if the run keeps some
+    scale: LabelScale
     evaluate: Evaluator
 
     @property
@@ -53,7 +55,8 @@ class Run:
 def build(setup: Setup) -> Run:
     """Builds the model with its optimizer, its preprocessing and its evaluation, under the strategy."""
     schema = setup.dataset.schema
-    preprocess = build_preprocess(setup.config, schema, statistics_lib.load(setup.dataset)[TRAIN])
+    statistics = statistics_lib.load(setup.dataset)[TRAIN]
+    preprocess = build_preprocess(setup.config, schema, statistics)
     with setup.strategy.scope():
         model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
         replicas.adapt(model, replicas=setup.strategy.num_replicas_in_sync)
@@ -78,6 +81,7 @@ def build(setup: Setup) -> Run:
         preprocess=preprocess,
         model=model,
         averages=averages,
+        scale=label_scale(schema.label, statistics),
         evaluate=evaluate,
     )
 
@@ -93,6 +97,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         optimizer=run.model.optimizer,
         ema=run.averages.variables if run.averages else (),
         golden_logits=logits_of(setup.strategy, run.model, inputs),
+        scale=run.scale,
         run=identity.of_run(setup.record, schema=schema.fingerprint),
         counts_on=(setup.workdir.history,),
         kept=best_checkpoint.kept(setup.config, schema.label),

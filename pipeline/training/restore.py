@@ -25,6 +25,7 @@ from pipeline.training.state.checkpoints import identity
 from pipeline.training.state.checkpoints.kept import LAST, Kept, described
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.label_scale import label_scale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,8 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     record = run_record.read(run.run)
     run_record.check_files(run.path, record)
     config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
-    preprocess = build_preprocess(config, schema, statistics_lib.read(run.statistics)[TRAIN])
+    statistics = statistics_lib.read(run.statistics)[TRAIN]
+    preprocess = build_preprocess(config, schema, statistics)
     precision = Precision(**record.precision)
     model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
     inputs = golden.inputs(run.golden, schema, preprocess)
@@ -74,6 +76,7 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         model=model,
         ema=averages.variables if averages else (),
         golden_logits=logits_of(tf.distribute.get_strategy(), model, inputs),
+        scale=label_scale(schema.label, statistics),
         run=identity.of_run(record, schema=schema.fingerprint),
         kept=kept,
     )

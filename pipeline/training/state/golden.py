@@ -17,10 +17,13 @@ from pipeline.data.preprocessing import example_writer
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import block_rows, parsing, windows
 from pipeline.data.schema.schema import Schema
+from pipeline.training.tasks.label_scale import LabelScale
 
 RECORDS = 8
-# Of the largest logit. Another machine's bfloat16 differs by about 1%, a lost vocabulary by 100%.
+# Of the largest logit, or of the labels' spread. Another machine's bfloat16 differs by about 1%, a lost
+# vocabulary by 100%.
 _TOLERANCE = 0.1
+_WITHOUT_UNIT = LabelScale()
 
 
 def write(path: pathlib.Path, selection: Selection) -> None:
@@ -71,10 +74,17 @@ def _first_records(selection: Selection) -> list[bytes]:
     )
 
 
-def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str) -> None:
-    """Raises InputError if float32 logits [records, outputs] differ by more than a tenth of the largest."""
+def check(
+    *, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelScale = _WITHOUT_UNIT
+) -> None:
+    """Raises InputError if float32 logits [records, outputs] differ by more than a tenth of the largest.
+
+    Args:
+      scale: of the labels. A logit counts by its distance from their mean, and as their spread at least: so
+        seconds and nanoseconds, and years near 2,000, are judged alike.
+    """
     difference = float(np.max(np.abs(saved - now)))
-    allowed = _TOLERANCE * max(1.0, float(np.max(np.abs(saved))))
+    allowed = _TOLERANCE * max(scale.spread, float(np.max(np.abs(saved - scale.mean))))
     if not difference <= allowed:
         raise InputError(
             f"checkpoint {checkpoint}",

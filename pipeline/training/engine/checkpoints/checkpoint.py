@@ -21,9 +21,11 @@ from pipeline.training.state.checkpoints import directory, identity, manifest, n
 from pipeline.training.state.checkpoints.directory import Entry
 from pipeline.training.state.checkpoints.kept import LAST, Kept, chosen
 from pipeline.training.state.checkpoints.manifest import DamagedError
+from pipeline.training.tasks.label_scale import LabelScale
 
 _GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
 _ANY = Kept(number=3)
+_WITHOUT_UNIT = LabelScale()
 
 
 class Checkpoints:
@@ -33,6 +35,7 @@ class Checkpoints:
       optimizer: None where the model is only used: then nothing in `root` is changed.
       ema: averages of weights, if the run keeps some.
       golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
+      scale: of the labels, by which differences of golden logits are judged.
       run: of which run checkpoints say that they are: see identity.py.
       counts_on: other files that a run must find again as they are now: they are on the disk first.
       worker: this process's number. Only 0, the chief, writes.
@@ -46,6 +49,7 @@ class Checkpoints:
         optimizer: keras.optimizers.Optimizer | None = None,
         ema: Sequence[Variable] = (),
         golden_logits: Callable[[], np.ndarray],
+        scale: LabelScale = _WITHOUT_UNIT,
         run: Mapping[str, object] | None = None,
         kept: Kept = _ANY,
         counts_on: Sequence[pathlib.Path] = (),
@@ -58,7 +62,7 @@ class Checkpoints:
         self._variables = Variables(
             groups={"model": model.variables, **{name: some for name, some in optional.items() if some}}
         )
-        self._golden_logits = golden_logits
+        self._golden_logits, self._scale = golden_logits, scale
         self._run = dict(run or {})
         self._kept = kept
         self._worker = worker
@@ -143,7 +147,8 @@ class Checkpoints:
                 self.damaged += (str(error),)
                 damaged.append(entry)
                 continue
-            golden.check(saved=saved, now=np.asarray(self._golden_logits()), checkpoint=str(entry.path))
+            now = np.asarray(self._golden_logits())
+            golden.check(saved=saved, now=now, checkpoint=str(entry.path), scale=self._scale)
             self._saving.newest = entry.step
             self._tidy(damaged)
             return entry.step, session

@@ -52,6 +52,20 @@ def test_each_replica_drops_units_of_its_own():
     assert np.mean(first == second) == pytest.approx(0.5, abs=0.15)  # as often as by chance
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: keras.layers.GaussianNoise(1.0, seed=1),
+        lambda: keras.layers.GaussianDropout(0.5, seed=1),
+        lambda: keras.layers.SpatialDropout1D(0.5, seed=1),
+    ],
+)
+def test_each_replica_has_noise_of_its_own(layer):
+    ones = np.ones((2, 4, 64), "float32")
+    _, (first, second) = outputs_of("mirrored", layer, ones)
+    assert 0.2 < np.mean(first != second)
+
+
 def test_the_first_replica_drops_what_one_replica_drops():
     ones = np.ones((2, 64), "float32")
     _, (alone,) = outputs_of("one_device", lambda: keras.layers.Dropout(0.5, seed=1), ones[:1])

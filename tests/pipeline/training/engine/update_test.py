@@ -1,10 +1,13 @@
 """Updates beside NumPy's: the same numbers on one replica and on two."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from models.wide_deep import OffsetEmbedding
 from pipeline.training.engine import averages, replicas, update
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.inner import train_step
@@ -95,12 +98,69 @@ def test_rows_of_equal_ids_are_one_gradient(name):
     np.testing.assert_allclose(found, adam(gradient_of_table, START, 20), rtol=1e-4, atol=1e-5)
 
 
+COLUMNS = np.random.default_rng(5).integers(0, 40, size=(64, 6)) % np.array([2, 3, 5, 9, 20, 40])
+
+
+def categories_model(ids: keras.KerasTensor, tables: Sequence[keras.Layer]) -> keras.Model:
+    """wide_deep in small: embeddings of six columns go through a perceptron, and to the output too."""
+    start = keras.initializers.GlorotUniform(seed=3)
+    deep, wide = (keras.layers.Flatten()(table(ids)) for table in tables)
+    hidden = keras.layers.Dense(16, "tanh", kernel_initializer=start)(deep)
+    logits = [keras.layers.Dense(1, kernel_initializer=start)(each) for each in (hidden, wide)]
+    return keras.Model([ids], keras.layers.Add()(logits))
+
+
+@keras.saving.register_keras_serializable("tests")
+class OneHotTable(OffsetEmbedding):
+    """The same table, read by a product with one-hot rows: so its gradient is dense."""
+
+    def call(self, ids: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.ops.one_hot(ids + self._offsets, self.table.shape[0]) @ self.table
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_sparse_gradients_train_as_dense_ones_do(name):
+    """100 steps of Adam over 64 examples; of the smallest column, each id comes about 32 times."""
+    labels = (np.sin(COLUMNS @ np.arange(1.0, 7.0)) > 0).astype("float32")
+
+    def weights(kind: type[OffsetEmbedding]) -> list[np.ndarray]:
+        def make() -> keras.Model:
+            start = keras.initializers.RandomNormal(seed=4)
+            tables = [kind((2, 3, 5, 9, 20, 40), size, initializer=start) for size in (4, 1)]
+            return categories_model(keras.Input((6,), dtype="int32", name="ids"), tables)
+
+        inputs = {"ids": COLUMNS.astype("int32")}
+        model = trained(name, make, lambda: keras.optimizers.Adam(1e-3), inputs, labels, steps=100)
+        return [np.asarray(each) for each in model.trainable_variables]
+
+    for sparse, dense in zip(weights(OffsetEmbedding), weights(OneHotTable), strict=True):
+        np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_whole_gradient_is_clipped(name):
     x, labels = np.ones((8, 1), "float32"), np.array([101.0] * 4 + [11.0] * 4, "float32")
     model = trained(name, line, lambda: keras.optimizers.SGD(1.0, global_clipnorm=0.5), {"x": x}, labels)
     # The gradient is -2 * mean(labels - 1) = -110, so one step of the clipped one is 0.5.
     np.testing.assert_allclose(np.asarray(model.weights[0]), [[1.5]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_losses_of_what_layers_output_are_the_mean_over_all_parts(name, parts):
+    """Keras adds, for each call, the mean over the examples of that call."""
+
+    def make() -> keras.Model:
+        x = keras.Input((1,), name="x")
+        start = {"use_bias": False, "kernel_initializer": "ones"}
+        kept = keras.layers.Dense(1, **start, activity_regularizer=keras.regularizers.L2(0.5))(x)
+        silent = keras.layers.Rescaling(0.0)(kept)
+        return keras.Model([x], silent)
+
+    x, labels = np.array([[1], [1], [2], [2], [0], [0], [1], [1]], "float32"), np.zeros(8, "float32")
+    model = trained(name, make, lambda: keras.optimizers.SGD(0.1), {"x": x}, labels, micro_batches=parts)
+    # The gradient is that of 0.5 * mean((w x)²), which is mean(x²) = 1.5.
+    np.testing.assert_allclose(np.asarray(model.weights[0]), [[0.85]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from models.wide_deep import wide_deep
 from pipeline.configs import base
 from pipeline.data.errors import InputError
 from pipeline.training.engine.precision import Precision
@@ -75,6 +76,30 @@ def test_biases_are_not_decayed(layer_name):
     made.apply([np.zeros((1, 1), "float32"), np.zeros(1, "float32")], layer.trainable_variables)
     assert np.asarray(layer.kernel).item() == 0.5
     assert np.asarray(layer.bias).item() == 1.0
+
+
+def test_embeddings_are_decayed_whatever_their_column_is_called():
+    model = wide_deep(numeric=0, cardinalities=(), sequences={"beta_blocker": (3, 5)}, outputs=1)
+    made = build(variables=model.trainable_variables, weight_decay=0.5)
+    decayed = {each.path for each in model.trainable_variables if made._use_weight_decay(each)}
+    assert decayed == {each.path for each in model.trainable_variables if not each.path.endswith("/bias")}
+    assert any("beta_blocker_embedding" in path for path in decayed)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear", "rsqrt"])
+def test_the_first_step_of_a_warm_up_changes_the_weights(schedule):
+    weight = keras.Variable(np.ones(1, "float32"))
+    made = build(
+        name="sgd",
+        variables=(weight,),
+        schedule=schedule,
+        learning_rate=1.0,
+        warmup_steps=4,
+        momentum=0.0,
+        weight_decay=0.0,
+    )
+    made.apply([np.ones(1, "float32")], [weight])
+    np.testing.assert_allclose(np.asarray(weight), [0.75])
 
 
 def test_float16_scales_the_loss():

@@ -63,6 +63,12 @@ def test_what_weights_or_order_depend_on_may_not(path):
         continuation.require_same(RECORD, changed(path))
 
 
+@pytest.mark.parametrize("path", sorted(f"augmentation.{name}" for name in base.get_config().augmentation))
+def test_every_key_of_an_augmentation_is_bound(path):
+    with pytest.raises(InputError, match=rf"--workdir, --config.{path}: received other; expected"):
+        continuation.require_same(RECORD, changed(path))
+
+
 def test_another_dataset_of_a_mixture_may_not():
     """It may have been published anew under the same name."""
     one, other = (dataclasses.replace(RECORD, mixture_digests=(name,)) for name in ("aaaa", "bbbb"))

@@ -9,6 +9,7 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.training.state import golden
+from pipeline.training.tasks.label_scale import LabelScale
 
 SAVED = np.array([[4.0], [-20.0]])
 
@@ -44,6 +45,25 @@ def test_rounding_of_another_machine_passes():
 def test_other_decisions_do_not(now):
     with pytest.raises(InputError, match=r"checkpoint ckpt-1: received a model whose predictions differ"):
         golden.check(saved=SAVED, now=now, checkpoint="ckpt-1")
+
+
+# Of 8 houses in billions, of 8 times in millionths of a second, and of 8 years.
+UNITS = [(0.0, 1e9), (0.0, 1e-6), (2000.0, 5.0)]
+
+
+@pytest.mark.parametrize(("mean", "spread"), UNITS)
+def test_the_unit_of_a_regression_decides_nothing(mean, spread):
+    saved = mean + spread * np.linspace(-1.5, 1.5, 8)[:, None]
+    scale = LabelScale(mean=mean, spread=spread)
+    golden.check(saved=saved, now=saved + 0.1 * spread, checkpoint="ckpt-1", scale=scale)
+    for other in (saved + 0.2 * spread, saved[::-1], np.full_like(saved, mean)):
+        with pytest.raises(InputError, match=r"checkpoint ckpt-1: received a model whose predictions differ"):
+            golden.check(saved=saved, now=other, checkpoint="ckpt-1", scale=scale)
+
+
+def test_a_new_model_that_predicts_about_0_is_judged_by_the_labels():
+    saved = np.full((8, 1), 1e-3)
+    golden.check(saved=saved, now=-saved, checkpoint="ckpt-1", scale=LabelScale(mean=0.0, spread=1.0))
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:40] + b"?" + content[41:], lambda content: b""])

@@ -10,6 +10,7 @@ import tensorflow as tf
 from pipeline.data.errors import InputError
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.state.checkpoints.kept import Kept
+from pipeline.training.tasks.label_scale import LabelScale
 from tests.shared.full_disk import no_room
 
 INPUT = tf.ones([2, 3])
@@ -140,6 +141,15 @@ def test_a_value_that_is_not_finite_is_not_saved(tmp_path, value, where):
     assert names(tmp_path) == ["step-00000001"]
 
 
+def test_a_worker_whose_weight_is_not_finite_says_so_too(tmp_path):
+    """It writes nothing, but would go on with the others."""
+    model, optimizer = model_and_optimizer()
+    made = checkpoints(tmp_path, model, optimizer, worker=1)
+    model.weights[0].assign(np.full((3, 4), np.nan))
+    with pytest.raises(InputError, match=r"^weight .* after step 5: received values that are inf.*Nothing is"):
+        made.save(5, {})
+
+
 def test_large_values_whose_sum_overflows_are_finite(tmp_path):
     model, optimizer = model_and_optimizer()
     model.weights[0].assign(np.full([3, 4], 3e38))
@@ -223,11 +233,40 @@ def test_model_that_predicts_something_else_is_refused(tmp_path):
         lossy.restore()
 
 
-def test_other_workers_write_nothing(tmp_path):
-    made = checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=1)
+def test_a_regression_in_millionths_is_judged_in_its_unit(tmp_path):
+    model, optimizer = model_and_optimizer()
+    model.layers[-1].kernel.assign(np.full((4, 1), 1e-7))
+    made = checkpoints(tmp_path, model, optimizer)
+    made.save(1, {})
+    made.finish()
+    other, _ = model_and_optimizer()
+    lossy = Checkpoints(
+        tmp_path,
+        model=other,
+        golden_logits=lambda: other(INPUT, training=False).numpy() + 1e-6,
+        scale=LabelScale(spread=1e-6),
+    )
+    with pytest.raises(InputError, match=r"received a model whose predictions differ by 1e-06"):
+        lossy.restore()
+
+
+@pytest.mark.parametrize("worker", [1, 2])
+def test_other_workers_write_nothing(tmp_path, worker):
+    made = checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=worker)
     made.save(1, {})
     made.finish()
     assert names(tmp_path) == []
+
+
+def test_other_workers_delete_nothing(tmp_path):
+    saved(tmp_path)
+    (tmp_path / "step-00000002.tmp").mkdir()  # which the chief may just be writing
+    for worker in (1, 2):
+        made = checkpoints(tmp_path, *model_and_optimizer(), worker=worker)
+        assert made.restore()[0] == 1
+        made.save(2, {})
+        made.finish()
+    assert names(tmp_path) == ["step-00000001", "step-00000002.tmp"]
 
 
 @pytest.mark.parametrize("limit", [64, 1300])  # within TensorFlow's files, and within the manifest

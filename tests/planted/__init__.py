@@ -1,0 +1,1 @@
+"""Faults of earlier versions, put back to see whether the tests notice them."""
