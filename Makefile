@@ -141,7 +141,7 @@ soak-training: install  ## Kill training at random moments; weights must be thos
 	  --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
 .PHONY: planted
-planted: install  ## Put 13 faults that training once had back into a copy: two tests must fail of each. Five minutes.
+planted: install  ## Put 14 faults that training once had back into a copy: two tests must fail of each. Five minutes.
 	.venv/bin/python -m tests.planted
 
 .PHONY: replay-check

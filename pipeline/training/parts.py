@@ -11,6 +11,7 @@ import tensorflow as tf
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.input.batches import training_batches
+from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.training import best_checkpoint
@@ -27,7 +28,6 @@ from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.setup import Setup
 from pipeline.training.state import golden
 from pipeline.training.state.checkpoints import identity
-from pipeline.training.tasks.label_scale import LabelScale, label_scale
 from pipeline.training.tasks.registry import task_of
 
 

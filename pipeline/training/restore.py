@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.preprocessing.label_scale import label_scale
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
@@ -25,7 +26,6 @@ from pipeline.training.state.checkpoints import identity
 from pipeline.training.state.checkpoints.kept import LAST, Kept, described
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
-from pipeline.training.tasks.label_scale import label_scale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -82,9 +82,7 @@ def _pytest(copy: pathlib.Path, tests: Sequence[str]) -> subprocess.CompletedPro
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
     # In a narrow terminal, pytest does not say why a test failed.
     environment = os.environ | {"COLUMNS": "1000"}
-    return subprocess.run(
-        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
 
 
 if __name__ == "__main__":

@@ -37,10 +37,13 @@ FAULTS = (
         name="rows of equal ids are not summed",
         path=f"{_ENGINE}/update.py",
         # Keras's Adam at 56ca674: the second moment is the sum of the squares, not the square of the sum.
-        sound=("    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])\n",),
+        sound=(
+            "    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])\n",
+        ),
         faulty=(
-            "    squared = tf.math.unsorted_segment_sum(gradient.values**2, gradient.indices, variable.shape[0])\n"
-            "    whole = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])\n"
+            "    rows = gradient.indices, variable.shape[0]\n"
+            "    squared = tf.math.unsorted_segment_sum(gradient.values**2, *rows)\n"
+            "    whole = tf.math.unsorted_segment_sum(gradient.values, *rows)\n"
             "    return tf.sign(whole) * tf.sqrt(squared)\n",
         ),
         tests=(
@@ -159,6 +162,16 @@ FAULTS = (
         tests=(
             f"{_TESTS}/engine/inner_test.py::test_a_batch_is_asked_for_while_the_step_computes",
             f"{_TESTS}/engine/inner_test.py::test_a_wait_begins_when_all_weights_are_changed",
+        ),
+    ),
+    Fault(
+        name="XLA over several workers is said to be a matter of replicas in one process",
+        path=f"{_ENGINE}/strategy.py",
+        sound=('    if requested and name_of(strategy) == "multi_worker":\n',),
+        faulty=("    if False:\n",),
+        tests=(
+            f"{_TESTS}/engine/strategy_test.py::test_xla_is_off_over_workers_whatever_replicas_one_has",
+            f"{_TESTS}/workers/launch_test.py::test_two_workers_train_as_one_and_a_kill_ends_both",
         ),
     ),
     Fault(

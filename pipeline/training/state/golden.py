@@ -14,10 +14,10 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing import example_writer
+from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import block_rows, parsing, windows
 from pipeline.data.schema.schema import Schema
-from pipeline.training.tasks.label_scale import LabelScale
 
 RECORDS = 8
 # Of the largest logit, or of the labels' spread. Another machine's bfloat16 differs by about 1%, a lost
@@ -74,9 +74,7 @@ def _first_records(selection: Selection) -> list[bytes]:
     )
 
 
-def check(
-    *, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelScale = _WITHOUT_UNIT
-) -> None:
+def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelScale = _WITHOUT_UNIT) -> None:
     """Raises InputError if float32 logits [records, outputs] differ by more than a tenth of the largest.
 
     Args:

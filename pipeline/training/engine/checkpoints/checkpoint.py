@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.training.engine.checkpoints import flat, saving, tensor_files
 from pipeline.training.engine.checkpoints.host_copy import Variable, Variables
 from pipeline.training.engine.checkpoints.saving import Content, Saving
@@ -21,7 +22,6 @@ from pipeline.training.state.checkpoints import directory, identity, manifest, n
 from pipeline.training.state.checkpoints.directory import Entry
 from pipeline.training.state.checkpoints.kept import LAST, Kept, chosen
 from pipeline.training.state.checkpoints.manifest import DamagedError
-from pipeline.training.tasks.label_scale import LabelScale
 
 _GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
 _ANY = Kept(number=3)

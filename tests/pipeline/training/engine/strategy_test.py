@@ -77,6 +77,19 @@ def test_xla_is_reported_as_it_really_is():
     assert "several replicas" in reason
 
 
+def test_xla_is_off_over_workers_whatever_replicas_one_has(monkeypatch, warm_python):
+    with socket.create_server(("localhost", 0)) as free:
+        address = f"localhost:{free.getsockname()[1]}"
+    task = {"type": "worker", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": [address]}, "task": task}))
+    code = (
+        "from pipeline.training.engine import strategy; made = strategy.create('multi_worker'); "
+        "print(made.num_replicas_in_sync, strategy.jit_compile(True, made))"
+    )
+    found = subprocess.run([str(warm_python), "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "1 (False, 'asked for, but TensorFlow has no XLA for the sums over workers on a CPU')" in found
+
+
 def test_a_port_that_is_taken_is_told(monkeypatch, warm_python):
     with socket.create_server(("localhost", 0)) as taken:
         address = f"localhost:{taken.getsockname()[1]}"

@@ -7,9 +7,9 @@ import tensorflow as tf
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.training.state import golden
-from pipeline.training.tasks.label_scale import LabelScale
 
 SAVED = np.array([[4.0], [-20.0]])
 

@@ -152,6 +152,7 @@ def test_two_workers_train_as_one_and_a_kill_ends_both(tmp_path, warm_python, mo
         f"--workdir={tmp_path / 'run'}",
         *("--config.global_batch=16", "--config.train.steps=1000000", "--precision=float32"),
         *("--config.train.checkpoint_every_steps=4", "--config.train.steps_per_loop=2", "--workers=2"),
+        "--config.train.jit_compile=true",
     )
     with processes.started(2, arguments) as workers:
 
@@ -165,4 +166,5 @@ def test_two_workers_train_as_one_and_a_kill_ends_both(tmp_path, warm_python, mo
     (line,) = told.err.splitlines()
     assert line.startswith(f"error: worker 1 (process {workers[1].pid}, localhost:")
     assert "strategy   multi_worker, replicas: 2, global batch 16" in told.out
+    assert "XLA        off: asked for, but TensorFlow has no XLA for the sums over workers" in told.out
     assert "--workers=2" in json.loads((tmp_path / "run" / "run.json").read_text())["command"]

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.state.checkpoints.kept import Kept
-from pipeline.training.tasks.label_scale import LabelScale
 from tests.shared.full_disk import no_room
 
 INPUT = tf.ones([2, 3])
@@ -146,7 +146,9 @@ def test_a_worker_whose_weight_is_not_finite_says_so_too(tmp_path):
     model, optimizer = model_and_optimizer()
     made = checkpoints(tmp_path, model, optimizer, worker=1)
     model.weights[0].assign(np.full((3, 4), np.nan))
-    with pytest.raises(InputError, match=r"^weight .* after step 5: received values that are inf.*Nothing is"):
+    with pytest.raises(
+        InputError, match=r"^weight .* after step 5: received values that are inf.*Nothing is"
+    ):
         made.save(5, {})
 
 
