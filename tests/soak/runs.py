@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Sequence
 
+from pipeline.training.engine.lost_worker import EXIT_LOST_WORKER
 from pipeline.training.state import history
 from pipeline.training.state.checkpoints import directory
 from pipeline.training.state.checkpoints.kept import Kept
@@ -37,7 +38,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Process:
-    """How a process of a run ended, or all that trained together: the first one's code counts."""
+    """How a process of a run ended, or all that trained together."""
 
     code: int
     cpu_seconds: float
@@ -63,15 +64,21 @@ def run(case: Case, workdir: pathlib.Path, folder: pathlib.Path, plan: Plan | No
                 pid, signal.SIGKILL
             )  # a machine is lost as a whole; that peers end by themselves, others test
         ends.append(_end(pid, _PEERS_END_IN))
-    codes = {code for code, _ in ends}
     first = folder / "0"
     return Process(
-        code=ends[0][0] if len(codes) == 1 else 1,
+        code=_code([code for code, _ in ends], plan),
         cpu_seconds=ends[0][1],
         steps=lineage.read([path for path in sorted(folder.glob("*/ledger")) if path.exists()]),
         stdout=(first / "stdout").read_text(),
         stderr="".join((folder / str(number) / "stderr").read_text() for number in range(case.workers)),
     )
+
+
+def _code(codes: Sequence[int], plan: Plan | None) -> int:
+    """The code of all; 1 where they differ, unless the others lost the one that got the signal."""
+    hit = codes[plan.worker if plan else 0]
+    as_hit = {hit, EXIT_LOST_WORKER} if hit else {hit}
+    return hit if as_hit.issuperset(codes) else 1
 
 
 def is_as_planned(process: Process, plan: Plan) -> bool:

@@ -1,6 +1,6 @@
 """What the loop asks of whoever keeps its state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -8,6 +8,7 @@ class Checkpoints(Protocol):
     """Keeps the state of a run at a step; `session` is the session's own part of it, and may hold arrays."""
 
     newest: int  # step of the newest checkpoint that is whole; 0: there is none
+    blocked_s: Sequence[float]  # seconds that training waited, of each save
 
     def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None: ...
 

@@ -22,6 +22,9 @@ class Times(Protocol):
           first: the step was a process's first, and its wait was that for the input pipeline to start.
         """
 
+    def saved(self, waited: float) -> None:
+        """Told after a checkpoint: training waited so many seconds for it."""
+
 
 def timed(times: Times, kind: Kind, function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """The function, whose calls are blocks of `kind`."""

@@ -57,6 +57,7 @@ class Ledger:
         self._stack = ["start"]
         self._from_step: int | None = None
         self._step = 0
+        self._longest_save = 0.0
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="ledger", daemon=True) if beats else None
@@ -99,6 +100,11 @@ class Ledger:
             self._step += steps
             self._stack[0] = "callbacks"
 
+    def saved(self, waited: float) -> None:
+        """Told after a checkpoint: training waited so many seconds for it."""
+        with self._lock:
+            self._longest_save = max(self._longest_save, waited)
+
     def write(self) -> None:
         """Appends a line of what is known now."""
         with self._lock:
@@ -114,6 +120,9 @@ class Ledger:
             "from_step": self._from_step,  # None: killed before it was known
             "step": self._step,
             "seconds": {kind: round(seconds, 4) for kind, seconds in self._seconds.items()},
+            "longest_save": round(
+                self._longest_save, 4
+            ),  # seconds that training waited for a checkpoint, at most
             "interval": round(self._interval(), 4),  # the next line comes after so many seconds at most
             "ended": self._ended.is_set(),
         }

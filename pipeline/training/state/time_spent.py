@@ -42,6 +42,7 @@ class Spent:
 
     seconds: Mapping[str, float]
     away_s: float
+    longest_save_s: float  # that training waited for one checkpoint
     processes: tuple[Process, ...]
 
     @property
@@ -66,7 +67,8 @@ def time_spent(lines: Sequence[Mapping]) -> Spent | None:
             totals[kind] += seconds
     for before, after in itertools.pairwise(groups):
         away += max(0.0, _gap(before, after) - _unwritten(before, after))
-    return Spent(seconds=totals, away_s=away, processes=tuple(_processes(groups)))
+    longest = max(group[-1].get("longest_save", 0.0) for group in groups)  # earlier versions: not known
+    return Spent(seconds=totals, away_s=away, longest_save_s=longest, processes=tuple(_processes(groups)))
 
 
 def _of_process(

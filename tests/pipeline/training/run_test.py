@@ -249,4 +249,5 @@ def test_the_ledger_tells_of_a_kill(request_for, train_and_kill, tmp_path):
     assert [(one.from_step, one.step) for one in spent.processes] == [(0, 16), (13, 38)]
     needed = {"start", "restart", "compile", "productive", "input", "evaluation", "checkpoint", "report"}
     assert {kind for kind, seconds in spent.seconds.items() if seconds} == needed | {"lost", "callbacks"}
+    assert 0 < spent.longest_save_s < spent.seconds["checkpoint"]
     assert spent.wall_s + spent.away_s == pytest.approx(elapsed, rel=0.01)

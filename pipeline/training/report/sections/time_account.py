@@ -19,7 +19,7 @@ def time_line(lines: Sequence[Mapping]) -> str:
     if spent is None:
         return "time       not known: there is no ledger.jsonl"
     shares = [f"{_name(kind)} {formats.percent(share)}" for kind, share in spent.shares() if share >= _SHOWN]
-    return f"time       {_whole(spent)}: {', '.join(shares)}"
+    return f"time       {_whole(spent)}: {', '.join(shares)}{_longest(spent)}"
 
 
 def time_account_section(inputs: ReportInputs) -> Markup | None:
@@ -31,7 +31,7 @@ def time_account_section(inputs: ReportInputs) -> Markup | None:
         [Share(name=_name(kind), fraction=share, style=f"time-{kind}") for kind, share in spent.shares()]
     )
     rows = [
-        [_name(kind), formats.duration(spent.seconds[kind]), formats.percent(share), KINDS[kind]]
+        [_name(kind), formats.duration(spent.seconds[kind]), formats.percent(share), _what(kind, spent)]
         for kind, share in spent.shares()
     ]
     account = table(["", "time", "share", "what it is"], rows, numbers=frozenset({1, 2}))
@@ -44,6 +44,19 @@ def time_account_section(inputs: ReportInputs) -> Markup | None:
         account,
         _processes(spent.processes) if len(spent.processes) > 1 else None,
         id="time",
+    )
+
+
+def _what(kind: str, spent: Spent) -> str:
+    return f"{KINDS[kind]}{_longest(spent)}" if kind == "checkpoint" else KINDS[kind]
+
+
+def _longest(spent: Spent) -> str:
+    """The longest stall of training by a checkpoint."""
+    return (
+        f"; one save held training up for {spent.longest_save_s:.3f} s at most"
+        if spent.longest_save_s
+        else ""
     )
 
 

@@ -52,9 +52,10 @@ def steps(one: Ledger, clock: Clock, number: int, *, waited: float = 0.0) -> Non
     one.trained(number, waited=waited)
 
 
-def save(one: Ledger, clock: Clock) -> None:
+def save(one: Ledger, clock: Clock, seconds: float = 0.25) -> None:
     with one.during("checkpoint"):
-        clock.now += 0.25
+        clock.now += seconds
+        one.saved(seconds)
 
 
 def account(path: pathlib.Path) -> Spent:
@@ -92,6 +93,27 @@ def test_what_a_kill_undid_is_lost_and_the_rest_counts(path, clock):
     expected = {"start": 3.5, "compile": 3.0, "productive": 8.0 + 5.0, "input": 1.0, "checkpoint": 0.25}
     assert spent(path) == expected | {"restart": 3.5, "lost": 5.0, "unwritten": 0.1}
     assert account(path).away_s == pytest.approx(60 - 3.0 - 0.1)
+
+
+def test_the_longest_save_of_all_processes_is_told(path, clock):
+    killed = process(path, clock, from_step=0)
+    for seconds in (0.25, 0.5, 0.125):
+        save(killed, clock, seconds)
+    with process(path, clock, from_step=1) as again:
+        save(again, clock)
+        with again.during("checkpoint"):  # the end waits for what is being written: that stalls nothing
+            clock.now += 2.0
+    assert account(path).longest_save_s == 0.5
+    assert account(path).seconds["checkpoint"] == 3.125
+
+
+def test_a_ledger_of_an_earlier_version_knows_of_no_longest_save(path, clock):
+    with process(path, clock, from_step=0) as one:
+        save(one, clock)
+    lines = [
+        {key: value for key, value in line.items() if key != "longest_save"} for line in ledger_lib.read(path)
+    ]
+    assert time_spent(lines).longest_save_s == 0.0
 
 
 def test_sums_to_the_wall_time_over_three_restarts(path, clock):
