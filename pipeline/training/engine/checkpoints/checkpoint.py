@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.label_scale import LabelScale
@@ -139,11 +140,14 @@ class Checkpoints:
             of the golden records differ from the saved ones.
         """
         candidates = chosen(self._root, choice, kept=self._kept, up_to=up_to)
+        self.damaged = ()
         damaged: list[Entry] = []
         for entry in candidates:
             try:
                 session, saved = self._read(entry)
             except DamagedError as error:
+                if entry not in directory.newest_first(self._root):  # the run that writes here deleted it
+                    return self.restore(choice=choice, up_to=up_to)
                 self.damaged += (str(error),)
                 damaged.append(entry)
                 continue
@@ -166,10 +170,9 @@ class Checkpoints:
             return old.session, old.golden
         found = manifest.check(entry.path)
         identity.require_same(found.run, self._run, checkpoint=entry.path)
-        values = tensor_files.load(entry.path)
+        values, text = _content(entry)
         self._variables.assign(values, checkpoint=entry.path)
         arrays = [values[name] for name in sorted(values) if name.startswith(f"{_ARRAYS}/")]
-        text = (entry.path / saving.SESSION_FILE).read_text()
         return nested.unpacked(text, arrays), values[_GOLDEN]
 
     def _tidy(self, damaged: Sequence[Entry]) -> None:
@@ -187,3 +190,11 @@ class Checkpoints:
             expected="the files that the training run wrote there",
             action="Restore the files from a copy, or train in an empty --workdir.",
         )
+
+
+def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:
+    """Tensors and session of files that were sound just now; raises DamagedError where they are gone."""
+    try:
+        return tensor_files.load(entry.path), (entry.path / saving.SESSION_FILE).read_text()
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise DamagedError(f"{entry.path.name}: {str(error).splitlines()[0]}") from None

@@ -304,6 +304,19 @@ def test_none_is_ever_overwritten(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_one_that_the_run_deletes_while_it_is_read_is_not_a_damaged_one(tmp_path):
+    run = checkpoints(tmp_path, *model_and_optimizer(), kept=Kept(number=1))
+    run.save(1, {})
+    run.finish()
+    export = checkpoints(tmp_path, model_and_optimizer()[0])
+    for step in range(2, 30):
+        run.save(step, {})  # in a thread, which then deletes the one before
+        while run.newest < step:
+            assert export.restore()[0] in (step - 1, step)
+            assert export.damaged == ()
+    run.finish()
+
+
 @pytest.mark.parametrize(("up_to", "step"), [(0, 0), (1, 1), (2, 2), (9, 2)])
 def test_the_newest_of_at_most_so_many_steps_is_taken(tmp_path, up_to, step):
     saved(tmp_path, 1)
