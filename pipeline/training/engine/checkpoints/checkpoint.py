@@ -12,7 +12,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.training.engine.checkpoints import flat, saving, tensor_files
 from pipeline.training.engine.checkpoints.host_copy import Variable, Variables
@@ -21,7 +20,7 @@ from pipeline.training.loop.not_finite import not_finite
 from pipeline.training.state import golden
 from pipeline.training.state.checkpoints import directory, identity, manifest, nested
 from pipeline.training.state.checkpoints.directory import Entry
-from pipeline.training.state.checkpoints.kept import LAST, Kept, chosen
+from pipeline.training.state.checkpoints.kept import LAST, Kept, all_damaged, chosen
 from pipeline.training.state.checkpoints.manifest import DamagedError
 
 _GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
@@ -158,7 +157,8 @@ class Checkpoints:
             return entry.step, session
         aside = [path.name for path in directory.damaged_ones(self._root)] if up_to is None else []
         if self.damaged or aside:
-            raise self._all_are_damaged(aside)
+            found = [*self.damaged, *(f"{name}: set aside before" for name in aside)]
+            raise all_damaged(self._root, choice, found)
         self._tidy([])
         return 0, {}
 
@@ -181,15 +181,6 @@ class Checkpoints:
             directory.sweep(self._root)
             for entry in damaged:
                 directory.set_aside(entry)
-
-    def _all_are_damaged(self, aside: Sequence[str]) -> InputError:
-        found = [*self.damaged, *(f"{name}: set aside before" for name in aside)]
-        return InputError(
-            f"checkpoints {self._root}",
-            received=f"damaged files ({'; '.join(found)})",
-            expected="the files that the training run wrote there",
-            action="Restore the files from a copy, or train in an empty --workdir.",
-        )
 
 
 def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:

@@ -63,6 +63,17 @@ def chosen(root: pathlib.Path, choice: str, *, kept: Kept, up_to: int | None = N
     return of_step
 
 
+def all_damaged(root: pathlib.Path, choice: str, damage: Sequence[str]) -> InputError:
+    """The error where all that a command may take is damaged; `damage` says what of each."""
+    way_out = "train in an empty --workdir" if choice == LAST else f"take --checkpoint={LAST}"
+    return InputError(
+        f"checkpoints {root}",
+        received=f"damaged files ({'; '.join(damage)})",
+        expected="the files that the training run wrote there",
+        action=f"Restore the files from a copy, or {way_out}.",
+    )
+
+
 def described(step: int, choice: str, *, kept: Kept) -> str:
     """Which checkpoint was taken, for a line that tells."""
     words = {LAST: "the last one", BEST: f"the best by {kept.metric}"}

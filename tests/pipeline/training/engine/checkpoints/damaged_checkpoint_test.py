@@ -122,5 +122,6 @@ def test_what_was_set_aside_still_counts_as_something_that_is_there(two_saved):
 
 def test_one_that_is_asked_for_by_its_step_is_not_replaced_by_another(two_saved):
     flipped(two_saved / "step-00000002" / FILES[2])
-    with pytest.raises(InputError, match=rf"damaged files \(step-00000002/{FILES[2]}"):
+    message = rf"damaged files \(step-00000002/{FILES[2]}.*, or take --checkpoint=last\."
+    with pytest.raises(InputError, match=message):
         checkpoints(two_saved, to_train=False).restore(choice="2")
