@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from pipeline.data.dataset.origins.raw_rows import RawRow
+from pipeline.data.printable import printable
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.replayed_step import Example, ReplayedStep
 from pipeline.training.replaying.shown import pictures, words
@@ -24,7 +26,7 @@ _OWN_STYLE = Markup(
     ".pictures img{display:block;height:168px;max-width:100%;object-fit:contain;image-rendering:pixelated;"
     "background:var(--code);border-radius:6px}"
     ".pictures figcaption{margin:4px 0 0}"
-    ".worst strong{color:var(--wrong)}dd{white-space:pre-wrap}"
+    ".raw{overflow-wrap:anywhere;white-space:pre-wrap}dd{white-space:pre-wrap}"
 )
 
 
@@ -71,11 +73,18 @@ def _judged(step: ReplayedStep) -> Markup:
 
 
 def _spike(spike: Spike, schema: Schema) -> Iterator[Markup]:
-    yield tag("section", tag("h2", f"Jump in {words.window(spike.window)}"), tag("p", words.verdict(spike)))
+    yield tag(
+        "section",
+        tag("h2", f"Jump in {words.window(spike.window)}"),
+        tag("p", _sentence(words.verdict(spike))),
+    )
     for each in spike.steps:
-        heading = words.spiked_step(each)
-        yield tag("section", tag("h2", heading[:1].upper() + heading[1:]), _judged(each.replayed))
+        yield tag("section", tag("h2", _sentence(words.spiked_step(each))), _judged(each.replayed))
         yield from _examples(each.replayed, schema)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _examples(step: ReplayedStep, schema: Schema) -> Iterator[Markup]:
@@ -87,20 +96,30 @@ def _example(rank: int, example: Example, schema: Schema) -> Markup:
     said, record = told(example, schema), example.record
     heading = f"{rank}. Loss {formats.number(said.loss)}"
     facts = {
-        schema.label.name: _short(said.label),
+        f"label {schema.label.name}": _short(said.label),
         "predicted": _short(said.prediction),
         "record": join(said.place, tag("small", f"split {record.split} of {record.dataset}")),
-        "raw row": _short(said.raw),
+        "raw row": _raw_place(example.raw),
         "in the batch": f"example {example.index:,}, position {record.position:,}",
     }
     return tag(
         "section",
         tag("h2", heading),
-        definitions({name: fact for name, fact in facts.items() if fact}),
+        definitions(facts),
+        _raw_text(example.raw),
         _pictures(example, schema),
         _features(said.features),
         class_="example-card",
     )
+
+
+def _raw_place(raw: RawRow | None) -> Markup | None:
+    return join(str(raw), tag("small", f"in {printable(raw.folder)}")) if raw else None
+
+
+def _raw_text(raw: RawRow | None) -> Markup | None:
+    """The row as it stands in its file, on a line of its own: it is long."""
+    return tag("p", tag("code", _short(printable(raw.text))), class_="raw") if raw and raw.text else None
 
 
 def _pictures(example: Example, schema: Schema) -> Markup | None:

@@ -1,6 +1,7 @@
 """What is shown of a step: ugly names and values stay text, pictures are the pixels, JSON is JSON."""
 
 import base64
+import dataclasses
 import io
 import json
 import math
@@ -99,6 +100,14 @@ def test_the_page_runs_nothing_of_the_data(step):
     html = page.of_step(step, SCHEMA, run=HOSTILE, total_steps=9)
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 6  # name, value, label, run, raw file, raw text
+
+
+def test_the_page_has_the_raw_row_in_full(step):
+    html = page.of_step(step, SCHEMA, run="run", total_steps=9)
+    assert "line 1,234<small>in /raw/</small>" in html
+    assert re.search(r'<p class="raw"><code>.*script&gt;,', html)
+    unknown = dataclasses.replace(step, examples=(dataclasses.replace(step.examples[0], raw=None),))
+    assert "raw row" not in page.of_step(unknown, SCHEMA, run="run", total_steps=9)
 
 
 def test_the_page_shows_the_stored_image_and_the_augmented_pixels(step):
