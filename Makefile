@@ -144,6 +144,10 @@ soak-training: install  ## Kill training at random moments; weights must be thos
 planted: install  ## Put 14 faults that training once had back into a copy: two tests must fail of each. Five minutes.
 	.venv/bin/python -m tests.planted
 
+.PHONY: workers-check
+workers-check: install  ## Do 2, 3 and 4 workers train as one, end together and follow each other? Ten minutes.
+	.venv/bin/python -m tests.workers
+
 .PHONY: replay-check
 replay-check: install  ## Replay 500 random steps of killed, elastic and mixture runs, and find 30 poisoned rows. Five minutes.
 	.venv/bin/python -m tests.replay

@@ -107,6 +107,7 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
         reporter, step = _steps(run, before, checkpoints, ledger, measures)
     with run.shown():
         metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
+    agreement.leave_together(run.setup.strategy)
     if reporter:
         print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
         ledger.write()  # the page shows it

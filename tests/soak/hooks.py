@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from pipeline.training import parts
 from pipeline.training.engine.checkpoints import saving
+from pipeline.training.loop import outer
 
 # Where a save can be broken off: before or after one of the things that it does.
 PHASES = tuple(
@@ -59,6 +60,7 @@ def install(ledger: pathlib.Path, plan: Plan | None) -> None:
             os.kill(os.getpid(), plan.number)
 
     _record_steps(record)
+    _record_weights(ledger.with_name("weights.npz"))
     if plan and plan.phase:
         _send_in_save(plan)
 
@@ -92,6 +94,19 @@ def _record_steps(record: Callable[..., None]) -> None:
         return inner_loop_of(run, *from_where, **settings)
 
     parts.inner_loop_of = recording_loop_of
+
+
+def _record_weights(path: pathlib.Path) -> None:
+    """Writes what this process has in its variables when its training is over."""
+    run = outer.Session.run
+
+    def recording(session: outer.Session, *arguments: object, **named: object) -> int:
+        step = run(session, *arguments, **named)
+        variables = [*session._model.variables, *session._model.optimizer.variables]
+        np.savez(path, **{f"{number}": np.asarray(each) for number, each in enumerate(variables)})
+        return step
+
+    outer.Session.run = recording
 
 
 def _send_in_save(plan: Plan) -> None:

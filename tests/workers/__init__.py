@@ -1,0 +1,1 @@
+"""What several workers promise, on real processes: start with __main__.py."""
