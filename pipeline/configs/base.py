@@ -44,6 +44,7 @@ def get_config() -> ConfigDict:
     config.train.micro_batches = 1  # equal parts of a replica's batch, one at a time in memory
     config.train.on_bad_step = "stop"  # where a loss is not finite; or skip, or roll_back (docs/training.md)
     config.train.bad_steps_allowed = 10  # skipped, or times rolled back; then the run stops
+    config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = ConfigDict()

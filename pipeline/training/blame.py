@@ -84,4 +84,6 @@ def _losses(model: keras.Model, stream: TrainingStream, step: int, *, parts: int
 def _initial(run: Run) -> keras.Model:
     setup = run.setup
     inputs, schema = run.preprocess.inputs, setup.dataset.schema
-    return build_model(setup.config, schema=schema, inputs=inputs, precision=setup.precision)
+    return build_model(
+        setup.config, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
+    )

@@ -23,7 +23,7 @@ from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.experiment import optimizer, training_data
-from pipeline.training.experiment.model import build_model, build_preprocess
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.setup import Setup
 from pipeline.training.state import golden
@@ -41,6 +41,7 @@ class Run:
     model: keras.Model  # with its optimizer
     averages: Averages | None  # of its weights, if the run keeps some
     scale: LabelScale
+    learned: LabelScale  # by which the model learns the labels
     evaluate: Evaluator
 
     @property
@@ -57,8 +58,15 @@ def build(setup: Setup) -> Run:
     schema = setup.dataset.schema
     statistics = statistics_lib.load(setup.dataset)[TRAIN]
     preprocess = build_preprocess(setup.config, schema, statistics)
+    learned = learned_scale(setup.config, schema.label, statistics)
     with setup.strategy.scope():
-        model = build_model(setup.config, schema=schema, inputs=preprocess.inputs, precision=setup.precision)
+        model = build_model(
+            setup.config,
+            schema=schema,
+            inputs=preprocess.inputs,
+            precision=setup.precision,
+            scale=learned,
+        )
         replicas.adapt(model, replicas=setup.strategy.num_replicas_in_sync)
         model.optimizer = optimizer.build(
             setup.config.optimizer,
@@ -82,6 +90,7 @@ def build(setup: Setup) -> Run:
         model=model,
         averages=averages,
         scale=label_scale(schema.label, statistics),
+        learned=learned,
         evaluate=evaluate,
     )
 
@@ -119,6 +128,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         micro_batches=setup.config.train.micro_batches,
         averages=run.averages,
         skips=setup.config.train.on_bad_step == "skip",
+        spread=run.learned.spread,
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
     return inner_loop(

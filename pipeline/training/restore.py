@@ -19,7 +19,7 @@ from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment.model import build_model, build_preprocess
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.checkpoints import identity
@@ -67,7 +67,13 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     preprocess = build_preprocess(config, schema, statistics)
     precision = Precision(**record.precision)
-    model = build_model(config, schema=schema, inputs=preprocess.inputs, precision=precision)
+    model = build_model(
+        config,
+        schema=schema,
+        inputs=preprocess.inputs,
+        precision=precision,
+        scale=learned_scale(config, schema.label, statistics),
+    )
     inputs = golden.inputs(run.golden, schema, preprocess)
     kept = best_checkpoint.kept(config, schema.label)
     averages = averages_lib.build(config.optimizer.get("ema", 0.0), model)

@@ -24,6 +24,7 @@ from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.loop import bad_steps, callback_checks
 from pipeline.training.loop.schedule import Cadence, total_steps
 from pipeline.training.request import Request, describe
+from pipeline.training.state import continuation, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
@@ -65,7 +66,9 @@ def decide(request: Request) -> Setup:
 
     Call it before anything else touches TensorFlow's devices.
     """
-    config, dataset = request.config, request.dataset
+    workdir = Workdir(request.workdir.absolute())
+    config = continuation.as_begun(request.config, run_record.read(workdir.run))
+    request, dataset = dataclasses.replace(request, config=config), request.dataset
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     if request.deterministic:
         determinism.enable(strategy)
@@ -75,7 +78,6 @@ def decide(request: Request) -> Setup:
     ignored = cluster.ignored() if strategy_lib.name_of(strategy) == "multi_worker" else ""
     precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
     jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
-    workdir = Workdir(request.workdir.absolute())
     validation_split = evaluation_splits.validation_split(config, dataset)
     final_split = evaluation_splits.final_split(config, dataset)
     used = {config.train.split, validation_split, final_split} - {""}

@@ -25,6 +25,7 @@ def train_step(
     micro_batches: int = 1,
     averages: Averages | None = None,
     skips: bool = False,
+    spread: float = 1.0,
 ) -> _Step:
     """A replica's part of a step: (inputs, labels) → float32 [3], its sums of (loss, hits, 1 if it is bad).
 
@@ -34,6 +35,8 @@ def train_step(
     of regularizers: each part divides its own sum by the whole batch, and `Update` adds the gradients.
 
     Args:
+      spread: the unit in which the loss is squared: the gradient is that of the loss in it, as if the labels
+        had a spread of 1. What is told of the loss is not divided.
       skips: changes no variable in a bad step, and counts neither its loss nor its hits; one whose gradient
         is not finite is bad, too.
     """
@@ -50,7 +53,7 @@ def train_step(
         loss = tf.reduce_sum(task.losses(labels, logits))
         sums = tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
         parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
-        return loss / global_batch + sum(model.losses) / parts, sums
+        return loss / (global_batch * spread**2) + sum(model.losses) / parts, sums
 
     def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         return update(loss_of, inputs, labels)

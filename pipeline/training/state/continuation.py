@@ -4,7 +4,10 @@ It may make the run longer, and change how it is logged, saved and evaluated on 
 order of examples depend on stays: else run.json would tell of a run that nobody made.
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
+
+from ml_collections import ConfigDict
 
 from pipeline.data.errors import InputError
 from pipeline.training.state.run_record import RunRecord, field
@@ -19,6 +22,7 @@ BOUND = (
     "shuffle",
     "train.split",
     "train.micro_batches",
+    "train.standardise_labels",
     "train.weight",
     "mixture",
     "augmentation",
@@ -26,6 +30,20 @@ BOUND = (
     "callbacks",
 )
 _LENGTH = ("train.epochs", "train.steps")
+
+
+# What versions that did not know a key did; other keys are new with defaults that do as before.
+_BEFORE = {"train.standardise_labels": False}
+
+
+def as_begun(config: ConfigDict, before: RunRecord | None) -> ConfigDict:
+    """The config, with what the run that is there did before keys that it does not know."""
+    config = copy.deepcopy(config)
+    for key, value in _BEFORE.items():
+        if before is not None and _value(before.config, key) is _ABSENT:
+            section, _, name = key.rpartition(".")
+            field(config, section)[name] = value
+    return config
 
 
 def require_same(before: RunRecord, now: RunRecord) -> None:

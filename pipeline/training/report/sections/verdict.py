@@ -17,7 +17,7 @@ def verdict(evaluation: Mapping) -> Iterator[tuple[str, str]]:
     if r2 is not None and r2 < 0:
         yield (
             f"R² is {formats.number(r2)}: always answering the mean label would be nearer.",
-            "Training was too short, or the labels' spread is far from 1: rescale them in the raw data.",
+            "Training was too short or its steps too large, or the features do not tell the label.",
         )
     counts, classes = confusion(evaluation)
     if counts.size:

@@ -1,11 +1,13 @@
 """A config and a dataset's inputs become a model, or an error that names what does not fit."""
 
+import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
 from pipeline.configs import base
-from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
 from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.data.schema.kinds import Image, Label
 from pipeline.data.schema.schema import Schema
@@ -35,6 +37,31 @@ def model_of(inputs: ModelInputs, label: Label = BINARY, **model):
 )
 def test_outputs_follow_from_the_label(label, outputs):
     assert model_of(TABLE, label, name="wide_deep").output_shape == (None, outputs)
+
+
+def test_a_regression_answers_in_the_unit_of_its_label():
+    config = base.get_config()
+    config.model = ConfigDict({"name": "wide_deep"})
+    scaled = model_lib.build_model(
+        config,
+        schema=Schema(name="any", features=(Label(name="y", task="regression"),)),
+        inputs=TABLE,
+        precision=Precision(policy="mixed_bfloat16", reason=""),
+        scale=LabelScale(mean=2000.0, spread=5.0),
+    )
+    inputs = {"numeric": np.zeros((1, 2), "float32"), "categories": np.zeros((1, 1), "int32")}
+    assert scaled(inputs).dtype == "float32"
+    scaled.set_weights([np.zeros_like(each) for each in scaled.get_weights()])
+    np.testing.assert_array_equal(scaled(inputs), [[2000.0]])
+
+
+@pytest.mark.parametrize(("is_asked", "mean"), [({"standardise_labels": True}, 7.0), ({}, 0.0)])
+def test_a_run_of_an_earlier_version_learned_labels_as_they_were(is_asked, mean):
+    summary = NumericSummary(minimum=0.0, maximum=9.0, mean=7.0, std=2.0, zeros=0, quantiles=())
+    price = FeatureStatistics(name="y", dtype="float32", present=9, missing=0, numeric=summary)
+    statistics = SplitStatistics(examples=9, features={"y": price})
+    config = ConfigDict({"train": is_asked})
+    assert model_lib.learned_scale(config, Label(name="y", task="regression"), statistics).mean == mean
 
 
 def test_sizes_follow_from_the_inputs():

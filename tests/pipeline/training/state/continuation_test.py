@@ -36,6 +36,7 @@ BOUND = [
     "shuffle",
     "train.split",
     "train.micro_batches",
+    "train.standardise_labels",
     "train.weight",
     "mixture",
     "augmentation.flip",
@@ -120,6 +121,16 @@ def test_what_a_callback_ended_is_not_made_longer():
         InputError, match="received 50 steps; expected 38 steps: a callback ended that run at step 25"
     ):
         continuation.require_same(ended, longer)
+
+
+def test_a_run_of_an_earlier_version_goes_on_as_it_began():
+    asked, earlier = base.get_config(), copy.deepcopy(RECORD.config)
+    del earlier["train"]["standardise_labels"]
+    began = dataclasses.replace(RECORD, config=earlier)
+    assert continuation.as_begun(asked, began).train.standardise_labels is False
+    assert continuation.as_begun(asked, RECORD).train.standardise_labels is True
+    assert continuation.as_begun(asked, None).train.standardise_labels is True
+    assert asked.train.standardise_labels is True
 
 
 def test_a_key_that_an_earlier_version_did_not_have_is_no_difference():
