@@ -26,7 +26,7 @@ class Judges:
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
         self._damage_of = functools.cache(damage)
-        self._loaded = 0  # the step of the model's weights
+        self._loaded: int | None = 0  # the step of the model's weights; None: not all of one step
 
     def at(self, step: int) -> tuple[Weights, Judge]:
         """What judges the step; the judge serves until the next call.
@@ -47,19 +47,23 @@ class Judges:
 
     def _is_loaded(self, step: int) -> bool:
         """Loads the weights unless they are loaded; False where their checkpoint is gone."""
-        if step == self._loaded:
-            return True
-        if step:
-            try:
-                self._rebuilt.checkpoints.restore(choice=f"{step}")
-            except InputError:
-                if not _has(self._workdir, step):
-                    return False
-                raise
-        else:
-            self._rebuilt.model.set_weights(self._initial())
-        self._loaded = step
+        if step != self._loaded:
+            self._loaded = None  # until all of them are there
+            if not step:
+                self._rebuilt.model.set_weights(self._initial())
+            elif not self._is_restored(step):
+                return False
+            self._loaded = step
         return True
+
+    def _is_restored(self, step: int) -> bool:
+        try:
+            restored, _ = self._rebuilt.checkpoints.restore(choice=f"{step}")
+        except InputError:
+            if _has(self._workdir, step):
+                raise
+            return False
+        return restored == step
 
     @functools.cached_property
     def _rebuilt(self) -> restore.RebuiltRun:

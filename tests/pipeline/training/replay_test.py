@@ -9,7 +9,10 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
+from pipeline.training import judges
 from pipeline.training.replay import Replay
+from pipeline.training.replaying import weights
+from pipeline.training.replaying.weights import Weights
 from pipeline.training.restore import restore_model
 from pipeline.training.state.checkpoints import directory
 from tests.pipeline.training.replaying.changed import change
@@ -42,6 +45,22 @@ def test_a_step_is_judged_by_the_nearest_checkpoint_the_worst_example_first(repl
 def test_a_checkpoint_can_be_asked_for(killed_mixture):
     initial = Replay(killed_mixture[0], checkpoint=0).step(3, examples=1)
     assert (initial.weights.step, len(initial.losses)) == (0, 16)
+
+
+def test_a_checkpoint_that_the_run_deletes_meanwhile_gives_way(copy, monkeypatch):
+    change(copy, dataset=str(copy.parent / "main"))
+    chosen = []
+
+    def nearest(root: pathlib.Path, step: int, **rest) -> Weights:
+        chosen.append(weights.nearest(root, step, **rest))
+        if len(chosen) == 1:
+            shutil.rmtree(directory.path_of(root, chosen[0].step))
+        return chosen[-1]
+
+    monkeypatch.setattr(judges, "nearest", nearest)
+    step = Replay(copy).step(56, examples=1)
+    assert step.weights.step == chosen[1].step < chosen[0].step
+    assert not step.weights.damaged
 
 
 def test_a_run_without_a_jump_says_so(replay):
