@@ -73,7 +73,8 @@ def _go_on(setup: Setup, began: float) -> dict:
             print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
             history.read(workdir.history)
             ledger_lib.read(workdir.ledger)
-            write_report(workdir.path)
+            if not strategy_lib.worker(setup.strategy):  # several at once would break each other's
+                write_report(workdir.path)
             return files.read_json(workdir.evaluation)
     path = None if strategy_lib.worker(setup.strategy) else workdir.ledger
     with Ledger(path, age_s=time.monotonic() - began) as ledger:

@@ -173,6 +173,15 @@ def test_finished_run_is_only_reported(undisturbed, capsys):
     assert history(undisturbed.workdir) == before
 
 
+def test_of_a_finished_run_the_chief_alone_writes_the_report(undisturbed, request_for, tmp_path, monkeypatch):
+    workdir = shutil.copytree(undisturbed.workdir, tmp_path / "run")
+    (workdir / "report.html").unlink()
+    monkeypatch.setattr(run.strategy_lib, "worker", lambda strategy: 1)  # several at once broke each other's
+    metrics = run.train(request_for(workdir, precision="mixed_bfloat16"))
+    assert metrics == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert not (workdir / "report.html").exists()
+
+
 def test_finished_run_can_be_made_longer(request_for, tmp_path, config):
     for steps in (4, 6):
         config.train.steps = steps
