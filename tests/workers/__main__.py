@@ -1,12 +1,13 @@
 """Holds what several workers promise against real ones, on a small table that is made up here.
 
-  python -m tests.workers [--only=weights,elastic,skip,kills] [--folder=build/workers-check]
+  python -m tests.workers [--only=weights,elastic,skip,agree,kills] [--folder=build/workers-check]
 
 weights: 1, 2, 3 and 4 workers train on one global batch. All workers of a run must end with the same bits;
          the runs must agree within TOLERANCE, and train on the same examples in each step.
 elastic: a run by two workers is killed, goes on with four, gets a SIGTERM, and ends alone: no example may be
          lost or repeated, and the weights must be those of one undisturbed worker within TOLERANCE.
 skip:    with float16, a gradient that is not finite in the last of two processes skips the step in both.
+agree:   two processes that would go on from other steps are refused, in a line that names the steps.
 kills:   `kill -9` of the chief and of another of `--workers=2`, at five moments: all must end within 30 s,
          with one line that names the worker and exit code 137, and no process may be left.
 """
@@ -20,12 +21,13 @@ from absl import app, flags
 
 from tests.pipeline.training.small_run import write_small_dataset
 from tests.shared.preloaded import preload
-from tests.workers import elastic, kills, skip
+from tests.workers import agree, elastic, kills, skip
 
 _CHECKS = {
     "weights": elastic.same_weights,
     "elastic": elastic.changed,
     "skip": skip.check,
+    "agree": agree.check,
     "kills": kills.check,
 }
 _ONLY = flags.DEFINE_list("only", list(_CHECKS), "Checks to make.")

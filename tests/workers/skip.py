@@ -1,43 +1,21 @@
 """A gradient that is not finite in one of two processes."""
 
-import json
-import os
 import pathlib
-import socket
 from collections.abc import Iterator, Sequence
 
-from tests.shared import forked
+from tests.workers import pair
 
-_MAY_TAKE = 300.0
+_TOLD = "finite: weight 0.0, scale 8.0; last infinite: weight 0.0, scale 4.0"
 
 
 def check(dataset: pathlib.Path, folder: pathlib.Path, *, counts: Sequence[int]) -> Iterator[str]:
     """Whether two processes with float16's optimizer both skip the step, and halve the scale of the loss."""
     del dataset, counts
-    servers = [socket.create_server(("localhost", 0)) for _ in range(2)]
-    addresses = [f"localhost:{server.getsockname()[1]}" for server in servers]
-    for server in servers:
-        server.close()
-    children = [
-        forked.start(lambda number=number: _step(addresses, number), folder / str(number))
-        for number in range(2)
-    ]
-    for number, child in enumerate(children):
-        is_over = forked.ends_within(child, _MAY_TAKE)
-        if not is_over:
-            os.kill(child, 9)
-        os.waitpid(child, 0)
-        told = (folder / str(number) / "stdout").read_text().splitlines()
-        print(f"skip: worker {number}: {told[-1] if told else 'nothing'}", flush=True)
-        if not told or told[-1] != "finite: weight 0.0, scale 8.0; last infinite: weight 0.0, scale 4.0":
-            yield f"skip: worker {number}: {(folder / str(number) / 'stderr').read_text()[-600:]}"
+    return pair.faults("skip", _step, folder, expected=[_TOLD] * 2)
 
 
-def _step(addresses: Sequence[str], number: int) -> None:
+def _step(number: int) -> None:
     """One step with finite gradients, then one with an infinity in the last worker."""
-    os.environ["TF_CONFIG"] = json.dumps(
-        {"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": number}}
-    )
     import keras
     import numpy as np
     import tensorflow as tf
