@@ -1,4 +1,4 @@
-"""All eleven commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
+"""All twelve commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
 
 Those that need no TensorFlow to answer must not import it: here its import fails.
 """
@@ -90,6 +90,13 @@ COMMANDS = {
         lacking=(["--step=1"], "--workdir"),
         unreadable=["--workdir=nowhere", "--step=1"],
         reading=["--workdir={}", "--step=1"],
+        waits_with_tensorflow=True,
+    ),
+    "pipeline.parity": Commanded(
+        wrong_type="--config.train.steps=many",
+        lacking=([CONFIG], "--dataset"),
+        unreadable=["--workdir=nowhere"],
+        reading=["--workdir={}"],
         waits_with_tensorflow=True,
     ),
     "pipeline.feed_rate": Commanded(

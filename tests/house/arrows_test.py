@@ -30,6 +30,7 @@ TRAINING = {
     "replaying": "tasks state experiment report",
     "sweep": "tasks state",
     "workers": "",
+    "parity": "tasks engine state experiment replaying",
 }
 SOURCES = {"pieces": "", "bytes": "pieces", "tokens": "pieces"}
 BEAM_JOBS = {

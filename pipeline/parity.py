@@ -1,0 +1,125 @@
+r"""Compares ways of computing that must agree: precision, replicas, micro-batches, sparse gradients, export.
+
+  python -m pipeline.parity --workdir=runs/adult
+  python -m pipeline.parity --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0
+
+The first takes the weights of a run, the second those that a run would begin with: so it can be asked before
+anything is rented. Both use batches of the dataset, on this machine's processor, without dropout.
+
+bfloat16        each layer alone, on the inputs that it has in float32: what it gives, and its gradients
+sparse          three steps of training against a plain loop with dense gradients
+replicas        the same on two replicas
+micro-batches   the same in two micro-batches
+export          the export of a run, loaded again, against the graph in memory
+
+An error is ‖a − b‖ / ‖b‖. What differs by more than it may is named, the worst first, with what to do. Exit
+code 0: all agree; 1: something differs.
+"""
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+from ml_collections import config_flags
+
+from pipeline.configs import base
+from pipeline.data import atomic_files
+from pipeline.data.commands import config_flag, config_keys, flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.dataset import manifest
+from pipeline.data.errors import InputError
+from pipeline.training.state.workdir import existing
+
+if TYPE_CHECKING:
+    from pipeline.training.parity.compared import Comparison
+
+with config_flag.flagfile_told():
+    _CONFIG = config_flags.DEFINE_config_file(
+        "config", None, "FILE: an experiment that has no run yet. --config.KEY=VALUE overrides it."
+    )
+_WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
+_DATASET = flags.DEFINE_multi_string(
+    "dataset",
+    [],
+    "DIRECTORY: the dataset of --config; or where a run's dataset is now, if it was moved.",
+)
+_JSON = flags.DEFINE_string("json", None, "FILE: also write every error to it, as JSON.")
+
+COMMAND = Command(
+    name="pipeline.parity",
+    description=__doc__,
+    flags={"What is compared": (_WORKDIR, _CONFIG, _DATASET), "Results": (_JSON,)},
+    config_keys=lambda: config_keys.keys_of(base),
+)
+EXIT_DIFFERS = 1
+
+
+def main(argv: Sequence[str]) -> int:
+    del argv
+    _check_flags()
+    if _WORKDIR.value:
+        existing(pathlib.Path(_WORKDIR.value))
+    # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.training.parity.told import as_json, lines, verdict
+
+    found = []
+    for comparison in _comparisons():
+        print("\n".join(lines(comparison)), flush=True)
+        found.append(comparison)
+    if _JSON.value:
+        atomic_files.write_json(_JSON.value, as_json(found))
+    print(f"\n{verdict(found)}")
+    return EXIT_DIFFERS if any(each.found for each in found) else 0
+
+
+def _comparisons() -> "Iterator[Comparison]":
+    from pipeline.release import export_parity
+    from pipeline.training.engine import strategy
+    from pipeline.training.parity import layers, subject, updates
+    from pipeline.training.replaying.opened_stream import open_stream
+    from pipeline.training.restore import restore_model
+
+    many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
+    one = strategy.create("one_device", logical_devices=updates.PARTS)
+    run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
+    if run:
+        stream = open_stream(run.workdir, run.record, moved_to=_DATASET.value)
+        asked = subject.Subject(config=run.config, stream=stream, weights=run.model.get_weights())
+    else:
+        asked = subject.of_config(_CONFIG.value, manifest.open_dataset(_DATASET.value[0]))
+    yield layers.compare(asked)
+    yield from updates.compare(asked, one, many)
+    if run:
+        yield export_parity.compare(run)
+
+
+def _check_flags() -> None:
+    flag_values.check_local_files({"json": _JSON.value})
+    if bool(_WORKDIR.value) == bool(_CONFIG.value):
+        raise InputError(
+            "--workdir",
+            received="--config too" if _WORKDIR.value else "nothing",
+            expected="either --workdir=RUN, or --config=FILE with --dataset=DIRECTORY",
+            action="--workdir compares a run; --config one that has not begun.",
+        )
+    if _CONFIG.value and len(_DATASET.value) != 1:
+        raise InputError(
+            "--dataset",
+            received=f"{len(_DATASET.value)} directories" if _DATASET.value else "nothing",
+            expected="the dataset of --config",
+            action="Name it once.",
+        )
+
+
+if __name__ == "__main__":
+    run_command(main, COMMAND)

@@ -1,0 +1,121 @@
+"""bfloat16 against float32, layer by layer.
+
+Each layer of the bfloat16 model gets the exact inputs that its twin has in the float32 model. So an error is
+the layer's own, not that of the layers before it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.training.parity.compared import Comparison, Difference, comparison, relative_error
+from pipeline.training.parity.subject import BFLOAT16, Subject
+
+_EXAMPLES = 64  # activations of all layers are in memory together
+# bfloat16 has 8 significant bits: each rounding is off by up to 2^-8. A layer that adds in float32, as
+# matrix products do, rounds its inputs, its weights and its result. What cancels or adds up is off by more.
+_ULP = 2.0**-8
+_OUTPUTS, _GRADIENTS = "outputs", "gradients"
+# Its gradients also differ where a unit is so near the kink of its ReLU that rounding moves it across: that
+# is 2^-8 of the units or so, and the norm of what they change is the root of that.
+_TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
+# Of the whole model's logits, and of each variable's gradient: for information, as ReLU units that switch
+# sides change gradients by more than rounding, and training does without them.
+_WHOLE = {"logits": 0.1}
+_SEED = 0
+
+Inputs = Mapping[str, tf.Tensor]
+
+
+def compare(subject: Subject) -> Comparison:
+    """Each layer's outputs and gradients in bfloat16 and in float32, and the logits of the whole model."""
+    inputs, _ = subject.batches(1)[0]
+    inputs = {name: values[:_EXAMPLES] for name, values in inputs.items()}
+    exact, rounded = subject.model(), subject.model(BFLOAT16)
+    whole = _whole(exact, rounded, inputs)
+    if not hasattr(exact, "operations"):  # it is no graph of layers
+        return _told([whole])
+    return _told([*layer_differences(exact, rounded, inputs), whole])
+
+
+def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> list[Difference]:
+    """Those of every layer and operation of two models of one graph that computes in floating point."""
+    before = exact.get_weights(), rounded.get_weights()
+    pairs = [
+        (one, other)
+        for one, other in zip(exact.operations, rounded.operations, strict=True)
+        if _can_be_alone(one, exact)
+    ]
+    values = _values(exact, [one for one, _ in pairs], inputs)
+    differences = [_difference(one, other, given) for (one, other), given in zip(pairs, values, strict=True)]
+    exact.set_weights(before[0])  # batch normalizations move their statistics
+    rounded.set_weights(before[1])
+    return [each for each in differences if each.errors]
+
+
+def _told(differences: Sequence[Difference]) -> Comparison:
+    found = comparison("bfloat16", "each layer in bfloat16 against float32", differences, advice="")
+    names = ", ".join(f"'{each.name}'" for each in found.found)
+    advice = f'Give dtype="float32" to {names} where the model is built, in models/.' if names else ""
+    return comparison(found.name, found.told, differences, advice=advice)
+
+
+def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Difference:
+    logits = [np.asarray(model(inputs, training=False), np.float64) for model in (rounded, exact)]
+    return Difference(name="whole model", errors={"logits": relative_error(*logits)}, tolerances=_WHOLE)
+
+
+def _can_be_alone(operation: keras.Operation, model: keras.Model) -> bool:
+    """Whether it computes in floating point. One that is used in several places is judged in the first."""
+    if isinstance(operation, keras.layers.InputLayer):
+        return False
+    if not all("float" in each.dtype for each in tf.nest.flatten(operation.output)):
+        return False
+    try:
+        keras.Model(model.input, operation.input)
+    except ValueError:  # the first place is in another model
+        return False
+    return True
+
+
+def _values(model: keras.Model, operations: Sequence[keras.Operation], inputs: Inputs) -> list[object]:
+    """The inputs that each operation has when the model computes, as it does in training."""
+    wanted = {str(number): operation.input for number, operation in enumerate(operations)}
+    found = keras.Model(model.input, wanted)(dict(inputs), training=True) if wanted else {}
+    return list(found.values())
+
+
+def _difference(exact: keras.Operation, rounded: keras.Operation, given: object) -> Difference:
+    one, other = (_outputs_and_gradients(each, given) for each in (rounded, exact))
+    errors = {
+        key: max((relative_error(*pair) for pair in zip(one[key], other[key], strict=True)), default=0.0)
+        for key in (_OUTPUTS, _GRADIENTS)
+        if other[key]
+    }
+    return Difference(name=exact.name, errors=errors, tolerances=_TOLERANCES)
+
+
+def _outputs_and_gradients(operation: keras.Operation, given: object) -> dict[str, list[np.ndarray]]:
+    """Of a layer alone: outputs, and gradients of inputs and weights for fixed random ones of the outputs."""
+    alone = keras.Model(operation.input, operation.output)
+    inputs = tf.nest.map_structure(lambda spec, value: tf.cast(value, spec.dtype), operation.input, given)
+    variables = [variable.value for variable in alone.trainable_variables]
+    floating = [each for each in tf.nest.flatten(inputs) if each.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(floating)
+        outputs = tf.nest.flatten(alone(inputs, training=True))
+        draw = np.random.default_rng(_SEED)
+        upstream = [tf.constant(draw.normal(size=each.shape), each.dtype) for each in outputs]
+        total = tf.add_n(
+            [tf.reduce_sum(tf.cast(a * b, tf.float32)) for a, b in zip(outputs, upstream, strict=True)]
+        )
+    gradients = tape.gradient(total, [*floating, *variables])
+    return {_OUTPUTS: _arrays(outputs), _GRADIENTS: _arrays(gradients)}
+
+
+def _arrays(tensors: Sequence[tf.Tensor | tf.IndexedSlices | None]) -> list[np.ndarray]:
+    return [
+        np.asarray(tf.cast(tf.convert_to_tensor(each), tf.float64)) for each in tensors if each is not None
+    ]

@@ -1,0 +1,92 @@
+"""Layers that lose too much in bfloat16 are named; errors are those of NumPy's bfloat16."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.training.parity.compared import Difference, relative_error
+from pipeline.training.parity.layers import layer_differences
+
+X = np.random.default_rng(0).normal(loc=100.0, size=(32, 24)).astype(np.float32)
+
+
+@keras.saving.register_keras_serializable("parity_test")
+class Spread(keras.layers.Layer):
+    """The variance of each row by E[x²] - E[x]², which cancels: fatal with 8 bits."""
+
+    def call(self, values: keras.KerasTensor) -> keras.KerasTensor:
+        mean = keras.ops.mean(values, axis=-1, keepdims=True)
+        return keras.ops.mean(values * values, axis=-1, keepdims=True) - mean * mean
+
+
+def model(policy: str, *, spread_dtype: str | None = None) -> keras.Model:
+    keras.utils.clear_session(free_memory=False)
+    keras.utils.set_random_seed(0)
+    dtype = keras.DTypePolicy(policy)
+    inputs = keras.Input((24,), name="x")
+    near = keras.layers.Rescaling(1.0, offset=-100.0, dtype="float32", name="near")(inputs)
+    hidden = keras.layers.Dense(16, activation="relu", dtype=dtype, name="hidden")(near)
+    normal = keras.layers.BatchNormalization(dtype=dtype, name="normal")(hidden)
+    spread = Spread(dtype=spread_dtype or dtype, name="spread")(inputs)
+    joined = keras.layers.Concatenate(dtype=dtype, name="joined")([normal, spread])
+    return keras.Model({"x": inputs}, keras.layers.Dense(1, dtype="float32", name="logits")(joined))
+
+
+def differences(rounded: keras.Model) -> dict[str, Difference]:
+    found = layer_differences(model("float32"), rounded, {"x": tf.constant(X)})
+    return {each.name: each for each in found}
+
+
+def test_a_layer_that_cancels_is_found_and_no_other():
+    found = differences(model("mixed_bfloat16"))
+    assert [name for name, each in found.items() if each.excess > 1] == ["spread"]
+    assert found["spread"].errors["outputs"] > 1
+
+
+def test_in_float32_the_same_layer_is_sound():
+    found = differences(model("mixed_bfloat16", spread_dtype="float32"))
+    assert [name for name, each in found.items() if each.excess > 1] == []
+    assert found["spread"].errors == {"outputs": 0.0, "gradients": 0.0}
+    assert found["logits"].excess < 0.1  # its inputs come in bfloat16
+
+
+def test_a_dense_layers_error_is_that_of_numpy():
+    exact = model("float32")
+    kernel = np.asarray(exact.get_layer("hidden").kernel)
+    small = tf.bfloat16.as_numpy_dtype
+    near = X - np.float32(100)
+    product = near.astype(small).astype(np.float32) @ kernel.astype(small).astype(np.float32)
+    rounded = np.maximum(product.astype(small), small(0)).astype(np.float64)
+    error = relative_error(rounded, np.maximum(near.astype(np.float64) @ kernel, 0))
+    assert differences(model("mixed_bfloat16"))["hidden"].errors["outputs"] == pytest.approx(error, rel=0.05)
+
+
+def test_the_models_are_left_as_they_were():
+    exact, rounded = model("float32"), model("mixed_bfloat16")
+    before = [each.get_weights() for each in (exact, rounded)]
+    layer_differences(exact, rounded, {"x": tf.constant(X)})
+    for was, now in zip(before, (exact.get_weights(), rounded.get_weights()), strict=True):
+        for one, other in zip(was, now, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_layer_that_is_used_twice_is_judged_once_and_integers_are_not():
+    keras.utils.clear_session(free_memory=False)
+    inputs = keras.Input((3,), name="x")
+    twice = keras.layers.Dense(3, name="twice")
+    count = keras.ops.cast(keras.ops.not_equal(inputs, 0), "int32")
+    outputs = twice(twice(inputs)) + keras.ops.cast(count, "float32")
+    made = keras.Model({"x": inputs}, outputs)
+    found = layer_differences(made, made, {"x": tf.ones([2, 3])})
+    assert {each.name for each in found} == {"twice", "cast_1", "add"}
+    assert all(each.excess == 0 for each in found)
+
+
+def test_a_layer_of_another_model_is_left_out():
+    keras.utils.clear_session(free_memory=False)
+    shared, elsewhere = keras.layers.Dense(3, name="shared"), keras.Input((3,))
+    shared(elsewhere)
+    inputs = keras.Input((3,), name="x")
+    made = keras.Model({"x": inputs}, keras.layers.Dense(1, name="last")(shared(inputs)))
+    assert {each.name for each in layer_differences(made, made, {"x": tf.ones([2, 3])})} == {"last"}

@@ -1,0 +1,77 @@
+"""The training step agrees with a plain loop; each planted fault of it is found."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.training.engine import strategy, update
+from pipeline.training.parity import subject, updates
+from pipeline.training.parity.compared import Comparison
+from tests.pipeline.training.small_run import small_config, write_small_dataset
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write_small_dataset(tmp_path_factory.mktemp("tiny") / "1.0.0")
+
+
+def compared(dataset: Dataset, *, global_batch: int = 16, clip_norm: float = 0.05) -> dict[str, Comparison]:
+    config = small_config()
+    config.global_batch, config.optimizer.clip_norm = global_batch, clip_norm
+    one, many = strategy.create("one_device"), strategy.create("mirrored")
+    return {each.name: each for each in updates.compare(subject.of_config(config, dataset), one, many)}
+
+
+def test_the_step_agrees_in_every_way(dataset):
+    found = compared(dataset)
+    assert list(found) == ["sparse", "replicas", "micro-batches"]
+    for each in found.values():
+        assert each.differences and not each.skipped
+        assert each.differences[0].errors["change"] < 1e-5
+
+
+def test_gradients_of_equal_ids_that_are_not_summed_are_found(dataset, monkeypatch):
+    asked, one = subject.of_config(small_config(), dataset), strategy.create("one_device")
+    batches = asked.batches(3)
+    exact = updates.plain_loop(asked, batches)
+    monkeypatch.setattr(update, "dense", lambda gradient, variable: gradient)
+    found = updates.step_changes(asked, batches, strategy=one, micro_batches=1)
+    names = [variable.path for variable in asked.model().trainable_variables]
+    errors = {each.name: each.errors["change"] for each in updates.differences(names, found, exact)}
+    assert errors["wide/table"] > 0.1 and errors["embeddings/table"] > 0.1
+
+
+def test_clipping_in_each_replica_is_found(dataset, monkeypatch):
+    def clipped_apart(self: update.Update, gradients: list[tf.Tensor], *, loss: tf.Tensor) -> tf.Tensor:
+        clipped, _ = tf.clip_by_global_norm(gradients, 0.05)
+        summed = tf.distribute.get_replica_context().all_reduce("SUM", clipped)
+        self._optimizer.apply(summed, self._variables)
+        return tf.math.is_finite(loss)
+
+    monkeypatch.setattr(update.Update, "_apply", clipped_apart)
+    found = compared(dataset)
+    assert found["replicas"].found
+    assert not found["micro-batches"].found or found["sparse"].found
+
+
+def test_a_batch_that_cannot_be_parted_is_told(dataset):
+    found = compared(dataset, global_batch=15)
+    assert found["replicas"].skipped == "config.global_batch=15 is no multiple of 2"
+    assert not found["sparse"].skipped
+
+
+def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypatch):
+    def normalized(**sizes: object) -> keras.Model:
+        keras.utils.set_random_seed(0)
+        inputs = {
+            "numeric": keras.Input((2,), name="numeric"),
+            "categories": keras.Input((1,), name="categories"),
+        }
+        hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs["numeric"]))
+        return keras.Model(inputs, keras.layers.Dense(1)(hidden))
+
+    monkeypatch.setattr(subject, "build_model", lambda config, **rest: normalized(**rest))
+    found = compared(dataset)
+    assert "of its own, by design" in found["micro-batches"].skipped
+    assert found["replicas"].differences[0].errors["change"] < 1e-3
