@@ -149,7 +149,7 @@ workers-check: install  ## Do 2, 3 and 4 workers train as one, end together and 
 	.venv/bin/python -m tests.workers
 
 .PHONY: replay-check
-replay-check: install  ## Replay 500 random steps of killed, elastic and mixture runs, and find 30 poisoned rows. Five minutes.
+replay-check: install  ## Replay 500 random steps of killed, elastic and mixture runs, and find 30 poisoned rows. Eight minutes.
 	.venv/bin/python -m tests.replay
 
 .PHONY: strangers
