@@ -52,9 +52,11 @@ def get_config() -> ConfigDict:
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
     config.optimizer.schedule = "cosine"  # cosine or linear (to 0 at the end), rsqrt, constant
     config.optimizer.warmup_steps = 100  # of a learning rate that rises
+    config.optimizer.warmup_part = 0.0  # of the run, such as 0.05, in place of warmup_steps
     config.optimizer.clip_norm = 0.0  # of all gradients together, over all replicas; 0: as long as they are
     config.optimizer.ema = 0.0  # decay of averages of the weights, which are evaluated and exported; 0: none
     config.optimizer.weight_decay = 1e-4  # adamw and sgd
+    config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
     config.optimizer.momentum = 0.9  # sgd
 
     config.evaluation = ConfigDict()

@@ -9,6 +9,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment.learning_rate import SCHEDULES, WarmedUp
+from pipeline.training.experiment.variable_names import matching
 
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
 _NOT_DECAYED = ("bias", "gamma", "beta")
@@ -17,7 +18,8 @@ _NOT_DECAYED = ("bias", "gamma", "beta")
 def build(
     config: ConfigDict, variables: Sequence[keras.Variable], *, total_steps: int, precision: Precision
 ) -> keras.optimizers.Optimizer:
-    """Makes the optimizer `config.name` of `variables`; raises InputError for an unknown name or schedule.
+    """Makes the optimizer `config.name` of `variables`; raises InputError for an unknown name or schedule,
+    and for a pattern of `config.not_decayed` that no variable's path matches.
 
     Weight decay is decoupled from the gradient (Loshchilov & Hutter 2019), and scaled by the learning rate.
     """
@@ -26,7 +28,9 @@ def build(
     _require_norm(config.clip_norm)
     optimizer = _OPTIMIZERS[config.name](config, _learning_rate(config, total_steps))
     optimizer.global_clipnorm = config.clip_norm or None
-    optimizer.exclude_from_weight_decay(var_list=[each for each in variables if _is_not_decayed(each)])
+    named = matching(config.get("not_decayed", ()), variables, key="optimizer.not_decayed")
+    usual = [each for each in variables if _is_not_decayed(each)]
+    optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
     whole.build(variables)
     return whole
@@ -56,10 +60,22 @@ _OPTIMIZERS: Mapping[str, Callable[[ConfigDict, _LearningRate], keras.optimizers
 def _learning_rate(config: ConfigDict, total_steps: int) -> _LearningRate:
     if config.schedule not in SCHEDULES:
         raise _unknown("schedule", config.schedule, tuple(SCHEDULES))
-    warmup = min(config.warmup_steps, total_steps - 1)
+    warmup = min(_warmup_steps(config, total_steps), total_steps - 1)
     if config.schedule == "constant" and warmup <= 0:
         return config.learning_rate  # a number, which ReduceLROnPlateau can set
     return WarmedUp(config.schedule, peak=config.learning_rate, warmup=max(0, warmup), total=total_steps)
+
+
+def _warmup_steps(config: ConfigDict, total_steps: int) -> int:
+    part = config.get("warmup_part", 0.0)
+    if not 0 <= part < 1:
+        raise InputError(
+            "--config.optimizer.warmup_part",
+            received=part,
+            expected="a part of the run, from 0 (warmup_steps counts) to below 1, such as 0.05",
+            action="Correct it in the config file or on the command line.",
+        )
+    return round(part * total_steps) if part else config.warmup_steps
 
 
 def _require_norm(norm: float) -> None:

@@ -39,6 +39,33 @@ def test_cosine_warms_up_and_ends_at_zero():
     assert rates(made, 0, 4, 9, 10, 60, 110) == [0.1, 0.5, 1.0, 1.0, 0.5, 0.0]
 
 
+def test_a_warm_up_can_be_a_part_of_the_run():
+    made = build(schedule="constant", learning_rate=1.0, warmup_part=0.05, warmup_steps=9, total_steps=200)
+    assert rates(made, 0, 4, 9, 10, 199) == [0.1, 0.5, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("part", [-0.1, 1.0, 5.0, float("nan")])
+def test_a_part_of_the_run_is_below_the_whole(part):
+    with pytest.raises(InputError, match=r"--config.optimizer.warmup_part: received .*; expected a part"):
+        build(warmup_part=part)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "formula"),
+    [
+        ("constant", lambda step, warmup, total: 1.0),
+        ("cosine", lambda step, warmup, total: (1 + np.cos(np.pi * (step - warmup) / (total - warmup))) / 2),
+        ("linear", lambda step, warmup, total: (total - step) / (total - warmup)),
+        ("rsqrt", lambda step, warmup, total: np.sqrt(warmup / step)),
+    ],
+)
+def test_schedules_are_their_formulas_at_every_step(schedule, formula):
+    made = build(schedule=schedule, learning_rate=0.3, warmup_steps=7, total_steps=60)
+    found = [float(made._learning_rate(step)) for step in range(60)]
+    expected = [(step + 1) / 7 if step < 7 else formula(step, 7, 60) for step in range(60)]
+    np.testing.assert_allclose(found, 0.3 * np.array(expected), rtol=1e-5, atol=1e-7)
+
+
 def test_linear_falls_to_zero():
     made = build(schedule="linear", learning_rate=2.0, warmup_steps=10, total_steps=110)
     assert rates(made, 0, 10, 60, 85, 110) == [0.2, 2.0, 1.0, 0.5, 0.0]
@@ -84,6 +111,27 @@ def test_embeddings_are_decayed_whatever_their_column_is_called():
     decayed = {each.path for each in model.trainable_variables if made._use_weight_decay(each)}
     assert decayed == {each.path for each in model.trainable_variables if not each.path.endswith("/bias")}
     assert any("beta_blocker_embedding" in path for path in decayed)
+
+
+def table_and_dense() -> list[keras.Variable]:
+    return wide_deep(numeric=0, cardinalities=(3,), sequences={}, outputs=1, hidden=()).trainable_variables
+
+
+def test_variables_are_spared_by_a_pattern_of_their_names():
+    variables = table_and_dense()
+    made = build(variables=variables, weight_decay=0.5, not_decayed=("embeddings/*", "*/tabl?"))
+    decayed = {each.path for each in variables if made._use_weight_decay(each)}
+    assert decayed == {"deep/kernel"}
+    before = {each.path: np.asarray(each) for each in variables}
+    made.apply([np.zeros(each.shape, "float32") for each in variables], variables)
+    changed = {each.path for each in variables if np.any(np.asarray(each) != before[each.path])}
+    assert changed == {"deep/kernel"}
+
+
+def test_a_pattern_that_matches_nothing_lists_the_names():
+    message = r"not_decayed: received 'embedding/\*', which no .*; expected patterns of deep/bias, deep/k"
+    with pytest.raises(InputError, match=message):
+        build(variables=table_and_dense(), not_decayed=("embedding/*",))
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "linear", "rsqrt"])
