@@ -206,6 +206,10 @@ build/tpu/.installed: requirements-tpu.txt .venv/.installed
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
+.PHONY: benchmark-train
+benchmark-train: install  ## What a training step costs beside Keras's model.fit, in CPU time; five minutes.
+	.venv/bin/python -m benchmarks.train
+
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
 .PHONY: lock
 lock: build/uv/bin/uv  ## Pin and hash requirements*.in, for every supported Python at once.

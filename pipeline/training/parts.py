@@ -21,6 +21,7 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
+from pipeline.training.engine.host_batches import distributed
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.experiment import optimizer, training_data
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
@@ -117,9 +118,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
 def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
     """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
     setup = run.setup
-    distributed = setup.strategy.distribute_datasets_from_function(
-        lambda context: _host_batches(run, step, context)
-    )
+    batches = distributed(setup.strategy, lambda context: host_batches(run, step, context))
     one_step = train_step(
         run.model,
         run.model.optimizer,
@@ -134,14 +133,14 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
     return inner_loop(
         setup.strategy,
         one_step,
-        iter(distributed),
+        iter(batches),
         updated=[*run.model.trainable_variables, *(run.averages.variables if run.averages else ())],
         timestamp=determinism.clock(setup.strategy, is_deterministic=setup.deterministic),
         on_steps=on_steps,
     )
 
 
-def _host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
     """This host's batches from `step` on: (inputs, labels [batch]) of one replica each."""
     setup = run.setup
     plan = training_data.read_plan(

@@ -1,7 +1,7 @@
 """Evaluation under a strategy: every example of a split exactly once, whatever the number of replicas."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import keras
 import numpy as np
@@ -14,6 +14,7 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.evaluation_hooks import observed
+from pipeline.training.engine.host_batches import distributed
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import Task
@@ -38,8 +39,8 @@ class Evaluator:
         self._preprocess = preprocess
         replicas = strategy.num_replicas_in_sync
         self._largest_batch = max(1, largest_batch // replicas) * replicas
-        self._batches: dict[str, tf.distribute.DistributedDataset] = {}
-        self._predict = _distributed(strategy, model, task_of(schema.label))
+        self._batches: dict[str, Iterable] = {}
+        self._predict = _predicting(strategy, model, task_of(schema.label))
 
     def __call__(self, split: str, hooks: keras.callbacks.CallbackList | None = None) -> dict:
         """Metrics over one of the selections: see EvaluationMetrics.result.
@@ -58,11 +59,11 @@ class Evaluator:
                 metrics.update(labels.numpy(), predictions.numpy(), mask.numpy())
         return {"split": split, **metrics.result()}
 
-    def _distributed_batches(self, split: str) -> tf.distribute.DistributedDataset:
+    def _distributed_batches(self, split: str) -> Iterable:
         # Kept, because building the pipeline takes longer than reading a small split.
         if split not in self._batches:
-            self._batches[split] = self._strategy.distribute_datasets_from_function(
-                lambda context: self._host_batches(split, context)
+            self._batches[split] = distributed(
+                self._strategy, lambda context: self._host_batches(split, context)
             )
         return self._batches[split]
 
@@ -92,7 +93,7 @@ def logits_of(
     return lambda: strategy.experimental_local_results(forward())[0].numpy()
 
 
-def _distributed(strategy: tf.distribute.Strategy, model: keras.Model, task: Task) -> Callable:
+def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task) -> Callable:
     """(inputs, labels, mask) per replica → (labels, predictions, mask) of the global batch."""
 
     def replica(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:

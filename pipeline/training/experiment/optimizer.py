@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import fused_adam
 from pipeline.training.experiment.learning_rate import SCHEDULES, WarmedUp
 from pipeline.training.experiment.variable_names import matching
 
@@ -49,8 +50,8 @@ def _is_not_decayed(variable: keras.Variable) -> bool:
 _LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
 
 _OPTIMIZERS: Mapping[str, Callable[[ConfigDict, _LearningRate], keras.optimizers.Optimizer]] = {
-    "adamw": lambda config, rate: keras.optimizers.AdamW(rate, weight_decay=config.weight_decay),
-    "adam": lambda config, rate: keras.optimizers.Adam(rate),
+    "adamw": lambda config, rate: fused_adam.AdamW(rate, weight_decay=config.weight_decay),
+    "adam": lambda config, rate: fused_adam.Adam(rate),
     "sgd": lambda config, rate: keras.optimizers.SGD(
         rate, momentum=config.momentum, weight_decay=config.weight_decay or None
     ),

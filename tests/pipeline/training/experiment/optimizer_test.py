@@ -31,7 +31,7 @@ def rates(made: keras.optimizers.Optimizer, *steps: int) -> list[float]:
     [("adamw", keras.optimizers.AdamW), ("adam", keras.optimizers.Adam), ("sgd", keras.optimizers.SGD)],
 )
 def test_names(name, kind):
-    assert type(build(name=name)) is kind
+    assert isinstance(build(name=name), kind)
 
 
 def test_cosine_warms_up_and_ends_at_zero():

@@ -1,0 +1,113 @@
+"""Who trains: our loop, with its session; and Keras's `model.fit`. Each tells the CPU time of a step."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.training.workloads import Workload
+from pipeline.training.engine.host_batches import distributed
+from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.loop.outer import Session
+from pipeline.training.loop.schedule import Cadence
+from pipeline.training.loop.step_times import StepTimes
+
+Train = Callable[[int], float]  # runs so many steps; CPU seconds of one, over all threads of the process
+
+
+def ours(workload: Workload, *, steps_per_loop: int) -> Train:
+    """The session and the inner loop of a run, but no checkpoints, evaluations and reports."""
+    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    with strategy.scope():
+        model = workload.model()
+    step = train_step(model, model.optimizer, task=workload.task, global_batch=workload.global_batch)
+    loop = inner_loop(
+        strategy,
+        step,
+        iter(distributed(strategy, lambda context: workload.batches)),
+        updated=model.trainable_variables,
+        on_steps=StepTimes().add,
+    )
+
+    def train(steps: int) -> float:
+        session = Session(
+            model,
+            cadence=_cadence(workload, steps, steps_per_loop),
+            checkpoints=_Nowhere(),
+            callbacks=(),
+            evaluate=lambda epoch: None,
+            has_accuracy=True,
+        )
+        session.restore()
+        before, begun = _done(model), time.process_time()
+        session.run(loop, report=lambda point: None)
+        return (time.process_time() - begun) / (_done(model) - before)
+
+    return train
+
+
+def fit(workload: Workload, *, steps_per_loop: int) -> Train:
+    """`model.fit` with steps_per_execution, the same loss and accuracy, and no strategy."""
+    model = workload.model()
+    model.compile(
+        optimizer=workload.optimizer(),
+        loss=workload.loss,
+        metrics=[type(workload.accuracy).from_config(workload.accuracy.get_config())],
+        steps_per_execution=steps_per_loop,
+        jit_compile=False,
+    )
+
+    def train(steps: int) -> float:
+        clock = _SecondEpoch()
+        model.fit(
+            workload.batches, epochs=2, steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[clock]
+        )
+        return clock.seconds_a_step
+
+    return train
+
+
+def _done(model: keras.Model) -> int:
+    """Steps so far: `fit` rounds them up to whole loops."""
+    return int(np.asarray(model.optimizer.iterations))
+
+
+SUBJECTS: Mapping[str, Callable[..., Train]] = {"ours": ours, "fit": fit}
+
+
+class _SecondEpoch(keras.callbacks.Callback):
+    """CPU seconds of its steps; in the first `fit` makes an iterator. It asks for nothing after a batch."""
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self._before, self._begun = _done(self.model), time.process_time()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.seconds_a_step = (time.process_time() - self._begun) / (_done(self.model) - self._before)
+
+
+class _Nowhere:
+    """Checkpoints that are not kept."""
+
+    newest = 0
+
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def restore(self) -> tuple[int, Mapping]:
+        return 0, {}
+
+
+def _cadence(workload: Workload, steps: int, steps_per_loop: int) -> Cadence:
+    return Cadence(
+        records=np.iinfo(np.int64).max // 2,  # no epoch ends
+        global_batch=workload.global_batch,
+        total_steps=steps,
+        steps_per_loop=steps_per_loop,
+        log_every_steps=100,
+        checkpoint_every_steps=steps,
+    )

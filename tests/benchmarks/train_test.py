@@ -1,0 +1,64 @@
+"""The benchmark of training: ours and `fit` do the same work, and figures are held against the targets."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.train import TARGETS, cases, verdicts
+from benchmarks.training.subjects import SUBJECTS
+from benchmarks.training.workloads import Workload
+from pipeline.training.experiment import fused_adam
+from pipeline.training.tasks.registry import TASKS
+
+
+def linear(made: list[keras.Model]) -> Workload:
+    """A linear model on one batch of 8; each new model is added to `made`."""
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(8, 3)).astype(np.float32)
+    batch = {"numeric": inputs}, (inputs.sum(axis=1) > 0).astype(np.int32)
+
+    def model() -> keras.Model:
+        numbers = keras.Input((3,), name="numeric")
+        one = keras.Model({"numeric": numbers}, keras.layers.Dense(1, kernel_initializer="ones")(numbers))
+        one.optimizer = fused_adam.Adam(0.1)
+        one.optimizer.build(one.trainable_variables)
+        made.append(one)
+        return one
+
+    return Workload(
+        name="linear",
+        model=model,
+        optimizer=lambda: keras.optimizers.Adam(0.1),
+        batches=tf.data.Dataset.from_tensors(batch).repeat(),
+        task=TASKS["binary"],
+        loss=keras.losses.BinaryCrossentropy(from_logits=True),
+        accuracy=keras.metrics.BinaryAccuracy(threshold=0.0),
+        global_batch=8,
+    )
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 4])
+def test_ours_and_fit_learn_the_same_in_as_many_steps(steps_per_loop):
+    made = []
+    workload = linear(made)
+    ours = SUBJECTS["ours"](workload, steps_per_loop=steps_per_loop)
+    fit = SUBJECTS["fit"](workload, steps_per_loop=steps_per_loop)
+    assert ours(16) > 0
+    assert fit(8) > 0  # two epochs, of which the second is timed
+    assert [int(np.asarray(model.optimizer.iterations)) for model in made] == [16, 16]
+    np.testing.assert_allclose(*(np.asarray(model.weights[0]) for model in made), rtol=1e-5)
+
+
+def test_a_target_is_held_up_to_its_limit():
+    costs = dict.fromkeys(cases(["wide_deep", "resnet"]), 1.0)
+    costs[TARGETS[0].case] = 0.95
+    assert all(held for _, held in verdicts(costs))
+    costs[TARGETS[0].case] = 0.96
+    assert [held for _, held in verdicts(costs)] == [False, True, True, True]
+    assert verdicts(costs)[0][0].endswith("0.960, at most 0.95: MISSED")
+
+
+def test_only_the_chosen_workloads_are_measured():
+    assert {case.workload for case in cases(["resnet"])} == {"resnet"}
+    assert len(verdicts(dict.fromkeys(cases(["resnet"]), 1.0))) == 1

@@ -1,0 +1,75 @@
+"""Adam in one kernel, beside Keras's and beside the formula in NumPy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.experiment import fused_adam
+
+START = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+TOLERANCE = 5e-6  # of 50 updates, whose sum is 0.1
+GRADIENTS = np.random.default_rng(0).normal(size=(50, 4, 3)).astype(np.float32)
+
+
+def trained(
+    make: type[keras.optimizers.Optimizer], *, strategy: str = "one_device", scaled: bool = False
+) -> keras.Variable:
+    """The variable after 50 steps of given gradients, summed over replicas before, as `Update` does."""
+    of_replicas = strategy_lib.create(strategy)
+    with of_replicas.scope():
+        variable = keras.Variable(START, name="kernel")
+        optimizer = make(0.01)
+        optimizer._all_reduce_sum_gradients = list
+        if scaled:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0)
+        optimizer.build([variable])
+
+    @tf.function
+    def step(gradient: tf.Tensor) -> None:
+        summed = gradient * (2.0 if scaled else 1.0)
+        of_replicas.run(lambda: optimizer.apply([summed], [variable]))
+
+    for gradient in GRADIENTS:
+        step(tf.constant(gradient))
+    return variable
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_the_same_weights_as_keras(name, strategy):
+    ours, of_keras = (
+        np.asarray(trained(getattr(module, name), strategy=strategy).value)
+        for module in (fused_adam, keras.optimizers)
+    )
+    assert np.abs(ours - START).max() > 0.05
+    np.testing.assert_allclose(ours, of_keras, rtol=0, atol=TOLERANCE)
+
+
+def test_the_same_weights_as_the_formula():
+    weights, first, second = START.astype(np.float64), np.zeros((4, 3)), np.zeros((4, 3))
+    for step, gradient in enumerate(GRADIENTS.astype(np.float64), 1):
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        alpha = 0.01 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        weights -= alpha * first / (np.sqrt(second) + 1e-7)
+    np.testing.assert_allclose(np.asarray(trained(fused_adam.Adam).value), weights, rtol=0, atol=TOLERANCE)
+
+
+def test_under_a_loss_scale():
+    np.testing.assert_allclose(
+        np.asarray(trained(fused_adam.Adam, scaled=True).value),
+        np.asarray(trained(fused_adam.Adam).value),
+        rtol=0,
+        atol=1e-6,
+    )
+
+
+def test_variables_are_called_as_those_of_keras():
+    names = []
+    for module in (fused_adam, keras.optimizers):
+        keras.utils.clear_session(free_memory=False)
+        optimizer = module.AdamW()
+        optimizer.build([keras.Variable(START, name="kernel")])
+        names.append([variable.path for variable in optimizer.variables])
+    assert names[0] == names[1]
