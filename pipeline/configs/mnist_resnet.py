@@ -18,7 +18,10 @@ def get_config() -> ConfigDict:
     config.model = ConfigDict(
         {"name": "resnet", "widths": (32, 64, 128), "blocks_per_stage": 1, "stem_stride": 2}
     )
-    config.augmentation.shift = 0.05
-    config.train.epochs = 3.0
+    config.augmentation.shift = 0.08
+    config.augmentation.rotate_degrees = 10.0
+    config.train.epochs = 12.0
     config.optimizer.learning_rate = 3e-3
+    config.optimizer.weight_decay = 0.05
+    config.optimizer.ema = 0.998
     return config

@@ -25,7 +25,7 @@ from tests.acceptance.checks import check_adult_rows, check_images
 from tests.shared.real_data import ADULT_COLUMNS, Case, cases, unpack_mnist
 from tests.shared.table import show
 
-_DATA = flags.DEFINE_string("data", None, "Folder with mnist_png, adult and chicago_taxi.", required=True)
+_DATA = flags.DEFINE_string("data", None, "Folder with mnist_png, adult, chicago_taxi and penguins.", required=True)
 _OUTPUT = flags.DEFINE_string("output", "build/acceptance", "Folder to write to.")
 _ONLY = flags.DEFINE_list("only", [], "Names of the data sets to run; empty: all.")
 
@@ -111,7 +111,7 @@ def main(argv: Sequence[str]) -> int:
     del argv
     data, output = pathlib.Path(_DATA.value).resolve(), pathlib.Path(_OUTPUT.value).resolve()
     shutil.rmtree(output, ignore_errors=True)
-    wanted = _ONLY.value or ["mnist", "adult", "taxi"]
+    wanted = _ONLY.value or ["mnist", "adult", "taxi", "penguins"]
     mnist = unpack_mnist(data, output) if "mnist" in wanted else output
     rows = []
     for case in cases(data, mnist):

@@ -27,7 +27,7 @@ class Case:
 
 
 def cases(data: pathlib.Path, mnist: pathlib.Path) -> tuple[Case, ...]:
-    adult, taxi = data / "adult", data / "chicago_taxi"
+    adult, taxi, penguins = data / "adult", data / "chicago_taxi", data / "penguins"
     return (
         Case(
             name="mnist",
@@ -36,7 +36,7 @@ def cases(data: pathlib.Path, mnist: pathlib.Path) -> tuple[Case, ...]:
             source=("--format=images", f"--input=train={mnist}/train", f"--input=test={mnist}/test"),
             train=TWO_REPLICAS,
             metric="accuracy",
-            required=0.99,
+            required=0.995,
             rows=70_000,
         ),
         Case(
@@ -52,7 +52,7 @@ def cases(data: pathlib.Path, mnist: pathlib.Path) -> tuple[Case, ...]:
             infer=("--label=income",),
             convert=("--splits=train=0.9,validation=0.1",),
             metric="auc",
-            required=0.91,
+            required=0.922,
             rows=48_842,
         ),
         Case(
@@ -62,8 +62,23 @@ def cases(data: pathlib.Path, mnist: pathlib.Path) -> tuple[Case, ...]:
             source=("--format=csv", f"--input={taxi}/data_big_tipper.csv"),
             infer=("--label=big_tipper", "--ignore=tips"),
             metric="auc",
-            required=0.94,
+            required=0.952,  # scikit-learn's gradient boosting reaches 0.9541 on the same rows
             rows=15_002,
+        ),
+        Case(
+            name="penguins",
+            config="tabular",
+            label="species",
+            source=("--format=csv", f"--input={penguins}/labelled_penguins_processed.csv"),
+            infer=("--label=species",),
+            convert=("--splits=train=0.6,validation=0.2,test=0.2",),
+            train=(
+                *("--config.global_batch=32", "--config.train.epochs=40"),
+                *("--config.optimizer.learning_rate=3e-3", "--config.optimizer.warmup_steps=10"),
+            ),
+            metric="accuracy",
+            required=0.97,
+            rows=334,
         ),
     )
 
