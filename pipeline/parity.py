@@ -34,6 +34,8 @@ from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import manifest
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
 from pipeline.training.state.workdir import existing
 
@@ -85,6 +87,7 @@ def main(argv: Sequence[str]) -> int:
 def _comparisons() -> "Iterator[Comparison]":
     from pipeline.release import export_parity
     from pipeline.training.engine import strategy
+    from pipeline.training.experiment.model import learned_scale
     from pipeline.training.parity import layers, subject, updates
     from pipeline.training.replaying.opened_stream import open_stream
     from pipeline.training.restore import restore_model
@@ -94,7 +97,13 @@ def _comparisons() -> "Iterator[Comparison]":
     run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
     if run:
         stream = open_stream(run.workdir, run.record, moved_to=_DATASET.value)
-        asked = subject.Subject(config=run.config, stream=stream, weights=run.model.get_weights())
+        statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
+        asked = subject.Subject(
+            config=run.config,
+            stream=stream,
+            learned=learned_scale(run.config, run.schema.label, statistics),
+            weights=run.model.get_weights(),
+        )
     else:
         asked = subject.of_config(_CONFIG.value, manifest.open_dataset(_DATASET.value[0]))
     yield layers.compare(asked)

@@ -25,7 +25,9 @@ from tests.acceptance.checks import check_adult_rows, check_images
 from tests.shared.real_data import ADULT_COLUMNS, Case, cases, unpack_mnist
 from tests.shared.table import show
 
-_DATA = flags.DEFINE_string("data", None, "Folder with mnist_png, adult, chicago_taxi and penguins.", required=True)
+_DATA = flags.DEFINE_string(
+    "data", None, "Folder with mnist_png, adult, chicago_taxi and penguins.", required=True
+)
 _OUTPUT = flags.DEFINE_string("output", "build/acceptance", "Folder to write to.")
 _ONLY = flags.DEFINE_list("only", [], "Names of the data sets to run; empty: all.")
 

@@ -12,10 +12,11 @@ from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import training_data
-from pipeline.training.experiment.model import build_model, build_preprocess
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.replaying.training_stream import Batch, TrainingStream
 
 FLOAT32 = Precision(policy="float32", reason="to compare with")
@@ -27,11 +28,13 @@ class Subject:
     """An experiment.
 
     Attributes:
+      learned: the unit in which the model learns a number.
       weights: of the model, in the order of its `weights`; None: those that it begins with.
     """
 
     config: ConfigDict
     stream: TrainingStream
+    learned: LabelScale
     weights: Sequence[np.ndarray] | None = None
 
     @property
@@ -47,7 +50,11 @@ class Subject:
         if not tf.distribute.has_strategy():  # whose scope it would spoil (TensorFlow 2.21)
             keras.utils.clear_session(free_memory=False)  # layers have the same names in every model
         made = build_model(
-            self.config, schema=self.schema, inputs=self.stream.preprocess.inputs, precision=precision
+            self.config,
+            schema=self.schema,
+            inputs=self.stream.preprocess.inputs,
+            precision=precision,
+            scale=self.learned,
         )
         if self.weights is not None:
             made.set_weights(self.weights)
@@ -68,4 +75,5 @@ def of_config(config: ConfigDict, dataset: Dataset) -> Subject:
             data=training_data.training_data(config, selections),
             preprocess=build_preprocess(config, dataset.schema, statistics),
         ),
+        learned=learned_scale(config, dataset.schema.label, statistics),
     )

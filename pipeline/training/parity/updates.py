@@ -82,7 +82,7 @@ def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
     for inputs, labels in batches:
         with tf.GradientTape() as tape:
             losses = task.losses(labels, model(inputs, training=True))
-            loss = tf.reduce_mean(losses) + sum(model.losses)
+            loss = tf.reduce_mean(losses) / subject.learned.spread**2 + sum(model.losses)
         found = tape.gradient(loss, [variable.value for variable in variables])
         gradients = [
             tf.zeros_like(variable.value) if gradient is None else tf.convert_to_tensor(gradient)
@@ -112,6 +112,7 @@ def step_changes(
         task=task_of(subject.schema.label),
         global_batch=size,
         micro_batches=micro_batches,
+        spread=subject.learned.spread,
     )
     before = _copies(model)
     whole = tf.nest.map_structure(lambda *each: tf.concat(each, axis=0), *batches)
