@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import app, flags
 
+from benchmarks.training.targets import LONGEST, Case, cases, verdicts
 from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each is measured.", 1)
@@ -26,70 +27,12 @@ _LOOPS = flags.DEFINE_integer(
     "loops", 10, "Steps of a measurement are 32 times so many; of resnet a fifth.", 5
 )
 _WORKLOADS = flags.DEFINE_list("workloads", ["wide_deep", "resnet"], "What to train.")
-_LONGEST = 32  # steps a loop
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
-    """One thing that is measured; `constant`: on one batch again and again."""
-
-    workload: str
-    subject: str
-    steps_per_loop: int
-    constant: bool = False
-
-    def __str__(self) -> str:
-        batch = ", constant batch" if self.constant else ""
-        return f"{self.workload}, {self.subject}, {self.steps_per_loop} a loop{batch}"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Target:
-    """The cost of `case` is at most `limit` times that of `beside`."""
-
-    case: Case
-    beside: Case
-    limit: float
-
-
-def _pair(workload: str, steps_per_loop: int, limit: float) -> Target:
-    ours, fit = (
-        Case(workload=workload, subject=subject, steps_per_loop=steps_per_loop) for subject in ("ours", "fit")
-    )
-    return Target(case=ours, beside=fit, limit=limit)
-
-
-_FED = Case(workload="wide_deep", subject="ours", steps_per_loop=_LONGEST)
-TARGETS = (
-    _pair("wide_deep", _LONGEST, 0.95),
-    _pair("wide_deep", 1, 1.10),
-    _pair("resnet", _LONGEST, 1.05),
-    Target(case=_FED, beside=dataclasses.replace(_FED, constant=True), limit=1.10),
-)
-
-
-def cases(workloads: Sequence[str]) -> list[Case]:
-    """What the targets of these workloads compare, each once."""
-    both = (case for target in TARGETS for case in (target.case, target.beside))
-    return list(dict.fromkeys(case for case in both if case.workload in workloads))
 
 
 def table(costs: Mapping[Case, float]) -> str:
     """CPU µs an example of each case."""
     return "\n".join(f"{case!s:<44}{1e6 * cost:10.2f} CPU µs an example" for case, cost in costs.items())
-
-
-def verdicts(costs: Mapping[Case, float]) -> list[tuple[str, bool]]:
-    """A line for each target of what was measured, and whether it is held."""
-    found = []
-    for target in TARGETS:
-        if target.case in costs:
-            ratio = costs[target.case] / costs[target.beside]
-            held = ratio <= target.limit
-            line = f"{target.case} / {target.beside}: {ratio:.3f}, at most {target.limit:.2f}"
-            found.append((f"{line}: {'held' if held else 'MISSED'}", held))
-    return found
 
 
 def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]:
@@ -109,7 +52,7 @@ def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]
     rounds: dict[Case, list[float]] = {case: [] for case in chosen}
     for number in range(-1, _ROUNDS.value):  # the first one traces, and is left out
         for case in chosen if number % 2 else reversed(chosen):
-            steps = _LONGEST * (_LOOPS.value // (5 if case.workload == "resnet" else 1))
+            steps = LONGEST * (_LOOPS.value // (5 if case.workload == "resnet" else 1))
             cost = trains[case](steps) / made[case.workload].global_batch
             if number >= 0:
                 rounds[case].append(cost)
@@ -124,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     found = verdicts(costs)
     print(table(costs))
     print(*(line for line, _ in found), sep="\n")
-    print(f"load {os.getloadavg()[0]:.1f}, {_ROUNDS.value} rounds of {_LOOPS.value} × {_LONGEST} steps")
+    print(f"load {os.getloadavg()[0]:.1f}, {_ROUNDS.value} rounds of {_LOOPS.value} × {LONGEST} steps")
     if _JSON.value:
         figures = [
             {**dataclasses.asdict(case), "cpu_us_per_example": 1e6 * cost} for case, cost in costs.items()

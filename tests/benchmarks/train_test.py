@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.train import TARGETS, cases, verdicts
 from benchmarks.training.subjects import SUBJECTS
+from benchmarks.training.targets import TARGETS, cases, verdicts
 from benchmarks.training.workloads import Workload
 from pipeline.training.experiment import fused_adam
 from pipeline.training.tasks.registry import TASKS

@@ -1,0 +1,63 @@
+"""What training is compared with, and what it may cost beside that."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+LONGEST = 32  # steps a loop
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """One thing that is measured; `constant`: on one batch again and again."""
+
+    workload: str
+    subject: str
+    steps_per_loop: int
+    constant: bool = False
+
+    def __str__(self) -> str:
+        batch = ", constant batch" if self.constant else ""
+        return f"{self.workload}, {self.subject}, {self.steps_per_loop} a loop{batch}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Target:
+    """The cost of `case` is at most `limit` times that of `beside`."""
+
+    case: Case
+    beside: Case
+    limit: float
+
+
+def _pair(workload: str, steps_per_loop: int, limit: float) -> Target:
+    ours, fit = (
+        Case(workload=workload, subject=subject, steps_per_loop=steps_per_loop) for subject in ("ours", "fit")
+    )
+    return Target(case=ours, beside=fit, limit=limit)
+
+
+_FED = Case(workload="wide_deep", subject="ours", steps_per_loop=LONGEST)
+TARGETS = (
+    _pair("wide_deep", LONGEST, 0.95),
+    _pair("wide_deep", 1, 1.10),
+    _pair("resnet", LONGEST, 1.05),
+    Target(case=_FED, beside=dataclasses.replace(_FED, constant=True), limit=1.10),
+)
+
+
+def cases(workloads: Sequence[str]) -> list[Case]:
+    """What the targets of these workloads compare, each once."""
+    both = (case for target in TARGETS for case in (target.case, target.beside))
+    return list(dict.fromkeys(case for case in both if case.workload in workloads))
+
+
+def verdicts(costs: Mapping[Case, float]) -> list[tuple[str, bool]]:
+    """A line for each target of what was measured, and whether it is held."""
+    found = []
+    for target in TARGETS:
+        if target.case in costs:
+            ratio = costs[target.case] / costs[target.beside]
+            held = ratio <= target.limit
+            line = f"{target.case} / {target.beside}: {ratio:.3f}, at most {target.limit:.2f}"
+            found.append((f"{line}: {'held' if held else 'MISSED'}", held))
+    return found
