@@ -124,7 +124,14 @@ def decide(request: Request) -> Setup:
             *([f"rate       {request.learning_rate}"] if request.learning_rate else []),
             f"precision  {precision.policy}: {precision.reason}",
             *([f"ignored    {ignored}"] if ignored else []),
-            *([f"warning    {precision.warning}"] if precision.warning else []),
+            *(
+                f"warning    {each}"
+                for each in (
+                    precision.warning,
+                    optimizer.warmup_warning(config.optimizer, cadence.total_steps),
+                )
+                if each
+            ),
             *([f"left out   {listed(damage)}"] if damage else []),
             *([] if validation_split else ["validation none: the dataset has no such split"]),
             f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",

@@ -42,6 +42,17 @@ def has_schedule(config: ConfigDict, total_steps: int) -> bool:
     return not isinstance(_learning_rate(config, total_steps), float)
 
 
+def warmup_warning(config: ConfigDict, total_steps: int) -> str:
+    """Says that `warmup_steps`, which know no length of a run, take most of it; empty where they do not."""
+    warmup = min(config.warmup_steps, total_steps - 1)
+    if config.get("warmup_part", 0.0) or 2 * warmup <= total_steps:
+        return ""
+    return (
+        f"the learning rate rises in {warmup:,} of the {total_steps:,} steps (config.optimizer.warmup_steps="
+        f"{config.warmup_steps}); --config.optimizer.warmup_part=0.05 warms up for a part of any run"
+    )
+
+
 def _is_not_decayed(variable: keras.Variable) -> bool:
     # By its own name: Keras's var_names would leave out whatever has such a word in its layer's name.
     return variable.path.rsplit("/", 1)[-1] in _NOT_DECAYED

@@ -81,8 +81,10 @@ def summary(metrics: Mapping) -> str:
 
 
 def number(value: float) -> str:
-    """Four decimals, of a small number four digits: an error of a thousandth is one, too."""
-    return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:.4g}"
+    """Four decimals; four digits of a small number, six from a thousand on: 0.0009432 0.1234 1.68355e+11."""
+    if value and abs(value) < 0.1:
+        return f"{value:.4g}"
+    return f"{value:.4f}" if abs(value) < 1_000 else f"{value:.6g}"
 
 
 def _speed_and_loss(point: Mapping) -> list[str]:

@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.markup import Markup, join, tag
 
 # At this width text of 12 stays readable on a phone, where the figure shrinks to about 340 pixels.
 WIDTH, HEIGHT = 420.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 60.0, 24.0, 20.0, 38.0
+
+# Characters that fit left of the axis, and between two ticks below it; a digit of text of 12 has 7 pixels.
+_Y_LABEL, _X_LABEL = 7, 9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,12 +61,24 @@ class Axes:
         lines = [
             join(
                 tag("path", d=f"M{LEFT:.0f} {self.y(tick):.1f}H{right:.0f}", class_="grid"),
-                tag("text", y_format(tick), x=LEFT - 6, y=self.y(tick) + 4, class_="end"),
+                tag(
+                    "text",
+                    _fitting(y_format(tick), tick, _Y_LABEL),
+                    x=LEFT - 6,
+                    y=self.y(tick) + 4,
+                    class_="end",
+                ),
             )
             for tick in ticks(self.y_range)
         ]
         labels = [
-            tag("text", x_format(tick), x=self.x(tick), y=bottom + 15, class_="middle")
+            tag(
+                "text",
+                _fitting(x_format(tick), tick, _X_LABEL),
+                x=self.x(tick),
+                y=bottom + 15,
+                class_="middle",
+            )
             for tick in ticks(self.x_range, wanted=5)
         ]
         titles = (
@@ -93,6 +109,11 @@ def finite_range(*arrays: Sequence[float]) -> tuple[float, float]:
     values = np.concatenate([_array(values) for values in arrays]) if arrays else np.empty(0)
     values = values[np.isfinite(values)]
     return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+
+
+def _fitting(label: str, tick: float, limit: int) -> str:
+    """The label, or the tick with a power of ten, 1.5e11, where that is too long."""
+    return label if len(label) <= limit else formats.power(tick)
 
 
 def _array(values: Sequence[float]) -> np.ndarray:

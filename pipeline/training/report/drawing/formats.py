@@ -25,6 +25,12 @@ def number(value: float | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def power(value: float) -> str:
+    """With a power of ten, and no digit that says nothing: 1.5e11."""
+    digits, _, exponent = f"{value:.6e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
 def fraction(value: float | None) -> str:
     """A metric in 0 … 1 with four decimals, as papers print it."""
     if value is None or not math.isfinite(value):

@@ -44,6 +44,24 @@ def test_a_warm_up_can_be_a_part_of_the_run():
     assert rates(made, 0, 4, 9, 10, 199) == [0.1, 0.5, 1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "total_steps", "told"),
+    [
+        ({"warmup_steps": 100}, 28, "the learning rate rises in 27 of the 28 steps"),
+        ({"warmup_steps": 100}, 200, ""),
+        ({"warmup_steps": 100}, 199, "the learning rate rises in 100 of the 199 steps"),
+        ({"warmup_part": 0.75}, 100, ""),  # asked for, for this run
+        ({"warmup_steps": 0}, 1, ""),
+    ],
+)
+def test_a_warm_up_that_is_most_of_the_run_is_told(settings, total_steps, told):
+    config = base.get_config().optimizer
+    config.update(settings)
+    warning = optimizer.warmup_warning(config, total_steps)
+    assert warning.startswith(told) if told else not warning
+    assert not told or "--config.optimizer.warmup_part=0.05" in warning
+
+
 @pytest.mark.parametrize("part", [-0.1, 1.0, 5.0, float("nan")])
 def test_a_part_of_the_run_is_below_the_whole(part):
     with pytest.raises(InputError, match=r"--config.optimizer.warmup_part: received .*; expected a part"):

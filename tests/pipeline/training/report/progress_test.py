@@ -3,7 +3,9 @@
 import io
 import re
 
-from pipeline.training.report.progress import Progress, describe, summary
+import pytest
+
+from pipeline.training.report.progress import Progress, describe, number, summary
 
 POINT = {
     "step": 1_200,
@@ -37,9 +39,20 @@ def test_summary_leaves_out_what_is_not_a_number():
 
 
 def test_small_numbers_keep_their_digits():
-    assert summary({"split": "test", "rmse": 0.00094321, "mae": 0.0, "r2": -1980.12841}) == (
-        "test: rmse 0.0009432 mae 0.0000 r2 -1980.1284"
+    assert summary({"split": "test", "rmse": 0.00094321, "mae": 0.0, "r2": -198.12841}) == (
+        "test: rmse 0.0009432 mae 0.0000 r2 -198.1284"
     )
+
+
+def test_large_numbers_are_short():
+    assert summary({"split": "test", "loss": 168355168256.25, "rmse": 410_311.062, "mae": -1234.5678}) == (
+        "test: loss 1.68355e+11 rmse 410311 mae -1234.57"
+    )
+
+
+@pytest.mark.parametrize(("value", "text"), [(float("nan"), "nan"), (float("inf"), "inf"), (1e6, "1e+06")])
+def test_numbers_at_the_edges(value, text):
+    assert number(value) == text
 
 
 def test_lines_where_nobody_watches():
