@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -24,9 +25,15 @@ class Summaries:
         self._evaluation.close()
 
 
+def _float32(value: float) -> np.float32:
+    """What TensorBoard draws: TensorFlow refuses a Python float beyond float32, as squared errors can be."""
+    with np.errstate(over="ignore"):
+        return np.float32(value)
+
+
 def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> None:
     with writer.as_default(step=step):
         for name, value in numbers.items():
             if isinstance(value, float):
-                tf.summary.scalar(name, value)
+                tf.summary.scalar(name, _float32(value))
     writer.flush()

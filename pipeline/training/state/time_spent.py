@@ -62,9 +62,11 @@ def time_spent(lines: Sequence[Mapping]) -> Spent | None:
         return None
     totals = dict.fromkeys(KINDS, 0.0)
     away = 0.0
+    has_begun = False
     for number, group in enumerate(groups):
-        for kind, seconds in _of_process(group, groups[number + 1 :], is_first=not number).items():
+        for kind, seconds in _of_process(group, groups[number + 1 :], is_first=not has_begun).items():
             totals[kind] += seconds
+        has_begun |= group[-1]["from_step"] is not None  # else it was refused or killed before a batch
     for before, after in itertools.pairwise(groups):
         away += max(0.0, _gap(before, after) - _unwritten(before, after))
     longest = max(group[-1].get("longest_save", 0.0) for group in groups)  # earlier versions: not known

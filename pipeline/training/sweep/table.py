@@ -126,8 +126,13 @@ def _summary(values: Mapping[str, str], group: Sequence[Row]) -> Summary:
 def _cell(summary: Summary, name: str) -> str:
     if name not in summary.means:
         return "–"
-    mean = f"{summary.means[name]:.4g}" if abs(summary.means[name]) >= 10 else f"{summary.means[name]:.4f}"
-    return f"{mean} ± {summary.deviations[name]:.4f}" if summary.runs > 1 else mean
+    mean = _number(summary.means[name])
+    return f"{mean} ± {_number(summary.deviations[name])}" if summary.runs > 1 else mean
+
+
+def _number(value: float) -> str:
+    """Four decimals; six digits of what they do not tell, or tell too long: 0.9000 100530 5e-07."""
+    return f"{value:.4f}" if not value or 0.001 <= abs(value) < 1_000 else f"{value:.6g}"
 
 
 def _union(mappings: Iterable[Mapping[str, object]]) -> tuple[str, ...]:

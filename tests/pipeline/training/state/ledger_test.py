@@ -95,6 +95,21 @@ def test_what_a_kill_undid_is_lost_and_the_rest_counts(path, clock):
     assert account(path).away_s == pytest.approx(60 - 3.0 - 0.1)
 
 
+def test_a_start_after_one_that_was_refused_is_no_restart(path, clock):
+    with pytest.raises(InputError), Ledger(path, age_s=3.0, clock=clock, now=clock, beats=False):
+        raise InputError("image_size", received="none", expected="a size", action="Set one.")
+    with process(path, clock, from_step=0) as one:
+        steps(one, clock, 10)
+    assert spent(path) == {"start": 3.0 + 3.5, "compile": 1.5, "productive": 10.0}
+
+
+def test_a_start_after_a_kill_before_the_first_checkpoint_is_a_restart(path, clock):
+    process(path, clock, from_step=0).write()
+    with process(path, clock, from_step=0):
+        pass
+    assert spent(path)["restart"] == 3.5
+
+
 def test_the_longest_save_of_all_processes_is_told(path, clock):
     killed = process(path, clock, from_step=0)
     for seconds in (0.25, 0.5, 0.125):

@@ -37,7 +37,13 @@ def test_of_an_error_less_is_better():
     ]
     best, worst = ranked(rows, PRICE)
     assert (best.values["a"], worst.values["a"]) == ("small", "large")
-    assert "1.235e+04" in lines([best, worst], PRICE)[2]
+    assert "12345.7" in lines([best, worst], PRICE)[2]
+
+
+def test_mean_and_deviation_have_digits_whatever_their_unit():
+    for scale, told in ((1e5, "150000 ± 70710.7"), (1e-6, "1.5e-06 ± 7.07107e-07"), (1, "1.5000 ± 0.7071")):
+        rows = [Row(values={"seed": s}, numbers={"val_mae": int(s) * scale}) for s in "12"]
+        assert told in lines(ranked(rows, PRICE), PRICE)[1]
 
 
 def test_a_run_that_failed_comes_last_with_its_reason():
