@@ -11,7 +11,7 @@ from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Blame
 from pipeline.training.parts import Run
-from pipeline.training.replaying.losses import judge_of, worst_first
+from pipeline.training.replaying.losses import Judge, judge_of, worst_first
 from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.shown.told import place, raw_row
@@ -31,9 +31,12 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
     setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
     stream = TrainingStream(config=setup.config, data=setup.training_data, preprocess=run.preprocess)
 
+    @functools.cache  # or each bad step would trace the model again
+    def judge(is_spoiled: bool) -> Judge:
+        return judge_of(_initial(run) if is_spoiled else run.model, setup.dataset.schema.label)
+
     def blame(step: int, is_spoiled: bool) -> Blame:
-        model = _initial(run) if is_spoiled else run.model
-        losses = _losses(model, stream, step, parts=replicas)
+        losses = _losses(judge(is_spoiled), stream, step, parts=replicas)
         origins = functools.partial(origins_of, stream.data)
         return described(losses, stream.records(step), replicas=replicas, origins=origins)
 
@@ -60,6 +63,9 @@ def described(
         f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
         for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
     ]
+    if bad == len(losses) > 1:
+        why = f"all {bad:,} records have no finite loss: the weights went there, or a label is extreme"
+        return Blame(text=f"{why}; {named[0]}", is_certain=False)
     if bad:
         more = f" and {bad - _MOST} more" if bad > _MOST else ""
         return Blame(text="; ".join(named) + more, is_certain=True)
@@ -73,9 +79,8 @@ def _made_of(raw: RawRow | None) -> str:
     return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
 
 
-def _losses(model: keras.Model, stream: TrainingStream, step: int, *, parts: int) -> np.ndarray:
+def _losses(judge: Judge, stream: TrainingStream, step: int, *, parts: int) -> np.ndarray:
     """Of each example of the step's batch, float32 [global batch]; in `parts`, as replicas hold them."""
-    judge = judge_of(model, stream.schema.label)
     inputs, labels = stream.batch(step)
     cut = zip(*(tf.split(tensor, parts) for tensor in (labels, *inputs.values())), strict=True)
     return np.concatenate([judge(dict(zip(inputs, part, strict=True)), some)[0] for some, *part in cut])

@@ -47,6 +47,7 @@ def request(dataset: Dataset, workdir: pathlib.Path, policy: str, *, strategy: s
     config = small_config()
     config.train.epochs = 2.0
     config.evaluation.split = ""
+    config.train.standardise_labels = False  # or such a label makes the loss of every example infinite
     config.optimizer.learning_rate = 0.1
     config.train.on_bad_step = policy
     return Request(config=config, dataset=dataset, workdir=workdir, strategy=strategy, precision="float32")
@@ -145,3 +146,13 @@ def test_the_blame_tells_the_raw_row_in_short():
     blame = described(losses, records(2), replicas=1, origins=raw)
     assert "(replica 0; raw row a.csv line 101: x,inf,yyy" in blame.text
     assert len(blame.text) < 300
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_where_every_example_is_infinite_none_is_at_fault(value):
+    blame = described(np.full(16, value), records(16), replicas=2, origins=unknown)
+    assert blame.text.startswith(
+        "all 16 records have no finite loss: the weights went there, or a label is extreme; "
+    )
+    assert not blame.is_certain
+    assert described(np.array([value]), records(1), replicas=1, origins=unknown).is_certain
