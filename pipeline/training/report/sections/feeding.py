@@ -11,26 +11,29 @@ from pipeline.training.report.drawing.distributions import Share, stacked
 from pipeline.training.report.drawing.markup import Markup, join, tag
 from pipeline.training.report.sections.inputs import ReportInputs, as_float
 
-_WAIT_LIMIT = 0.05  # of the time: beyond, training is starved
+# Training is starved beyond both: a wait of seconds costs less than looking into it.
+_WAIT_LIMIT = 0.05  # of the time
+_WAIT_LIMIT_S = 30.0
 
 _History = tuple[Mapping, ...]
 
 
 def mean_input_wait(history: _History) -> float | None:
     """Share of the whole training time spent waiting: the logged shares, weighted by their seconds."""
-    waits, seconds, before = [], [], 0
-    for line in history:
-        if line.get("input_wait") is not None:
-            waits.append(line["input_wait"])
-            seconds.append((line["step"] - before) * (line.get("step_ms") or 1.0))
-        before = line["step"]
+    waits, seconds = _waits(history, step_ms=1.0)
     return float(np.average(waits, weights=seconds)) if sum(seconds) else None
+
+
+def waited_s(history: _History) -> float:
+    """Seconds spent waiting for input, of the log points that know their time."""
+    waits, seconds = _waits(history, step_ms=0.0)
+    return float(np.dot(waits, seconds))
 
 
 def is_starved(history: _History) -> bool:
     """Whether the accelerator waited for input too long."""
     waited = mean_input_wait(history)
-    return waited is not None and waited > _WAIT_LIMIT
+    return waited is not None and waited > _WAIT_LIMIT and waited_s(history) > _WAIT_LIMIT_S
 
 
 def working_step_ms(history: _History) -> float | None:
@@ -58,7 +61,12 @@ def feeding_fact(history: _History) -> str | None:
     waited = mean_input_wait(history)
     if waited is None or not 0 <= waited <= 1:
         return None
-    return f"{'starved' if is_starved(history) else 'fed'}: waited {formats.percent(waited)} of the time"
+    told = f"waited {formats.percent(waited)} of the time"
+    if waited <= _WAIT_LIMIT:
+        return f"fed: {told}"
+    return (
+        f"starved: {told}" if is_starved(history) else f"{told}, {formats.duration(waited_s(history))} in all"
+    )
 
 
 def feeding_figure(inputs: ReportInputs) -> Markup | None:
@@ -79,3 +87,14 @@ def feeding_figure(inputs: ReportInputs) -> Markup | None:
     asked = join("Which stage is the limit: ", tag("code", command)) if command else None
     body = join(bar, tag("p", note, class_="note"), tag("p", asked, class_="note") if asked else None)
     return figure("Was it fed?", body)
+
+
+def _waits(history: _History, *, step_ms: float) -> tuple[list[float], list[float]]:
+    """(shares of waiting, seconds) of the log points; `step_ms` is that of one without."""
+    waits, seconds, before = [], [], 0
+    for line in history:
+        if line.get("input_wait") is not None:
+            waits.append(line["input_wait"])
+            seconds.append((line["step"] - before) * (line.get("step_ms") or step_ms) / 1_000)
+        before = line["step"]
+    return waits, seconds

@@ -11,6 +11,7 @@ from pipeline.training.report.sections.feeding import (
     feeding_figure,
     is_starved,
     mean_input_wait,
+    waited_s,
     working_step_ms,
 )
 from pipeline.training.report.sections.findings import findings_section
@@ -33,9 +34,21 @@ def test_log_points_count_by_their_time():
 
 @pytest.mark.parametrize(("wait", "starved"), [(0.0, False), (0.04, False), (0.06, True)])
 def test_starved_beyond_a_twentieth_of_the_time(wait, starved):
-    history = ({"step": 1, "step_ms": 1.0, "input_wait": wait},)
+    history = ({"step": 10_000, "step_ms": 100.0, "input_wait": wait},)
     assert is_starved(history) == starved
     assert feeding_fact(history).startswith("starved" if starved else "fed")
+
+
+def test_a_wait_of_seconds_is_told_without_advice(tmp_path):
+    inputs = run_of(tmp_path, SHORT, LONG)  # 0.12 s of 0.4 s
+    assert not is_starved(inputs.history)
+    assert feeding_fact(inputs.history) == "waited 30.0 % of the time, 0.1 s in all"
+    assert findings_section(inputs) is None
+
+
+def test_the_wait_is_the_sum_over_the_log_points():
+    assert waited_s((SHORT, LONG)) == pytest.approx(10 * 0.030 * 0.4)
+    assert waited_s(({"step": 7, "input_wait": 0.5},)) == 0  # an earlier version did not log the time
 
 
 def test_the_time_of_a_step_is_without_its_wait():
@@ -43,12 +56,12 @@ def test_the_time_of_a_step_is_without_its_wait():
 
 
 def test_a_starved_run_says_what_to_run_next(tmp_path):
-    inputs = run_of(tmp_path, SHORT, LONG)
-    command = "python -m pipeline.feed_rate '--config=my configs/a.py' --dataset=data/a --step_ms=14"
+    inputs = run_of(tmp_path, SHORT, LONG, {"step": 30_000, "step_ms": 30.0, "input_wait": 0.3})
+    command = "python -m pipeline.feed_rate '--config=my configs/a.py' --dataset=data/a --step_ms=18"
     assert certificate_command(inputs) == command
     page = str(findings_section(inputs))
     assert "Starved: the accelerator waited 30.0 % of the time." in page
-    assert "--step_ms=14" in page
+    assert "--step_ms=18" in page
 
 
 def test_the_figure_names_the_worst_log_point(tmp_path):
