@@ -14,6 +14,7 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.evaluation_hooks import observed
+from pipeline.training.engine.guards import step_shapes
 from pipeline.training.engine.host_batches import distributed
 from pipeline.training.tasks.metrics import EvaluationMetrics
 from pipeline.training.tasks.registry import task_of
@@ -40,7 +41,8 @@ class Evaluator:
         replicas = strategy.num_replicas_in_sync
         self._largest_batch = max(1, largest_batch // replicas) * replicas
         self._batches: dict[str, Iterable] = {}
-        self._predict = _predicting(strategy, model, task_of(schema.label))
+        self._model = model
+        self._predict: dict[str, Callable] = {}  # by split, as their batches differ in size
 
     def __call__(self, split: str, hooks: keras.callbacks.CallbackList | None = None) -> dict:
         """Metrics over one of the selections: see EvaluationMetrics.result.
@@ -50,12 +52,12 @@ class Evaluator:
         """
         selection = self._selections[split]
         steps = evaluation_steps(selection.rows, self._even_batch(split))
-        metrics = EvaluationMetrics(self._label)
+        metrics, predict = EvaluationMetrics(self._label), self._predicting(split)
         with naming_damage(selection):
             batches = iter(self._distributed_batches(split))
             # Counted, not run to the end: workers of a cluster must all ask the same number of times.
             for _ in observed(range(steps), hooks, metrics):
-                labels, predictions, mask = self._predict(*next(batches))
+                labels, predictions, mask = predict(*next(batches))
                 metrics.update(labels.numpy(), predictions.numpy(), mask.numpy())
         return {"split": split, **metrics.result()}
 
@@ -70,6 +72,13 @@ class Evaluator:
     def _host_batches(self, split: str, context: tf.distribute.InputContext) -> tf.data.Dataset:
         share = host_share.of_context(context, global_batch=self._even_batch(split))
         return evaluation_batches(self._selections[split], self._preprocess, share=share)
+
+    def _predicting(self, split: str) -> Callable:
+        if split not in self._predict:
+            self._predict[split] = _predicting(
+                self._strategy, self._model, task_of(self._label), thing=f"evaluation of '{split}'"
+            )
+        return self._predict[split]
 
     def _even_batch(self, split: str) -> int:
         """The smallest global batch that needs no more steps than the largest allowed one: least padding."""
@@ -93,15 +102,14 @@ def logits_of(
     return lambda: strategy.experimental_local_results(forward())[0].numpy()
 
 
-def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task) -> Callable:
+def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task, *, thing: str) -> Callable:
     """(inputs, labels, mask) per replica → (labels, predictions, mask) of the global batch."""
 
     def replica(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
         return labels, task.predictions(model(inputs, training=False)), mask
 
-    @tf.function(autograph=False)
     def predict(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
         parts = strategy.run(replica, args=(inputs, labels, mask))
         return tuple(strategy.gather(part, axis=0) for part in parts)
 
-    return predict
+    return tf.function(step_shapes.traced_once(predict, thing=thing), autograph=False)

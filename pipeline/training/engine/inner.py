@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.training.engine.averages import Averages
+from pipeline.training.engine.guards import step_shapes
 from pipeline.training.engine.update import Update
 from pipeline.training.loop.step_sums import Tally
 from pipeline.training.tasks.task import Task
@@ -83,7 +84,11 @@ def inner_loop(
       timestamp: seconds, float64 [], in the graph.
       clock: seconds, from any start.
       on_steps: told the seconds of each step of a call with its wait, float64 [steps].
+
+    Raises:
+      InputError: a feature has a size that differs from batch to batch.
     """
+    step_shapes.require_known(iterator.element_spec)
     # Traced here, so that the first step's time is a step's time.
     loop = _graph(strategy, step, iterator, updated, timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)

@@ -78,7 +78,18 @@ def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool
     if requested and strategy.num_replicas_in_sync > 1:
         # Fails with "resource located in device CPU:1 from device CPU:0" (TensorFlow 2.21, measured).
         return False, "asked for, but TensorFlow cannot compile a step with several replicas in one process"
+    if requested and not _has_compiler():
+        return False, "asked for, but this TensorFlow has no XLA compiler for this machine's devices"
     return requested, "asked for" if requested else "not asked for"
+
+
+def _has_compiler() -> bool:
+    """tensorflow-tpu has none for the processor (2.20.0, measured)."""
+    try:
+        tf.function(lambda: tf.constant(1.0) + 1.0, jit_compile=True, autograph=False)()
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError):
+        return False
+    return True
 
 
 def _one_device() -> tf.distribute.Strategy:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
-from pipeline.training.engine import skipping
 from pipeline.training.engine.averages import Averages
+from pipeline.training.engine.guards import skipping
 
 # Of what a step makes of a batch. A run is continued only with the version it began with.
 # 2: equal ids summed, replicas summed before clipping, statistics of the whole batch, a mask a replica.

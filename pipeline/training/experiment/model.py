@@ -65,9 +65,21 @@ def build_model(
             model = MODELS[name](
                 outputs=task_of(schema.label).logits(schema.label), **_sizes(name, inputs), **options
             )
+            _require_float32(name, model)
             return model if scale == _WITHOUT_UNIT else _in_unit(model, scale)
         except (ValueError, TypeError) as error:
             raise _error("--config.model", f"{name} with {options}", str(error)) from None
+
+
+def _require_float32(name: str, model: keras.Model) -> None:
+    """Raises InputError for logits of fewer bits: a loss of 8 bits stands still, and so would the export."""
+    if model.output.dtype != "float32":
+        raise _error(
+            f"--config.model.name={name}, its logits",
+            model.output.dtype,
+            "float32 under every precision",
+            action='Give the last layer dtype="float32" where the model is built, in models/.',
+        )
 
 
 def learned_scale(config: ConfigDict, label: Label, statistics: SplitStatistics) -> LabelScale:
@@ -107,6 +119,11 @@ def _parameters(function: Callable) -> set[str]:
     return set(inspect.signature(function).parameters)
 
 
-def _error(thing: str, received: str, expected: str) -> InputError:
-    action = "Correct it in the config file or on the command line."
+def _error(
+    thing: str,
+    received: str,
+    expected: str,
+    *,
+    action: str = "Correct it in the config file or on the command line.",
+) -> InputError:
     return InputError(thing, received=received, expected=expected, action=action)

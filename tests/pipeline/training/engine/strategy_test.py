@@ -5,9 +5,11 @@ import socket
 import subprocess
 
 import pytest
+import tensorflow as tf
 
 from pipeline.data.errors import InputError
 from pipeline.training.engine import strategy
+from tests.pipeline.training.engine.inner_test import WITHOUT_XLA
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,8 @@ def test_batch_that_divides_passes():
 
 
 def test_xla_is_reported_as_it_really_is():
-    assert strategy.jit_compile(True, strategy.create("one_device")) == (True, "asked for")
+    is_on, reason = strategy.jit_compile(True, strategy.create("one_device"))
+    assert (is_on, reason == "asked for") == (not WITHOUT_XLA, not WITHOUT_XLA)
     assert strategy.jit_compile(False, strategy.create("one_device")) == (False, "not asked for")
     is_on, reason = strategy.jit_compile(True, strategy.create("mirrored"))
     assert not is_on
@@ -99,3 +102,16 @@ def test_a_port_that_is_taken_is_told(monkeypatch, warm_python):
         code = "from pipeline.training.engine import strategy; strategy.create('multi_worker')"
         failed = subprocess.run([warm_python, "-c", code], capture_output=True, text=True, check=False)
     assert f"TF_CONFIG, {address}: received a port that this worker cannot open" in failed.stderr
+
+
+def test_xla_is_off_where_tensorflow_has_no_compiler(monkeypatch):
+    def without(function, *, jit_compile: bool = False, **rest: object):
+        def refuse() -> None:  # what tensorflow-tpu 2.20.0 raises on a machine without a TPU
+            raise tf.errors.InvalidArgumentError(None, None, "could not find XLA compiler for device CPU:0")
+
+        return refuse if jit_compile else function
+
+    monkeypatch.setattr(tf, "function", without)
+    is_on, reason = strategy.jit_compile(True, strategy.create("one_device"))
+    assert not is_on
+    assert reason.startswith("asked for, but this TensorFlow has no XLA compiler")

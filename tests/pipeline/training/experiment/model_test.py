@@ -1,5 +1,6 @@
 """A config and a dataset's inputs become a model, or an error that names what does not fit."""
 
+import keras
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
@@ -98,3 +99,25 @@ def test_images_of_varying_size_need_a_size():
         model_lib.build_preprocess(config, schema, statistics)
     config.image_size = (32, 48)
     assert model_lib.build_preprocess(config, schema, statistics).inputs.image_shape == (32, 48, 3)
+
+
+def test_logits_that_are_not_float32_are_refused(monkeypatch):
+    def headless(numeric: int, outputs: int) -> keras.Model:
+        inputs = keras.Input((numeric,), name="numeric")
+        return keras.Model({"numeric": inputs}, keras.layers.Dense(outputs)(inputs))
+
+    monkeypatch.setitem(model_lib.MODELS, "headless", headless)
+    config = base.get_config()
+    config.model = ConfigDict({"name": "headless"})
+    schema = Schema(name="s", features=(Label(name="y", task="regression"),))
+
+    def build(policy: str) -> keras.Model:
+        precision = Precision(policy=policy, reason="asked for")
+        inputs = ModelInputs(numeric=2, image_shape=None, cardinalities=(), sequences={})
+        return model_lib.build_model(config, schema=schema, inputs=inputs, precision=precision)
+
+    assert build("float32").output.dtype == "float32"
+    with pytest.raises(
+        InputError, match=r'its logits: received bfloat16; expected float32 .*dtype="float32"'
+    ):
+        build("mixed_bfloat16")
