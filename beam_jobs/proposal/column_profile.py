@@ -62,8 +62,9 @@ class ColumnProfile:
         plain = NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain
         odd = {value for value in others if not is_number(value)}
-        # If a single word keeps a column from being numbers, the word stands for "no number".
-        numbers_but_for_it = len(odd) < len(others) and (odd <= IN_NUMBERS or len(odd) == 1)
+        # If a single word keeps a column from numbers, it stands for "no number"; a code (01067) does not.
+        is_marker = odd <= IN_NUMBERS or (len(odd) == 1 and not any(map(_is_code, odd)))
+        numbers_but_for_it = len(odd) < len(others) and is_marker
         return tuple(sorted(plain | odd if numbers_but_for_it else plain))
 
     @functools.cached_property
@@ -132,8 +133,12 @@ def is_number(value: str) -> bool:
         number = float(value)
     except ValueError:
         return False
-    is_code = value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
-    return abs(number) != float("inf") and number == number and not is_code and "_" not in value
+    return abs(number) != float("inf") and number == number and not _is_code(value) and "_" not in value
+
+
+def _is_code(value: str) -> bool:
+    """Whether a leading zero says something, as in the postcode 01067."""
+    return value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
 
 
 def is_whole_number(value: str) -> bool:

@@ -52,3 +52,12 @@ def test_a_sentinel_is_missing_and_said_with_its_count():
         "'t': -999 (5 rows) is far from all other numbers (1.5 … 35) and taken as missing. If it is one of "
         "them, remove it from 'null_markers'."
     ]
+
+
+@pytest.mark.parametrize(("odd", "is_missing"), [("01067", False), ("none given", True), ("-", True)])
+def test_a_code_with_a_leading_zero_is_no_word_for_missing(odd: str, is_missing: bool):
+    column = ColumnProfile(name="postcode", counts={"80331": 300, "10115": 300, odd: 300, "": 30})
+    feature = propose_feature(column)
+    assert (odd in column.markers) == is_missing
+    assert (feature.kind == "numeric") == is_missing
+    assert is_missing or set(feature.vocabulary) == {"01067", "10115", "80331"}
