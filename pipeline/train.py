@@ -99,6 +99,11 @@ _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
 _DATA_SERVICE = flags.DEFINE_list(
     "data_service", [], "grpc://HOST:PORT,…: every pipeline.data_service that prepares batches."
 )
+_PROFILE_STEPS = flags.DEFINE_string(
+    "profile_steps",
+    "",
+    "FIRST:END: steps to record for xprof, each run by itself, in WORKDIR/trace; 0 is the first.",
+)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the final metrics to it, as JSON.")
 
 COMMAND = Command(
@@ -108,7 +113,7 @@ COMMAND = Command(
     flags={
         "What is trained": (_CONFIG, _DATASET, _WORKDIR, _LR_SCALING, _SWEEP),
         "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
-        "Damage and results": (_MAX_CORRUPT_RECORDS, _JSON),
+        "Damage and results": (_MAX_CORRUPT_RECORDS, _PROFILE_STEPS, _JSON),
     },
     config_keys=lambda: config_keys.keys_of(base),
 )
@@ -143,6 +148,7 @@ def main(argv: Sequence[str]) -> int:
     )
     from pipeline.training import run
     from pipeline.training.engine import cluster, lost_worker
+    from pipeline.training.engine.measures import trace
     from pipeline.training.report.progress import summary
     from pipeline.training.report.sections.verdict import verdict
     from pipeline.training.state import ledger
@@ -160,6 +166,7 @@ def main(argv: Sequence[str]) -> int:
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         data_service=tuple(_DATA_SERVICE.value),
         learning_rate=_rate_scaling().told(_CONFIG.value),
+        profile_steps=trace.parsed(_PROFILE_STEPS.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
     with lost_worker.ending_at_once():

@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.reading import order
 from pipeline.training.engine import update
+from pipeline.training.engine.measures.trace import Steps
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.state.run_record import RunRecord
@@ -36,6 +37,7 @@ class Request:
     deterministic: bool = False
     data_service: tuple[str, ...] = ()  # addresses
     command: str = ""
+    profile_steps: Steps | None = None  # to record, for xprof
     learning_rate: str = ""  # and how it came about, in words
 
 

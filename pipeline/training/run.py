@@ -19,6 +19,7 @@ from pipeline.training.blame import blame_of
 from pipeline.training.engine import agreement, lost_worker
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
+from pipeline.training.engine.measures import trace
 from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.outer import Session
@@ -150,6 +151,15 @@ def _steps(
         inner_loop = first_step.telling(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=ledger
         )
+        if reporter and setup.profile_steps:
+            inner_loop = trace.traced(
+                inner_loop,
+                setup.profile_steps,
+                begun=step,
+                folder=setup.workdir.trace,
+                times=ledger,
+                tell=reporter.tell,
+            )
         with signals:
             return reporter, session.run(inner_loop, report=timed(ledger, "report", report))
 

@@ -18,6 +18,7 @@ from pipeline.training import best_checkpoint
 from pipeline.training.engine import cluster, determinism
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.measures.trace import Steps
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import evaluation_splits, monitored, optimizer
 from pipeline.training.experiment import training_data as training_data_lib
@@ -47,6 +48,7 @@ class Setup:
     validation_split: str  # empty: the dataset has none
     final_split: str
     data_service: tuple[str, ...]  # addresses
+    profile_steps: Steps | None  # to record
     record: RunRecord
     announcement: tuple[str, ...]  # lines
 
@@ -103,6 +105,7 @@ def decide(request: Request) -> Setup:
         validation_split=validation_split,
         final_split=final_split,
         data_service=request.data_service,
+        profile_steps=request.profile_steps,
         record=describe(
             request,
             strategy,

@@ -61,6 +61,10 @@ class Reporter:
         """Receives how long it took to trace the graph, and to run the first step of this process."""
         self._progress.first_step(tracing_s, step_s)
 
+    def tell(self, line: str) -> None:
+        """Shows a line beside the progress."""
+        self._progress.tell(line)
+
     def bad_step(self, event: Mapping, line: str) -> None:
         """Receives what was done about a step whose loss was not finite, and a line on it."""
         self._progress.tell(line)

@@ -24,6 +24,11 @@ class Workdir:
         return self.path / "summaries"
 
     @property
+    def trace(self) -> pathlib.Path:
+        """What `--profile_steps` recorded, for xprof."""
+        return self.path / "trace"
+
+    @property
     def run(self) -> pathlib.Path:
         """What was run on what: config, dataset, strategy, precision, versions."""
         return self.path / "run.json"
