@@ -24,8 +24,9 @@ PARTS = 2  # replicas, and micro-batches
 _STEPS = 3
 # Of what the steps change a variable by. Sums in another order differ by some 1e-6; Adam divides by
 # √(mean of squares), so where a gradient is rounding alone, its steps are rounding, too. Measured: up to 1e-5
-# on Adult, taxi, digits and MNIST; the faults that this is to find change a step by a tenth and more.
-TOLERANCE = 1e-3
+# on Adult, taxi, digits and MNIST, but 4e-3 on a ResNet that had learned 151 images by heart, where single
+# weights of a kernel have such gradients. The faults that this is to find change a step by a tenth and more.
+TOLERANCE = 1e-2
 _CHANGE = "change"
 _ADVICE = (
     "This is a fault of Penstock's training step, or of a layer that looks at its batch: please report it."
