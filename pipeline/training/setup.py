@@ -20,7 +20,7 @@ from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.measures.trace import Steps
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import evaluation_splits, monitored, optimizer
+from pipeline.training.experiment import evaluation_splits, monitored, optimizer, ranges
 from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.loop import bad_steps, callback_checks
 from pipeline.training.loop.schedule import Cadence, total_steps
@@ -70,6 +70,7 @@ def decide(request: Request) -> Setup:
     """
     workdir = Workdir(request.workdir.absolute())
     config = continuation.as_begun(request.config, run_record.read(workdir.run))
+    ranges.check(config)
     request, dataset = dataclasses.replace(request, config=config), request.dataset
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     if request.deterministic:
@@ -171,11 +172,14 @@ def _cadence(config: ConfigDict, records: int) -> Cadence:
         _require_positive(f"train.{key}", config.train[key])
     if not config.train.steps:
         _require_positive("train.epochs", config.train.epochs)
+    steps = config.train.steps or total_steps(
+        epochs=config.train.epochs, records=records, global_batch=config.global_batch
+    )
+    ranges.check_length(steps)
     return Cadence(
         records=records,
         global_batch=config.global_batch,
-        total_steps=config.train.steps
-        or total_steps(epochs=config.train.epochs, records=records, global_batch=config.global_batch),
+        total_steps=steps,
         steps_per_loop=config.train.steps_per_loop,
         log_every_steps=config.train.log_every_steps,
         checkpoint_every_steps=config.train.checkpoint_every_steps,

@@ -28,13 +28,23 @@ def started(*scripts: str) -> Iterator[list[Worker]]:
     workers = []
     for number, script in enumerate(scripts):
         errors = tempfile.TemporaryFile() if number else None  # noqa: SIM115 - Worker.close closes it
-        process = subprocess.Popen(["sh", "-c", script], stdin=waits, stderr=errors or subprocess.PIPE)
+        process = subprocess.Popen(
+            ["sh", "-c", script],
+            stdin=waits,
+            stderr=errors or subprocess.PIPE,
+            preexec_fn=_with_signals,
+        )
         workers.append(Worker(number, f"host:{number}", process, errors=errors or process.stderr))
     yield workers
     for worker in workers:
         worker.close()
     os.close(waits)
     os.close(held)
+
+
+def _with_signals() -> None:
+    # A shell cannot trap what is ignored when it starts, as by `pytest … &` in a script.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def to_the_end(*scripts: str) -> int:
