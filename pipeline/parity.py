@@ -87,6 +87,7 @@ def main(argv: Sequence[str]) -> int:
 def _comparisons() -> "Iterator[Comparison]":
     from pipeline.release import export_parity
     from pipeline.training.engine import strategy
+    from pipeline.training.experiment import objective
     from pipeline.training.experiment.model import learned_scale
     from pipeline.training.parity import layers, subject, updates
     from pipeline.training.replaying.opened_stream import open_stream
@@ -102,6 +103,7 @@ def _comparisons() -> "Iterator[Comparison]":
             config=run.config,
             stream=stream,
             learned=learned_scale(run.config, run.schema.label, statistics),
+            objective=objective.build(run.config, run.schema.label, statistics),
             weights=run.model.get_weights(),
         )
     else:

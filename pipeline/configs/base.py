@@ -45,6 +45,8 @@ def get_config() -> ConfigDict:
     config.train.on_bad_step = "stop"  # where a loss is not finite; or skip, or roll_back (docs/training.md)
     config.train.bad_steps_allowed = 10  # skipped, or times rolled back; then the run stops
     config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
+    config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
+    config.train.class_weights = ()  # of the losses: ('balanced',), or a number for each class of the schema
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = ConfigDict()

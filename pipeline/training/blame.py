@@ -33,7 +33,7 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
 
     @functools.cache  # or each bad step would trace the model again
     def judge(is_spoiled: bool) -> Judge:
-        return judge_of(_initial(run) if is_spoiled else run.model, setup.dataset.schema.label)
+        return judge_of(_initial(run) if is_spoiled else run.model, setup.objective)
 
     def blame(step: int, is_spoiled: bool) -> Blame:
         losses = _losses(judge(is_spoiled), stream, step, parts=replicas)

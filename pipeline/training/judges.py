@@ -71,7 +71,7 @@ class Judges:
 
     @functools.cached_property
     def _judge(self) -> Judge:
-        return judge_of(self._rebuilt.model, self._rebuilt.schema.label)
+        return judge_of(self._rebuilt.model, self._rebuilt.objective)
 
     def _initial(self) -> list:
         """The weights that the seed gives, [n] arrays."""

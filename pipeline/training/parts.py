@@ -29,7 +29,6 @@ from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.setup import Setup
 from pipeline.training.state import golden
 from pipeline.training.state.checkpoints import identity
-from pipeline.training.tasks.registry import task_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,7 +121,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
     one_step = train_step(
         run.model,
         run.model.optimizer,
-        task=task_of(setup.dataset.schema.label),
+        task=setup.objective,
         global_batch=setup.config.global_batch,
         micro_batches=setup.config.train.micro_batches,
         averages=run.averages,

@@ -19,6 +19,7 @@ from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import objective
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
@@ -26,6 +27,7 @@ from pipeline.training.state.checkpoints import identity
 from pipeline.training.state.checkpoints.kept import LAST, Kept, described
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.objective import Objective
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,7 @@ class RebuiltRun:
     preprocess: Preprocess
     schema: Schema
     config: ConfigDict
+    objective: Objective
     kept: Kept
     checkpoints: Checkpoints
     record: RunRecord
@@ -92,6 +95,7 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         preprocess=preprocess,
         schema=schema,
         config=config,
+        objective=objective.build(config, schema.label, statistics),
         kept=kept,
         checkpoints=checkpoints,
         record=record,

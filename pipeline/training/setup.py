@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
+from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import listed
@@ -21,6 +23,7 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.measures.trace import Steps
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import evaluation_splits, monitored, optimizer, ranges
+from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.loop import bad_steps, callback_checks
 from pipeline.training.loop.schedule import Cadence, total_steps
@@ -29,6 +32,7 @@ from pipeline.training.state import continuation, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.objective import Objective
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,7 @@ class Setup:
     jit_compile: bool
     deterministic: bool  # the same command gives the same bits
     cadence: Cadence
+    objective: Objective
     validation_split: str  # empty: the dataset has none
     final_split: str
     data_service: tuple[str, ...]  # addresses
@@ -91,6 +96,7 @@ def decide(request: Request) -> Setup:
     )
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)
+    objective = objective_lib.build(config, dataset.schema.label, statistics_lib.load(dataset)[TRAIN])
     bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
     return Setup(
         config=config,
@@ -103,6 +109,7 @@ def decide(request: Request) -> Setup:
         jit_compile=jit_compile,
         deterministic=request.deterministic,
         cadence=cadence,
+        objective=objective,
         validation_split=validation_split,
         final_split=final_split,
         data_service=request.data_service,
@@ -127,6 +134,7 @@ def decide(request: Request) -> Setup:
             f"of which a replica has {config.global_batch // strategy.num_replicas_in_sync:,}",
             *([f"rate       {request.learning_rate}"] if request.learning_rate else []),
             f"precision  {precision.policy}: {precision.reason}",
+            *objective_lib.announced(objective, dataset.schema.label),
             *([f"ignored    {ignored}"] if ignored else []),
             *(
                 f"warning    {each}"

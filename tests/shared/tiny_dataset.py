@@ -128,7 +128,8 @@ def _describe(feature: Feature, values: Sequence) -> FeatureStatistics:
     if feature.wire == "float":
         numbers = [number for value in present for number in np.ravel(value).tolist()]
         return FeatureStatistics(**base, numeric=_summarize(numbers))
-    counts_of_values = collections.Counter(map(str, present))
+    classes = getattr(feature, "classes", ())
+    counts_of_values = collections.Counter(classes[v] if classes else str(v) for v in present)
     tally = tuple(sorted(counts_of_values.items(), key=lambda item: (-item[1], item[0])))
     return FeatureStatistics(**base, values=ValueCounts(distinct=len(tally), values=tally))
 

@@ -11,6 +11,7 @@ from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.guards import step_shapes
 from pipeline.training.engine.update import Update
 from pipeline.training.loop.step_sums import Tally
+from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
 
 _Step = Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
@@ -20,7 +21,7 @@ def train_step(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     *,
-    task: Task,
+    task: Task | Objective,
     global_batch: int,
     jit_compile: bool = False,
     micro_batches: int = 1,

@@ -15,9 +15,10 @@ from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import training_data
+from pipeline.training.experiment import objective, training_data
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.replaying.training_stream import Batch, TrainingStream
+from pipeline.training.tasks.objective import Objective
 
 FLOAT32 = Precision(policy="float32", reason="to compare with")
 BFLOAT16 = Precision(policy="mixed_bfloat16", reason="to compare")
@@ -29,12 +30,14 @@ class Subject:
 
     Attributes:
       learned: the unit in which the model learns a number.
+      objective: what training minimises.
       weights: of the model, in the order of its `weights`; None: those that it begins with.
     """
 
     config: ConfigDict
     stream: TrainingStream
     learned: LabelScale
+    objective: Objective
     weights: Sequence[np.ndarray] | None = None
 
     @property
@@ -76,4 +79,5 @@ def of_config(config: ConfigDict, dataset: Dataset) -> Subject:
             preprocess=build_preprocess(config, dataset.schema, statistics),
         ),
         learned=learned_scale(config, dataset.schema.label, statistics),
+        objective=objective.build(config, dataset.schema.label, statistics),
     )

@@ -18,7 +18,6 @@ from pipeline.training.experiment import optimizer as optimizer_lib
 from pipeline.training.parity.compared import Comparison, Difference, comparison, relative_error
 from pipeline.training.parity.subject import FLOAT32, Subject
 from pipeline.training.replaying.training_stream import Batch
-from pipeline.training.tasks.registry import task_of
 
 PARTS = 2  # replicas, and micro-batches
 _STEPS = 3
@@ -76,13 +75,13 @@ class Plain:
 
 def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
     """Trains a step a batch, without any of the engine."""
-    model, task = subject.model(), task_of(subject.schema.label)
+    model, objective = subject.model(), subject.objective
     variables, clip = model.trainable_variables, subject.config.optimizer.clip_norm
     optimizer = _optimizer(subject, variables, clip_norm=0.0)
     before, shares = _copies(model), np.zeros(len(variables))
     for inputs, labels in batches:
         with tf.GradientTape() as tape:
-            losses = task.losses(labels, model(inputs, training=True))
+            losses = objective.losses(labels, model(inputs, training=True))
             loss = tf.reduce_mean(losses) / subject.learned.spread**2 + sum(model.losses)
         found = tape.gradient(loss, [variable.value for variable in variables])
         gradients = [
@@ -110,7 +109,7 @@ def step_changes(
     step = train_step(
         model,
         model.optimizer,
-        task=task_of(subject.schema.label),
+        task=subject.objective,
         global_batch=size,
         micro_batches=micro_batches,
         spread=subject.learned.spread,

@@ -6,26 +6,25 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.schema.kinds import Label
-from pipeline.training.tasks.registry import task_of
+from pipeline.training.tasks.objective import Objective
 
 # (inputs, labels [batch]) → (losses float32 [batch], predictions float32 [batch, …])
 Judge = Callable[[dict[str, tf.Tensor], tf.Tensor], tuple[np.ndarray, np.ndarray]]
 
 
-def judge_of(model: keras.Model, label: Label) -> Judge:
+def judge_of(model: keras.Model, objective: Objective) -> Judge:
     """A function of a batch to its losses and predictions, one an example.
 
-    Losses are the task's own, before they are added up: in nats, or in squared units of the label. The model
-    runs as in an evaluation: without dropout, and with the moving statistics of its batch normalizations, so
-    that an example costs the same whatever batch it is in.
+    Losses are what training minimises, before they are added up: in nats, or in squared units of the label,
+    of smoothed labels and weighted where the run has it so. The model runs as in an evaluation: without
+    dropout, and with the moving statistics of its batch normalizations, so that an example costs the same
+    whatever batch it is in.
     """
-    task = task_of(label)
 
     @tf.function(autograph=False)
     def judged(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         logits = model(inputs, training=False)
-        return task.losses(labels, logits), task.predictions(logits)
+        return objective.losses(labels, logits), objective.predictions(logits)
 
     def judge(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
         losses, predictions = judged(inputs, labels)

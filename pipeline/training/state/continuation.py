@@ -23,6 +23,8 @@ BOUND = (
     "train.split",
     "train.micro_batches",
     "train.standardise_labels",
+    "train.label_smoothing",
+    "train.class_weights",
     "train.weight",
     "mixture",
     "augmentation",
@@ -34,6 +36,10 @@ _LENGTH = ("train.epochs", "train.steps")
 
 # What versions that did not know a key did; other keys are new with defaults that do as before.
 _BEFORE = {"train.standardise_labels": False}
+
+
+# What they did where the default is the same today: another value is a difference.
+_ALWAYS = {"train.label_smoothing": 0.0, "train.class_weights": []}
 
 
 def as_begun(config: ConfigDict, before: RunRecord | None) -> ConfigDict:
@@ -83,9 +89,12 @@ def bound(config: Mapping) -> dict[str, object]:
 
 
 def differences(was: Mapping, is_: Mapping) -> Iterator[tuple[str, object, object]]:
-    """(key, before, now) of what differs between two of `bound`, but for keys that were not known before."""
+    """(key, before, now) of what differs between two of `bound`, but for keys that were not known before.
+
+    Those of `_ALWAYS` count as what the earlier version did.
+    """
     for key in is_:
-        yield from _differences(was.get(key, _ABSENT), is_[key], key)
+        yield from _differences(was.get(key, _ALWAYS.get(key, _ABSENT)), is_[key], key)
 
 
 def require_enough_steps(done: int, total_steps: int) -> None:

@@ -21,6 +21,7 @@ class Multiclass(Task):
 
     metrics = (_ACCURACY, _TOP_5, LOSS)
     has_accuracy = True
+    can_be_smoothed = True
 
     def logged(self, label: Label) -> tuple[str, ...]:
         has_top_5 = len(label.classes) >= _TOP_5_FROM_CLASSES
@@ -31,6 +32,9 @@ class Multiclass(Task):
 
     def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+    def losses_of_no_class(self, logits: tf.Tensor) -> tf.Tensor:
+        return -tf.reduce_mean(tf.nn.log_softmax(logits), axis=-1)
 
     def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
@@ -48,6 +52,7 @@ class Binary(Task):
 
     metrics = (Metric(key="auc", name="ROC AUC", is_fraction=True, is_higher_better=True), _ACCURACY, LOSS)
     has_accuracy = True
+    can_be_smoothed = True
 
     def logits(self, label: Label) -> int:
         return 1
@@ -55,6 +60,9 @@ class Binary(Task):
     def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         targets = tf.cast(labels, tf.float32)[:, None]  # (batch, 1)
         return keras.losses.binary_crossentropy(targets, logits, from_logits=True)
+
+    def losses_of_no_class(self, logits: tf.Tensor) -> tf.Tensor:
+        return keras.losses.binary_crossentropy(tf.fill(tf.shape(logits), 0.5), logits, from_logits=True)
 
     def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         return tf.cast((logits[:, 0] > 0) == (labels == 1), tf.float32)

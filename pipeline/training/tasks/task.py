@@ -41,11 +41,12 @@ class Task(abc.ABC):
     """One kind of prediction. Tasks hold no state; `TASKS` in registry.py names them.
 
     `metrics` are shown in the report, the most telling first. Where `has_accuracy` is True, `hits` counts
-    right answers during training.
+    right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]
     has_accuracy: ClassVar[bool] = False
+    can_be_smoothed: ClassVar[bool] = False
 
     def logged(self, label: Label) -> tuple[str, ...]:
         """The numbers of `Accumulator.result`, which a callback can monitor."""
@@ -64,6 +65,10 @@ class Task(abc.ABC):
           labels: [batch], int32 class indices or float32 values.
           logits: float32 [batch, logits].
         """
+
+    def losses_of_no_class(self, logits: tf.Tensor) -> tf.Tensor:
+        """Loss of each example if its label were every class to the same part: float32 [batch]."""
+        raise NotImplementedError(f"{type(self).__name__} has no labels to smooth")
 
     def hits(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         """1 where the answer is right, else 0: float32 [batch]. All 0 for a task without accuracy."""

@@ -52,6 +52,14 @@ def test_an_empty_test_split_is_told_before_training(request_for, tmp_path, conf
     assert setup.decide(request).final_split == "validation"
 
 
+def test_an_objective_of_its_own_is_told(request_for, tmp_path, config):
+    config.train.label_smoothing, config.train.class_weights = 0.1, (1.0, 2.5)
+    decided = setup.decide(request_for(tmp_path))
+    assert "loss       labels smoothed by 0.1; class weights no 1, yes 2.5; evaluations have neither" in (
+        decided.announcement
+    )
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -62,6 +70,7 @@ def test_an_empty_test_split_is_told_before_training(request_for, tmp_path, conf
         ("train.epochs", float("inf"), r"--config.train.epochs: received inf"),
         ("train.steps_per_loop", 0, r"--config.train.steps_per_loop: received 0"),
         ("train.log_every_steps", -1, r"--config.train.log_every_steps: received -1"),
+        ("train.label_smoothing", 1.0, r"--config.train.label_smoothing: received 1.0; expected a part"),
         ("evaluation.split", "holdout", r"split 'holdout'; expected one of train, validation, test"),
         ("evaluation.final_split", "holdout", r"split 'holdout'; expected one of train, validation, test"),
     ],

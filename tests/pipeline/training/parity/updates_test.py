@@ -34,6 +34,20 @@ def test_the_step_agrees_in_every_way(dataset):
         assert each.differences[0].errors["change"] < 1e-5
 
 
+def test_the_plain_loop_has_the_objective_of_the_step(dataset):
+    config = small_config()
+    config.train.label_smoothing, config.train.class_weights = 0.2, (1.0, 3.0)
+    asked, plain = subject.of_config(config, dataset), subject.of_config(small_config(), dataset)
+    batches = asked.batches(3)
+    found = updates.step_changes(asked, batches, strategy=strategy.create("one_device"), micro_batches=1)
+    names = [variable.path for variable in asked.model().trainable_variables]
+    same, other = (
+        updates.differences(names, found, updates.plain_loop(each, batches)) for each in (asked, plain)
+    )
+    assert max(each.errors["change"] for each in same) < 1e-5
+    assert max(each.errors["change"] for each in other) > 1e-2
+
+
 def test_a_regression_in_millions_agrees(tmp_path):
     schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
     examples = [{"x": float(number), "y": 1e6 * (number % 7)} for number in range(100)]

@@ -37,6 +37,8 @@ BOUND = [
     "train.split",
     "train.micro_batches",
     "train.standardise_labels",
+    "train.label_smoothing",
+    "train.class_weights",
     "train.weight",
     "mixture",
     "augmentation.flip",
@@ -131,6 +133,18 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began():
     assert continuation.as_begun(asked, RECORD).train.standardise_labels is True
     assert continuation.as_begun(asked, None).train.standardise_labels is True
     assert asked.train.standardise_labels is True
+
+
+@pytest.mark.parametrize(("key", "asked"), [("label_smoothing", 0.1), ("class_weights", ["balanced"])])
+def test_an_objective_that_an_earlier_version_did_not_know_is_a_difference(key, asked):
+    earlier = copy.deepcopy(RECORD.config)
+    del earlier["train"][key]
+    began, now = dataclasses.replace(RECORD, config=earlier), copy.deepcopy(RECORD.config)
+    now["train"][key] = [] if key == "class_weights" else 0.0  # as JSON has it
+    continuation.require_same(began, dataclasses.replace(RECORD, config=now))
+    now["train"][key] = asked
+    with pytest.raises(InputError, match=rf"--workdir, --config.train.{key}: received"):
+        continuation.require_same(began, dataclasses.replace(RECORD, config=now))
 
 
 def test_a_key_that_an_earlier_version_did_not_have_is_no_difference():

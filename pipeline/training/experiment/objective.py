@@ -1,0 +1,81 @@
+"""The objective that a config asks for, and why one cannot be."""
+
+import math
+from collections.abc import Sequence
+
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Label
+from pipeline.training.tasks.objective import Objective
+from pipeline.training.tasks.registry import task_of
+
+BALANCED = "balanced"
+_SMOOTHING, _WEIGHTS = "train.label_smoothing", "train.class_weights"
+
+
+def build(config: ConfigDict, label: Label, statistics: SplitStatistics) -> Objective:
+    """The objective of a run; `statistics` are those of the train split.
+
+    Raises:
+      InputError: the label has no classes to smooth or to weight, or a value is out of range.
+    """
+    # Runs of earlier versions know neither.
+    smoothing = config.train.get("label_smoothing", 0.0)
+    asked = tuple(config.train.get("class_weights", ()))
+    task = task_of(label)
+    if smoothing and not (task.can_be_smoothed and label.classes):
+        raise _error(_SMOOTHING, smoothing, f"0 for label '{label.name}', whose task is {label.task}")
+    if not 0 <= smoothing < 1:
+        raise _error(_SMOOTHING, smoothing, "a part of a label, from 0 to below 1, such as 0.1")
+    if asked and not label.classes:
+        raise _error(_WEIGHTS, asked, f"() for label '{label.name}', which has no classes")
+    weights = _balanced(label, statistics) if asked == (BALANCED,) else _as_given(asked, label)
+    return Objective(task=task, label_smoothing=smoothing, class_weights=weights)
+
+
+def announced(objective: Objective, label: Label) -> tuple[str, ...]:
+    """Lines that say what it is, none where it is the task's own."""
+    smoothing, weights = objective.label_smoothing, objective.class_weights
+    pairs = zip(label.classes, weights, strict=False)
+    told = [
+        *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
+        *(
+            ["class weights " + ", ".join(f"{name} {weight:.4g}" for name, weight in pairs)]
+            if weights
+            else []
+        ),
+    ]
+    return (f"loss       {'; '.join(told)}; evaluations have neither",) if told else ()
+
+
+def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:
+    """All classes weigh the same together, and the mean weight of an example of the train split is 1."""
+    measured = statistics.features[label.name].values if label.name in statistics.features else None
+    if measured is None or not measured.complete:
+        raise _error(_WEIGHTS, (BALANCED,), f"a number for each class: label '{label.name}' was not counted")
+    counts = dict(measured.values)
+    absent = [name for name in label.classes if not counts.get(name)]
+    if absent:
+        expected = f"a number for each class: the train split has no example of {', '.join(absent)}"
+        raise _error(_WEIGHTS, (BALANCED,), expected)
+    examples = sum(counts[name] for name in label.classes)
+    return tuple(examples / (len(label.classes) * counts[name]) for name in label.classes)
+
+
+def _as_given(asked: Sequence, label: Label) -> tuple[float, ...]:
+    def is_weight(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+    if asked and not (len(asked) == len(label.classes) and all(map(is_weight, asked)) and any(asked)):
+        classes = ", ".join(label.classes[:10]) + (", …" if len(label.classes) > 10 else "")
+        numbers = f"{len(label.classes)} numbers from 0 on, not all 0: one for each of {classes}"
+        expected = f"('{BALANCED}',), or {numbers}"
+        raise _error(_WEIGHTS, asked, expected)
+    return tuple(map(float, asked))
+
+
+def _error(key: str, received: object, expected: str) -> InputError:
+    action = "Correct it in the config file or on the command line."
+    return InputError(f"--config.{key}", received=received, expected=expected, action=action)

@@ -1,0 +1,92 @@
+"""Smoothed and weighted losses, against NumPy and against Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.tasks.classification import Binary, Multiclass
+from pipeline.training.tasks.objective import Objective
+from pipeline.training.tasks.regression import Regression
+
+DRAW = np.random.default_rng(0)
+X = DRAW.normal(size=(12, 3)).astype("float32")
+LOGITS = DRAW.normal(size=(12, 3), scale=3.0).astype("float32")
+Y = np.arange(12, dtype="int32") % 3
+WEIGHTS = (0.5, 1.0, 4.0)
+SMOOTHING = 0.2
+
+
+def test_many_classes_against_numpy():
+    losses = Objective(task=Multiclass(), label_smoothing=SMOOTHING, class_weights=WEIGHTS).losses(Y, LOGITS)
+    exact = LOGITS.astype("float64")
+    logs = exact - np.log(np.exp(exact).sum(axis=1, keepdims=True))
+    targets = np.eye(3)[Y] * (1 - SMOOTHING) + SMOOTHING / 3
+    np.testing.assert_allclose(losses, -(targets * logs).sum(axis=1) * np.array(WEIGHTS)[Y], rtol=1e-5)
+
+
+def test_many_classes_against_keras():
+    losses = Objective(task=Multiclass(), label_smoothing=SMOOTHING, class_weights=WEIGHTS).losses(Y, LOGITS)
+    theirs = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=SMOOTHING)
+    weights = np.array(WEIGHTS, "float32")[Y]
+    mean = theirs(np.eye(3, dtype="float32")[Y], LOGITS, sample_weight=weights)
+    assert float(mean) == pytest.approx(float(tf.reduce_mean(losses)), rel=1e-5)
+
+
+def test_two_classes_against_numpy():
+    labels, logits = Y % 2, LOGITS[:, :1]
+    losses = Objective(task=Binary(), label_smoothing=SMOOTHING, class_weights=(1.0, 3.0)).losses(
+        labels, logits
+    )
+    exact, targets = logits[:, 0].astype("float64"), labels * (1 - SMOOTHING) + SMOOTHING / 2
+    plain = targets * np.log1p(np.exp(-exact)) + (1 - targets) * np.log1p(np.exp(exact))
+    np.testing.assert_allclose(losses, plain * np.where(labels, 3.0, 1.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("task", "columns"), [(Binary(), 1), (Multiclass(), 3), (Regression(), 1)])
+def test_without_either_the_losses_are_the_tasks(task, columns):
+    labels, logits = Y % 2, LOGITS[:, :columns]
+    np.testing.assert_array_equal(Objective(task=task).losses(labels, logits), task.losses(labels, logits))
+
+
+def test_hits_and_predictions_are_the_tasks():
+    objective = Objective(task=Multiclass(), label_smoothing=SMOOTHING, class_weights=WEIGHTS)
+    np.testing.assert_array_equal(objective.hits(Y, LOGITS), Multiclass().hits(Y, LOGITS))
+    np.testing.assert_array_equal(objective.predictions(LOGITS), Multiclass().predictions(LOGITS))
+
+
+def linear() -> keras.Model:
+    inputs = keras.Input((3,), name="numeric")
+    return keras.Model([inputs], keras.layers.Dense(1, kernel_initializer="ones")(inputs))
+
+
+def fitted() -> list[np.ndarray]:
+    """What `model.fit` makes of the weights in one step, with its own smoothing and class weights."""
+    model = linear()
+    loss = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=SMOOTHING)
+    model.compile(keras.optimizers.SGD(0.5), loss)
+    labels = (Y % 2).astype("float32")[:, None]
+    model.fit(X, labels, batch_size=12, shuffle=False, class_weight={0: 0.5, 1: 4.0}, verbose=0)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize(("name", "parts"), [("one_device", 1), ("one_device", 2), ("mirrored", 2)])
+def test_a_step_is_that_of_fit(name, parts):
+    strategy = strategy_lib.create(name)
+    with strategy.scope():
+        model, optimizer = linear(), keras.optimizers.SGD(0.5)
+        optimizer.build(model.trainable_variables)
+    objective = Objective(task=Binary(), label_smoothing=SMOOTHING, class_weights=(0.5, 4.0))
+    step = train_step(model, optimizer, task=objective, global_batch=12, micro_batches=parts)
+
+    def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, Y % 2))
+        return examples.batch(context.get_per_replica_batch_size(12), drop_remainder=True)
+
+    tally = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
+    losses = objective.losses(Y % 2, X.sum(axis=1, keepdims=True))
+    assert tally.loss == pytest.approx(float(tf.reduce_sum(losses)), rel=1e-5)
+    for ours, theirs in zip(model.get_weights(), fitted(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
