@@ -42,6 +42,15 @@ def started(*scripts: str) -> Iterator[list[Worker]]:
     os.close(held)
 
 
+def own(written: str) -> str:
+    """Without what TensorFlow's threads of other tests write in this process."""
+    return "".join(line for line in written.splitlines(keepends=True) if "data_service" not in line)
+
+
+def errors(capfd: pytest.CaptureFixture[str]) -> str:
+    return own(capfd.readouterr().err)
+
+
 def _with_signals() -> None:
     # A shell cannot trap what is ignored when it starts, as by `pytest … &` in a script.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -54,7 +63,7 @@ def to_the_end(*scripts: str) -> int:
 
 def test_all_end_well(capfd):
     assert to_the_end("echo as alone", "echo never shown", "echo nor this >&2") == 0
-    assert capfd.readouterr().err == ""
+    assert errors(capfd) == ""
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -64,7 +73,7 @@ def test_a_killed_worker_ends_all_in_one_line_that_names_it(capfd, number):
     with started(*scripts) as workers:
         watch = launch.Watch(workers, clock=fast())
         assert watch.to_the_end() == 137
-    (line,) = capfd.readouterr().err.splitlines()
+    (line,) = errors(capfd).splitlines()
     assert line.startswith(f"error: worker {number} (process {workers[number].pid}, host:{number}): ")
     assert "received SIGKILL" in line
     assert line.endswith("the same command goes on from the last checkpoint.")
@@ -77,19 +86,19 @@ def test_a_worker_that_hangs_is_killed_when_another_has_said_so(capfd):
     ) as workers:
         assert launch.Watch(workers, clock=fast()).to_the_end() == 138
         assert workers[1].code == -signal.SIGKILL
-    assert capfd.readouterr().err == "error: worker 1 of 2 (host:1): received no heartbeat\n"
+    assert errors(capfd) == "error: worker 1 of 2 (host:1): received no heartbeat\n"
 
 
 def test_bad_input_is_told_as_one_process_tells_it(capfd):
     told = "echo 'error: --config.train.steps: received -1' >&2; exit 2"
     assert to_the_end(told, told) == 2
-    assert capfd.readouterr().err == "error: --config.train.steps: received -1\n"
+    assert errors(capfd) == "error: --config.train.steps: received -1\n"
 
 
 def test_what_a_worker_wrote_before_it_failed_is_shown(capfd):
     with started(WAITS, "echo 'Traceback: why' >&2; exit 1") as workers:
         assert launch.Watch(workers, clock=fast()).to_the_end() == 1
-    first, second = capfd.readouterr().err.splitlines()
+    first, second = errors(capfd).splitlines()
     assert first == "Traceback: why"
     assert second.startswith("error: worker 1 (process")
     assert "received exit code 1;" in second
@@ -97,13 +106,13 @@ def test_what_a_worker_wrote_before_it_failed_is_shown(capfd):
 
 def test_warnings_of_the_chief_are_shown_at_once(capfd):
     assert to_the_end("echo 'a warning' >&2") == 0
-    assert capfd.readouterr().err == "a warning\n"
+    assert errors(capfd) == "a warning\n"
 
 
 def test_a_signal_reaches_all_and_the_chief_says_how_it_ended(capfd):
     with pytest.raises(Interrupted, match=r"^saved at step 7$"), started(SAVES, SAVES) as workers:
         launch.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
-    assert capfd.readouterr().err == ""
+    assert errors(capfd) == ""
 
 
 def test_a_signal_to_one_worker_reaches_all():
@@ -118,7 +127,7 @@ def test_a_signal_while_they_wait_for_each_other_ends_all(capfd):
     ):
         launch.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
     assert caught.value.number == signal.SIGTERM
-    assert capfd.readouterr().err == ""
+    assert errors(capfd) == ""
 
 
 def test_a_traceback_tells_more_than_the_abort_that_follows_from_it(capfd):
@@ -126,7 +135,7 @@ def test_a_traceback_tells_more_than_the_abort_that_follows_from_it(capfd):
         for worker in workers:
             worker._process.wait()
         assert launch.Watch(workers, clock=fast()).to_the_end() == 1
-    assert "error: worker 0" in capfd.readouterr().err
+    assert "error: worker 0" in errors(capfd)
 
 
 def test_what_the_chief_finished_is_finished():
@@ -173,7 +182,7 @@ def test_two_workers_train_as_one_and_a_kill_ends_both(tmp_path, warm_python, mo
 
         assert launch.Watch(workers, came=kill_when_saved).to_the_end() == 137
     told = capfd.readouterr()
-    (line,) = told.err.splitlines()
+    (line,) = own(told.err).splitlines()
     assert line.startswith(f"error: worker 1 (process {workers[1].pid}, localhost:")
     assert "strategy   multi_worker, replicas: 2, global batch 16" in told.out
     assert "XLA        off: asked for, but TensorFlow has no XLA for the sums over workers" in told.out
