@@ -1,5 +1,7 @@
 """Adam in one kernel, beside Keras's and beside the formula in NumPy."""
 
+from collections.abc import Callable
+
 import keras
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ GRADIENTS = np.random.default_rng(0).normal(size=(50, 4, 3)).astype(np.float32)
 
 
 def trained(
-    make: type[keras.optimizers.Optimizer], *, strategy: str = "one_device", scaled: bool = False
+    make: Callable[[float], keras.optimizers.Optimizer], *, strategy: str = "one_device", scaled: bool = False
 ) -> keras.Variable:
     """The variable after 50 steps of given gradients, summed over replicas before, as `Update` does."""
     of_replicas = strategy_lib.create(strategy)
@@ -73,3 +75,27 @@ def test_variables_are_called_as_those_of_keras():
         optimizer.build([keras.Variable(START, name="kernel")])
         names.append([variable.path for variable in optimizer.variables])
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
+def test_clips_by_the_global_norm_as_the_formula(strategy):
+    norms = np.sqrt((GRADIENTS.astype(np.float64) ** 2).sum((1, 2)))
+    limit = float(np.median(norms))  # half of the steps are clipped
+    weights, first, second = START.astype(np.float64), np.zeros((4, 3)), np.zeros((4, 3))
+    for step, (gradient, norm) in enumerate(zip(GRADIENTS.astype(np.float64), norms, strict=True), 1):
+        clipped = gradient * min(1.0, limit / norm)
+        first, second = 0.9 * first + 0.1 * clipped, 0.999 * second + 0.001 * clipped**2
+        alpha = 0.01 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        weights -= alpha * first / (np.sqrt(second) + 1e-7)
+
+    found = trained(lambda rate: fused_adam.Adam(rate, global_clipnorm=limit), strategy=strategy)
+    np.testing.assert_allclose(np.asarray(found.value), weights, rtol=0, atol=TOLERANCE)
+    unclipped = trained(fused_adam.Adam, strategy=strategy)
+    assert np.abs(np.asarray(unclipped.value) - weights).max() > 100 * TOLERANCE
+
+
+def test_a_gradient_that_is_no_number_is_not_clipped_away():
+    clipped = fused_adam.Adam(0.01, global_clipnorm=1.0)._clip_gradients(
+        [tf.constant([1.0, 2.0]), tf.constant([float("nan")])]
+    )
+    assert all(np.isnan(each).all() for each in clipped)
