@@ -24,7 +24,7 @@ from tests.shared.tiny_dataset import write_dataset
 
 _KILLS = flags.DEFINE_integer("kills", 3, "Processes that are killed before one may finish.", 0)
 _SEED = flags.DEFINE_integer("seed", 0, "Of the moments.")
-_STEPS = flags.DEFINE_integer("steps", 60_000, "Length of the run.", 1)
+_STEPS = flags.DEFINE_integer("steps", 200_000, "Length of the run.", 1)
 
 TOLERANCE = 0.01
 _ROWS = {"train": 40_000, "validation": 1_000, "test": 1_001}  # a checkpoint every 1,000 steps
@@ -60,6 +60,9 @@ def main(argv: Sequence[str]) -> int:
         kills = [moments.uniform(_EARLIEST_S, _LATEST_S) for _ in range(_KILLS.value)]
         wall = [lived(command, kill_after=seconds) for seconds in (*kills, None)]
         lines = ledger.read(workdir / "ledger.jsonl")
+    if any(seconds < moment for seconds, moment in zip(wall, kills, strict=False)):
+        print("The run ended before it was killed so often: give more --steps.", file=sys.stderr)
+        return 2
     spent = time_spent(lines)
     counted, lived_s = spent.wall_s, sum(wall)
     for process, seconds in zip(spent.processes, wall, strict=True):

@@ -9,6 +9,7 @@ from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.markup import Markup, tag
 from pipeline.training.report.sections.feeding import certificate_command, is_starved, mean_input_wait
 from pipeline.training.report.sections.inputs import ReportInputs, curve
+from pipeline.training.report.sections.overfitting import overfitting
 from pipeline.training.report.sections.verdict import names_of, verdict
 
 _REJECTED_LIMIT = 0.01
@@ -17,7 +18,12 @@ _MISSING_LIMIT = 0.5
 
 def findings_section(inputs: ReportInputs) -> Markup | None:
     """The findings as a list; None where there are none."""
-    findings = [*_of_training(inputs), *verdict(inputs.evaluation), *_of_data(inputs)]
+    findings = [
+        *_of_training(inputs),
+        *overfitting(inputs.history),
+        *verdict(inputs.evaluation),
+        *_of_data(inputs),
+    ]
     if not findings:
         return None
     items = (tag("li", tag("b", f"{what} "), advice) for what, advice in findings)

@@ -8,6 +8,7 @@ from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.charts import predicted_vs_actual, roc_curve
 from pipeline.training.report.drawing.heat_map import confusion_matrix
 from pipeline.training.report.drawing.markup import Markup, join, table, tag
+from pipeline.training.report.sections.baselines import baseline
 from pipeline.training.report.sections.inputs import ReportInputs, as_float
 from pipeline.training.report.sections.metrics import metrics_of, written
 
@@ -62,7 +63,7 @@ def results_section(inputs: ReportInputs) -> Markup | None:
     return tag(
         "section",
         tag("h2", f"Results on the {evaluation.get('split', 'evaluation')} split"),
-        _baseline(counts, classes),
+        baseline(evaluation, counts, classes),
         tag("div", *figures, tag("div", *tables), class_="figures"),
         id="results",
     )
@@ -73,25 +74,6 @@ def confusion(evaluation: Mapping) -> tuple[np.ndarray, list[str]]:
     counts = np.asarray(evaluation.get("confusion_matrix") or np.empty((0, 0)), dtype=np.int64)
     names = [str(name) for name in evaluation.get("classes") or range(len(counts))]
     return counts, names
-
-
-def majority(counts: np.ndarray) -> tuple[int, float]:
-    """The most frequent class and the accuracy of a model that always answers it.
-
-    Args:
-      counts: [classes, classes], rows by the actual and columns by the predicted class.
-    """
-    largest = int(counts.sum(axis=1).argmax())
-    return largest, float(counts[largest].sum() / max(1, counts.sum()))
-
-
-def _baseline(counts: np.ndarray, classes: list[str]) -> Markup | None:
-    if not counts.size:
-        return None
-    largest, share = majority(counts)
-    right, total = int(np.trace(counts)), int(counts.sum())
-    guess = f"Always answering “{classes[largest]}” would get {formats.percent(share)} right."
-    return tag("p", tag("b", f"{right:,}"), f" of {total:,} right. ", guess)
 
 
 def _class_table(counts: np.ndarray, classes: list[str]) -> Markup:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from pipeline.training.report.drawing import formats
+from pipeline.training.report.sections.baselines import majority, prior_loss
 from pipeline.training.report.sections.inputs import as_float
-from pipeline.training.report.sections.results import confusion, majority
+from pipeline.training.report.sections.results import confusion
 
 _MAX_NAMES = 6
 
@@ -22,6 +23,18 @@ def verdict(evaluation: Mapping) -> Iterator[tuple[str, str]]:
     counts, classes = confusion(evaluation)
     if counts.size:
         yield from _of_classes(counts, classes)
+        yield from _of_loss(as_float(evaluation.get("loss")), counts)
+
+
+def _of_loss(loss: float, counts: np.ndarray) -> Iterator[tuple[str, str]]:
+    prior = prior_loss(counts)
+    if prior and loss >= prior:
+        yield (
+            f"The loss, {formats.number(loss)}, is not below {formats.number(prior)}, that of always "
+            "answering with the classes' shares.",
+            "Its probabilities are worse than none, even where its classes are right: it may be too certain. "
+            "Train less, or with --config.train.label_smoothing=0.1.",
+        )
 
 
 def names_of(names: Sequence[str]) -> str:
