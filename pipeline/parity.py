@@ -103,7 +103,7 @@ def _comparisons() -> "Iterator[Comparison]":
             config=run.config,
             stream=stream,
             learned=learned_scale(run.config, run.schema.label, statistics),
-            objective=objective.build(run.config, run.schema.label, statistics),
+            objective=objective.build(run.config, stream.schema, statistics),
             weights=run.model.get_weights(),
         )
     else:

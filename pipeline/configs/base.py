@@ -47,6 +47,7 @@ def get_config() -> ConfigDict:
     config.train.standardise_labels = True  # a regression learns labels of mean 0 and deviation 1
     config.train.label_smoothing = 0.0  # the part of each label that is spread over all classes, such as 0.1
     config.train.class_weights = ()  # of the losses: ('balanced',), or a number for each class of the schema
+    config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
     config.train.jit_compile = False  # XLA; a TPU always does
 
     config.optimizer = ConfigDict()

@@ -15,7 +15,7 @@ from pipeline.training.replaying.losses import Judge, judge_of, worst_first
 from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.shown.told import place, raw_row
-from pipeline.training.replaying.training_stream import TrainingStream
+from pipeline.training.replaying.training_stream import Batch, TrainingStream
 from pipeline.training.report.drawing.formats import shortened
 
 _MOST = 3  # records that are named
@@ -36,9 +36,15 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
         return judge_of(_initial(run) if is_spoiled else run.model, setup.objective)
 
     def blame(step: int, is_spoiled: bool) -> Blame:
-        losses = _losses(judge(is_spoiled), stream, step, parts=replicas)
-        origins = functools.partial(origins_of, stream.data)
-        return described(losses, stream.records(step), replicas=replicas, origins=origins)
+        batch = stream.batch(step)
+        weights = stream.targets.weights_of(batch[1])
+        return described(
+            _losses(judge(is_spoiled), batch, parts=replicas),
+            stream.records(step),
+            replicas=replicas,
+            origins=functools.partial(origins_of, stream.data),
+            weights=None if weights is None else weights.numpy(),
+        )
 
     return blame
 
@@ -49,6 +55,7 @@ def described(
     *,
     replicas: int,
     origins: Callable[[Sequence[Record]], list[RawRow | None]],
+    weights: np.ndarray | None = None,
 ) -> Blame:
     """The blame, in words.
 
@@ -56,11 +63,13 @@ def described(
       losses: float32 [global batch], in the order of the batch.
       records: of the same examples.
       origins: the raw rows of some of them, where the dataset knows them.
+      weights: of the examples, float32 [global batch]; None where they have none.
     """
     each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
     worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()
     named = [
         f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
+        + ("" if weights is None else f" at a weight of {weights[index]:g}")
         for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
     ]
     if bad == len(losses) > 1:
@@ -79,11 +88,10 @@ def _made_of(raw: RawRow | None) -> str:
     return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
 
 
-def _losses(judge: Judge, stream: TrainingStream, step: int, *, parts: int) -> np.ndarray:
-    """Of each example of the step's batch, float32 [global batch]; in `parts`, as replicas hold them."""
-    inputs, labels = stream.batch(step)
-    cut = zip(*(tf.split(tensor, parts) for tensor in (labels, *inputs.values())), strict=True)
-    return np.concatenate([judge(dict(zip(inputs, part, strict=True)), some)[0] for some, *part in cut])
+def _losses(judge: Judge, batch: Batch, *, parts: int) -> np.ndarray:
+    """Of each example, float32 [global batch]; computed in `parts`, as replicas hold them."""
+    cut = zip(*(tf.split(tensor, parts) for tensor in tf.nest.flatten(batch)), strict=True)
+    return np.concatenate([judge(*tf.nest.pack_sequence_as(batch, part))[0] for part in cut])
 
 
 def _initial(run: Run) -> keras.Model:

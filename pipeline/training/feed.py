@@ -59,4 +59,5 @@ def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:
         training_data_lib.read_plan(config, data, share=share),
         build_preprocess(config, dataset.schema, statistics),
         augmentation=training_data_lib.augmentation(config),
+        targets=training_data_lib.targets(config, dataset.schema),
     )

@@ -140,7 +140,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
 
 
 def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """This host's batches from `step` on: (inputs, labels [batch]) of one replica each."""
+    """This host's batches from `step` on: (inputs, targets) of one replica each."""
     setup = run.setup
     plan = training_data.read_plan(
         setup.config,
@@ -152,5 +152,6 @@ def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf
         plan,
         run.preprocess,
         augmentation=training_data.augmentation(setup.config),
+        targets=training_data.targets(setup.config, setup.dataset.schema),
         data_service=setup.data_service,
     )

@@ -19,7 +19,7 @@ from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import objective
+from pipeline.training.experiment import example_weights, objective
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.state import golden, run_record
 from pipeline.training.state import workdir as files
@@ -36,7 +36,7 @@ class RestoredRun:
 
     model: keras.Model
     preprocess: Preprocess
-    schema: Schema
+    schema: Schema  # of what the model is fed with, and its label
     config: ConfigDict
     step: int
     choice: str  # which checkpoint was taken, in words
@@ -52,7 +52,7 @@ class RebuiltRun:
     model: keras.Model
     averages: Averages | None  # of its weights, if the run keeps some
     preprocess: Preprocess
-    schema: Schema
+    schema: Schema  # of the dataset
     config: ConfigDict
     objective: Objective
     kept: Kept
@@ -95,7 +95,7 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         preprocess=preprocess,
         schema=schema,
         config=config,
-        objective=objective.build(config, schema.label, statistics),
+        objective=objective.build(config, schema, statistics),
         kept=kept,
         checkpoints=checkpoints,
         record=record,
@@ -129,7 +129,7 @@ def restore_model(
     return RestoredRun(
         model=rebuilt.model,
         preprocess=rebuilt.preprocess,
-        schema=rebuilt.schema,
+        schema=example_weights.fed(rebuilt.config, rebuilt.schema),
         config=rebuilt.config,
         step=step,
         choice=described(step, choice, kept=kept),

@@ -22,7 +22,7 @@ from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.measures.trace import Steps
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import evaluation_splits, monitored, optimizer, ranges
+from pipeline.training.experiment import evaluation_splits, example_weights, monitored, optimizer, ranges
 from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.loop import bad_steps, callback_checks
@@ -33,6 +33,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
+from pipeline.training.weight_check import require_weights
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,10 @@ def decide(request: Request) -> Setup:
     )
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)
-    objective = objective_lib.build(config, dataset.schema.label, statistics_lib.load(dataset)[TRAIN])
+    require_weights(
+        training_data_lib.training_data(config, selections), example_weights.column(config, dataset.schema)
+    )
+    objective = objective_lib.build(config, dataset.schema, statistics_lib.load(dataset)[TRAIN])
     bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
     return Setup(
         config=config,
@@ -134,7 +138,7 @@ def decide(request: Request) -> Setup:
             f"of which a replica has {config.global_batch // strategy.num_replicas_in_sync:,}",
             *([f"rate       {request.learning_rate}"] if request.learning_rate else []),
             f"precision  {precision.policy}: {precision.reason}",
-            *objective_lib.announced(objective, dataset.schema.label),
+            *objective_lib.announced(config, objective, dataset.schema.label),
             *([f"ignored    {ignored}"] if ignored else []),
             *(
                 f"warning    {each}"

@@ -14,6 +14,7 @@ from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input import stages
 from pipeline.data.input.service import FLAG, at_services
 from pipeline.data.input.stages import Stage
+from pipeline.data.input.targets import Targets
 from pipeline.data.input.training import parse_stage, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import stream, windows
@@ -27,12 +28,14 @@ def training_batches(
     preprocess: Preprocess,
     *,
     augmentation: Augmentation = Augmentation(),
+    targets: Targets = Targets(),
     data_service: Sequence[str] = (),
     most_at_once: int | None = None,
 ) -> tf.data.Dataset:
-    """Endless batches (inputs, labels [batch]) of one replica; they run across epoch boundaries.
+    """Endless batches (inputs, targets) of one replica; they run across epoch boundaries.
 
     Args:
+      targets: makes the targets, by default the labels [batch] alone.
       data_service: addresses of the tf.data services that prepare the batches; empty: this host does.
       most_at_once: global batches that this host prepares at once at most, where only a few are wanted.
 
@@ -41,12 +44,16 @@ def training_batches(
         memory is not what was published.
     """
     if not data_service:
-        recipe = training_recipe(plan, preprocess, augmentation=augmentation, most_at_once=most_at_once)
+        recipe = training_recipe(
+            plan, preprocess, augmentation=augmentation, targets=targets, most_at_once=most_at_once
+        )
         return recipe.dataset()
     _check_can_be_served(plan)
     count = len(data_service)
     recipes = [
-        training_recipe(plan.of_service(index, count=count), preprocess, augmentation=augmentation)
+        training_recipe(
+            plan.of_service(index, count=count), preprocess, augmentation=augmentation, targets=targets
+        )
         for index in range(count)
     ]
     turns = at_services([recipe.turns() for recipe in recipes], data_service)

@@ -7,6 +7,7 @@ import tensorflow as tf
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.image_stages import image_stages
 from pipeline.data.input.stages import Recipe, Stage
+from pipeline.data.input.targets import Targets
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import parsing, stream
 from pipeline.data.reading.host_share import rebatched
@@ -26,11 +27,13 @@ def training_recipe(
     preprocess: Preprocess,
     *,
     augmentation: Augmentation = Augmentation(),
+    targets: Targets = Targets(),
     most_at_once: int | None = None,
 ) -> Recipe:
     """The stages of `training_batches`: some images are prepared at once, or many batches of anything else.
 
     Args:
+      targets: makes what a batch has besides the model's inputs.
       most_at_once: global batches that are prepared at once at most; it does not change them.
 
     Raises:
@@ -47,7 +50,9 @@ def training_recipe(
         if has_images
         else (parse_stage(schema),)
     )
-    prepare = Stage(name="preprocess", apply=lambda features, labels: (preprocess(features), labels))
+    prepare = Stage(
+        name="preprocess", apply=lambda features, labels: (preprocess(features), targets(features, labels))
+    )
 
     def read() -> tf.data.Dataset:
         elements = way.read(plan, batches)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.input.targets import TargetsOfBatch
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.guards import step_shapes
 from pipeline.training.engine.update import Update
@@ -14,7 +15,7 @@ from pipeline.training.loop.step_sums import Tally
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
 
-_Step = Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
+_Step = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tf.Tensor]
 
 
 def train_step(
@@ -29,7 +30,7 @@ def train_step(
     skips: bool = False,
     spread: float = 1.0,
 ) -> _Step:
-    """A replica's part of a step: (inputs, labels) → float32 [3], its sums of (loss, hits, 1 if it is bad).
+    """A replica's part of a step: (inputs, targets) → float32 [3], its sums of (loss, hits, 1 if it is bad).
 
     A step is bad if its loss is infinite or not a number.
 
@@ -50,15 +51,15 @@ def train_step(
         put_back=model.non_trainable_variables if skips else None,
     )
 
-    def loss_of(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
         logits = model(inputs, training=True)  # (batch, outputs)
-        loss = tf.reduce_sum(task.losses(labels, logits))
-        sums = tf.stack([loss, tf.reduce_sum(task.hits(labels, logits))])
+        loss = tf.reduce_sum(task.losses(targets, logits))
+        sums = tf.stack([loss, tf.reduce_sum(task.hits(targets, logits))])
         parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
         return loss / (global_batch * spread**2) + sum(model.losses) / parts, sums
 
-    def step(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
-        return update(loss_of, inputs, labels)
+    def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
+        return update(loss_of, inputs, targets)
 
     return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step
 
@@ -80,7 +81,7 @@ def inner_loop(
     asynchronously, so there it is an upper bound.
 
     Args:
-      iterator: over (inputs, labels) of the strategy's replicas.
+      iterator: over (inputs, targets) of the strategy's replicas.
       updated: variables that the step changes: it has ended when all are changed.
       timestamp: seconds, float64 [], in the graph.
       clock: seconds, from any start.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
+from pipeline.data.input.targets import TargetsOfBatch
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.guards import skipping
 
@@ -21,8 +22,8 @@ from pipeline.training.engine.guards import skipping
 VERSION = 2
 
 Inputs = dict[str, tf.Tensor]
-# (inputs, labels) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
-LossOf = Callable[[Inputs, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+# (inputs, targets) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
+LossOf = Callable[[Inputs, TargetsOfBatch], tuple[tf.Tensor, tf.Tensor]]
 _Gradients = list[tf.Tensor | None]  # of a variable's shape; None: not connected
 
 
@@ -55,14 +56,14 @@ class Update:
         self._averages = averages
         self._put_back = put_back
 
-    def __call__(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tf.Tensor:
+    def __call__(self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch) -> tf.Tensor:
         """Changes the weights; returns float32 [n + 1]: sums over its examples, and 1 if it is bad.
 
         A step is bad if this replica's loss is infinite or not a number. Where such steps are put back, it is
         bad on all replicas, as one with such a gradient is; its sums are 0 then.
         """
         kept = None if self._put_back is None else skipping.Kept(self._put_back)
-        gradients, sums = self._accumulated(loss_of, inputs, labels)
+        gradients, sums = self._accumulated(loss_of, inputs, targets)
         before = tf.convert_to_tensor(self._inner.iterations.value)
         finite = self._apply(gradients, loss=sums[-1])
         if self._averages:
@@ -76,10 +77,10 @@ class Update:
         return tf.where(finite, counted, tf.one_hot(size - 1, size))
 
     def _accumulated(
-        self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor
+        self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
     ) -> tuple[_Gradients, tf.Tensor]:
         if self._micro_batches == 1:
-            return self._gradients(loss_of, inputs, labels)
+            return self._gradients(loss_of, inputs, targets)
         parts = []
         # Not a tf.while_loop: inside one, a replica cannot meet the others (TensorFlow 2.21, measured).
         for number in range(self._micro_batches):
@@ -87,7 +88,7 @@ class Update:
             with tf.control_dependencies(
                 [each for each in parts[-1][0] if each is not None] if parts else []
             ):
-                of_part = tf.nest.map_structure(lambda each: self._part(each, number), (inputs, labels))  # noqa: B023
+                of_part = tf.nest.map_structure(lambda each: self._part(each, number), (inputs, targets))  # noqa: B023
             parts.append(self._gradients(loss_of, *of_part))
             if number:
                 parts = [_added(*parts)]
@@ -97,10 +98,12 @@ class Update:
         # Of a worker of several, TensorFlow (2.21, measured) does not know the size of the batch beforehand.
         return tf.reshape(values, [self._micro_batches, -1, *values.shape[1:]])[number]
 
-    def _gradients(self, loss_of: LossOf, inputs: Inputs, labels: tf.Tensor) -> tuple[_Gradients, tf.Tensor]:
+    def _gradients(
+        self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
+    ) -> tuple[_Gradients, tf.Tensor]:
         """Of some examples: gradients, and float32 [n + 1], the sums and what they add to the loss."""
         with tf.GradientTape() as tape:
-            loss, sums = loss_of(inputs, labels)
+            loss, sums = loss_of(inputs, targets)
             # A no-op but for float16, whose optimizer divides the gradients again.
             scaled = self._optimizer.scale_loss(loss)
         found = tape.gradient(scaled, self._variables)

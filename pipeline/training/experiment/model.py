@@ -15,16 +15,20 @@ from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import example_weights
 from pipeline.training.tasks.registry import task_of
 
 _WITHOUT_UNIT = LabelScale()
 
 
 def build_preprocess(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Preprocess:
-    """Raises InputError where images vary in size and the config gives none."""
+    """Of what the model is fed with; raises InputError where images vary in size and no size is given."""
     size = tuple(config.image_size)
     return Preprocess(
-        schema, statistics, image_size=size if any(size) else None, image_dtype=config.image_dtype
+        example_weights.fed(config, schema),
+        statistics,
+        image_size=size if any(size) else None,
+        image_dtype=config.image_dtype,
     )
 
 

@@ -8,6 +8,8 @@ from ml_collections import ConfigDict
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.training.experiment import example_weights
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import task_of
 
@@ -15,12 +17,14 @@ BALANCED = "balanced"
 _SMOOTHING, _WEIGHTS = "train.label_smoothing", "train.class_weights"
 
 
-def build(config: ConfigDict, label: Label, statistics: SplitStatistics) -> Objective:
+def build(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Objective:
     """The objective of a run; `statistics` are those of the train split.
 
     Raises:
-      InputError: the label has no classes to smooth or to weight, or a value is out of range.
+      InputError: the label has no classes to smooth or to weight, a value is out of range, or the column that
+        weighs the examples cannot.
     """
+    label, by_example = schema.label, example_weights.column(config, schema)
     # Runs of earlier versions know neither.
     smoothing = config.train.get("label_smoothing", 0.0)
     asked = tuple(config.train.get("class_weights", ()))
@@ -32,10 +36,15 @@ def build(config: ConfigDict, label: Label, statistics: SplitStatistics) -> Obje
     if asked and not label.classes:
         raise _error(_WEIGHTS, asked, f"() for label '{label.name}', which has no classes")
     weights = _balanced(label, statistics) if asked == (BALANCED,) else _as_given(asked, label)
-    return Objective(task=task, label_smoothing=smoothing, class_weights=weights)
+    return Objective(
+        task=task,
+        label_smoothing=smoothing,
+        class_weights=weights,
+        mean_weight=example_weights.mean(by_example, statistics) if by_example else None,
+    )
 
 
-def announced(objective: Objective, label: Label) -> tuple[str, ...]:
+def announced(config: ConfigDict, objective: Objective, label: Label) -> tuple[str, ...]:
     """Lines that say what it is, none where it is the task's own."""
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
@@ -46,8 +55,14 @@ def announced(objective: Objective, label: Label) -> tuple[str, ...]:
             if weights
             else []
         ),
+        *([_by_example(config, objective)] if objective.mean_weight is not None else []),
     ]
-    return (f"loss       {'; '.join(told)}; evaluations have neither",) if told else ()
+    return (f"loss       {'; '.join(told)}; evaluations have none of it",) if told else ()
+
+
+def _by_example(config: ConfigDict, objective: Objective) -> str:
+    name = config.train.example_weights
+    return f"each example weighted by '{name}', of which {objective.mean_weight:.6g}, its mean, counts as 1"
 
 
 def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:

@@ -8,9 +8,12 @@ from ml_collections import ConfigDict
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.input.targets import Targets
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import Mixture, Part, TrainingData
 from pipeline.data.reading.plan import ReadPlan, plan_reading
+from pipeline.data.schema.schema import Schema
+from pipeline.training.experiment import example_weights
 
 
 def others(config: ConfigDict) -> dict[str, Selection]:
@@ -48,6 +51,11 @@ def read_plan(
 def augmentation(config: ConfigDict) -> Augmentation:
     """What images go through on the way; raises InputError for a value out of range."""
     return Augmentation(**config.augmentation)
+
+
+def targets(config: ConfigDict, schema: Schema) -> Targets:
+    """What a step gets besides the model's inputs; raises InputError for a column that cannot be weights."""
+    return Targets(weights=example_weights.column(config, schema))
 
 
 def _name(directory: str, split: str) -> str:

@@ -79,5 +79,5 @@ def of_config(config: ConfigDict, dataset: Dataset) -> Subject:
             preprocess=build_preprocess(config, dataset.schema, statistics),
         ),
         learned=learned_scale(config, dataset.schema.label, statistics),
-        objective=objective.build(config, dataset.schema.label, statistics),
+        objective=objective.build(config, dataset.schema, statistics),
     )

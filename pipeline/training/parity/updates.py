@@ -79,9 +79,9 @@ def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
     variables, clip = model.trainable_variables, subject.config.optimizer.clip_norm
     optimizer = _optimizer(subject, variables, clip_norm=0.0)
     before, shares = _copies(model), np.zeros(len(variables))
-    for inputs, labels in batches:
+    for inputs, targets in batches:
         with tf.GradientTape() as tape:
-            losses = objective.losses(labels, model(inputs, training=True))
+            losses = objective.losses(targets, model(inputs, training=True))
             loss = tf.reduce_mean(losses) / subject.learned.spread**2 + sum(model.losses)
         found = tape.gradient(loss, [variable.value for variable in variables])
         gradients = [
@@ -105,7 +105,7 @@ def step_changes(
         replicas.adapt(model, replicas=strategy.num_replicas_in_sync)
         clip = subject.config.optimizer.clip_norm
         model.optimizer = _optimizer(subject, model.trainable_variables, clip_norm=clip)
-    size = len(batches[0][1])
+    size = subject.config.global_batch
     step = train_step(
         model,
         model.optimizer,

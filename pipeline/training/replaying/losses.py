@@ -6,10 +6,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.input.targets import TargetsOfBatch
 from pipeline.training.tasks.objective import Objective
 
-# (inputs, labels [batch]) → (losses float32 [batch], predictions float32 [batch, …])
-Judge = Callable[[dict[str, tf.Tensor], tf.Tensor], tuple[np.ndarray, np.ndarray]]
+# (inputs, targets) → (losses float32 [batch], predictions float32 [batch, …])
+Judge = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tuple[np.ndarray, np.ndarray]]
 
 
 def judge_of(model: keras.Model, objective: Objective) -> Judge:
@@ -22,12 +23,12 @@ def judge_of(model: keras.Model, objective: Objective) -> Judge:
     """
 
     @tf.function(autograph=False)
-    def judged(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def judged(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
         logits = model(inputs, training=False)
-        return objective.losses(labels, logits), objective.predictions(logits)
+        return objective.losses(targets, logits), objective.predictions(logits)
 
-    def judge(inputs: dict[str, tf.Tensor], labels: tf.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        losses, predictions = judged(inputs, labels)
+    def judge(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[np.ndarray, np.ndarray]:
+        losses, predictions = judged(inputs, targets)
         return losses.numpy(), predictions.numpy()
 
     return judge

@@ -20,11 +20,12 @@ class Example:
 
     index: int  # in the global batch, from 0
     record: Record
-    loss: float  # nats, or squared units of the label
+    loss: float  # nats, or squared units of the label; times the weight, where it has one
     prediction: np.ndarray  # float32 [], or [classes]
     features: RawFeatures  # as stored, the label too
     inputs: dict[str, np.ndarray]  # as the model gets them; images are augmented
     raw: RawRow | None = None  # that the record was made of, where its dataset knows
+    weight: float | None = None  # as the data hold it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,7 @@ class ReplayedStep:
     weights: Weights  # that judge it
     losses: np.ndarray  # float32 [global batch], in the order of the batch
     examples: tuple[Example, ...]  # the worst first
+    weighted_by: str = ""  # the feature that weighs the examples; empty: none does
 
     @property
     def loss(self) -> float:
@@ -56,6 +58,7 @@ def replayed_step(
     require_sound(stream.data, records)
     batch = stream.batch(step)
     losses, predictions = judge(*batch)
+    example_weights = stream.targets.weights_of(batch[1])
     worst = worst_first(losses)[:examples].tolist()
     told = [records[index] for index in worst]
     return ReplayedStep(
@@ -63,12 +66,14 @@ def replayed_step(
         epoch=records[0].epoch,
         first_position=records[0].position,
         weights=weights,
+        weighted_by=stream.targets.weights.name if stream.targets.weights else "",
         losses=losses,
         examples=tuple(
             Example(
                 index=index,
                 record=records[index],
                 loss=float(losses[index]),
+                weight=None if example_weights is None else float(example_weights[index]),
                 prediction=predictions[index],
                 features=features,
                 inputs={name: tensor[index].numpy() for name, tensor in batch[0].items()},

@@ -12,6 +12,7 @@ import tensorflow as tf
 from ml_collections import ConfigDict
 
 from pipeline.data.input.batches import training_batches
+from pipeline.data.input.targets import Targets, TargetsOfBatch
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import stream
@@ -22,7 +23,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import training_data
 from pipeline.training.replaying.record import Record, records_of
 
-Batch = tuple[dict[str, tf.Tensor], tf.Tensor]  # (inputs, labels [global batch])
+Batch = tuple[dict[str, tf.Tensor], TargetsOfBatch]  # of a global batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,11 @@ class TrainingStream:
     @property
     def schema(self) -> Schema:
         return main_of(self.data).dataset.schema
+
+    @property
+    def targets(self) -> Targets:
+        """What makes the second part of a batch."""
+        return training_data.targets(self.config, self.schema)
 
     def batch(self, step: int) -> Batch:
         """The global batch as the model gets it: those of all replicas, in their order.
@@ -73,6 +79,7 @@ class TrainingStream:
             self._plan(first),
             self.preprocess,
             augmentation=training_data.augmentation(self.config),
+            targets=self.targets,
             most_at_once=most_at_once,
         )
 

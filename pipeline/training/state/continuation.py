@@ -25,6 +25,7 @@ BOUND = (
     "train.standardise_labels",
     "train.label_smoothing",
     "train.class_weights",
+    "train.example_weights",
     "train.weight",
     "mixture",
     "augmentation",
@@ -39,7 +40,7 @@ _BEFORE = {"train.standardise_labels": False}
 
 
 # What they did where the default is the same today: another value is a difference.
-_ALWAYS = {"train.label_smoothing": 0.0, "train.class_weights": []}
+_ALWAYS = {"train.label_smoothing": 0.0, "train.class_weights": [], "train.example_weights": ""}
 
 
 def as_begun(config: ConfigDict, before: RunRecord | None) -> ConfigDict:
@@ -155,7 +156,11 @@ def _another_version(thing: str, was: int, is_: int) -> InputError:
 def _other(thing: str, was: object, is_: object) -> InputError:
     return InputError(
         f"--workdir, {thing}",
-        received=is_,
-        expected=f"{was}, as in the run that this directory holds",
+        received=_shown(is_),
+        expected=f"{_shown(was)}, as in the run that this directory holds",
         action="Choose an empty --workdir, or the same settings to continue that run.",
     )
+
+
+def _shown(value: object) -> object:
+    return value if value != "" else "''"  # or nothing would stand there

@@ -130,6 +130,12 @@ def test_the_blame_names_replicas_and_at_most_three_records():
     assert blame.text.endswith("a, record 109 (replica 1) has a loss of nan and 1 more")
 
 
+def test_the_blame_tells_the_weight_of_an_example():
+    losses, weights = np.array([0.5, np.inf]), np.array([1.0, 1e30])
+    blame = described(losses, records(2), replicas=1, origins=unknown, weights=weights)
+    assert blame.text == "a, record 101 (replica 0) has a loss of inf at a weight of 1e+30"
+
+
 def test_weights_that_went_there_blame_no_record():
     blame = described(np.array([0.5, 2.5, 1.0, 0.0]), records(4), replicas=1, origins=unknown)
     assert not blame.is_certain

@@ -69,7 +69,12 @@ def _tiles(step: ReplayedStep) -> Markup:
 
 def _judged(step: ReplayedStep) -> Markup:
     damaged = (tag("p", f"Damaged: {each}", class_="note") for each in step.weights.damaged)
-    return join(tag("p", f"Judged by {step.weights.seen_from(step.step)}.", class_="note"), *damaged)
+    weighted = words.weighted(step)
+    return join(
+        tag("p", f"Judged by {step.weights.seen_from(step.step)}.", class_="note"),
+        *damaged,
+        tag("p", f"{_sentence(weighted)}.", class_="note") if weighted else None,
+    )
 
 
 def _spike(spike: Spike, schema: Schema) -> Iterator[Markup]:
@@ -98,6 +103,7 @@ def _example(rank: int, example: Example, schema: Schema) -> Markup:
     facts = {
         f"label {schema.label.name}": _short(said.label),
         "predicted": _short(said.prediction),
+        **({} if said.weight is None else {"weight": formats.number(said.weight)}),
         "record": join(said.place, tag("small", f"split {record.split} of {record.dataset}")),
         "raw row": _raw_place(example.raw),
         "in the batch": f"example {example.index:,}, position {record.position:,}",

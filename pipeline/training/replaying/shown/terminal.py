@@ -48,12 +48,15 @@ def _spike(spike: Spike, schema: Schema) -> Iterator[str]:
 def _judged(step: ReplayedStep) -> Iterator[str]:
     yield f"judged by  {step.weights.seen_from(step.step)}"
     yield from (f"damaged    {each}" for each in step.weights.damaged)
+    if weighted := words.weighted(step):
+        yield f"weighted   {weighted}"
 
 
 def _examples(step: ReplayedStep, schema: Schema) -> Iterator[str]:
     """The step's examples, the worst first: a table of them, each with its features below."""
     rows = [told(example, schema) for example in step.examples]
-    header = ("loss", _short(schema.label.name, 20), "predicted", "record")
+    weight = ("weight",) if step.weighted_by else ()
+    header = ("loss", *weight, _short(schema.label.name, 20), "predicted", "record")
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     yield ""
@@ -66,7 +69,8 @@ def _examples(step: ReplayedStep, schema: Schema) -> Iterator[str]:
 
 
 def _cells(row: Told) -> tuple[str, ...]:
-    return (formats.number(row.loss), _short(row.label), _short(row.prediction), row.place)
+    weight = () if row.weight is None else (formats.number(row.weight),)
+    return (formats.number(row.loss), *weight, _short(row.label), _short(row.prediction), row.place)
 
 
 def _features(row: Told) -> Iterator[str]:

@@ -18,6 +18,7 @@ class Told:
     """An example in words. Texts may be long, and hold any character."""
 
     loss: float
+    weight: float | None
     label: str
     prediction: str
     place: str  # in its dataset
@@ -30,6 +31,7 @@ def told(example: Example, schema: Schema) -> Told:
     label, raw = schema.label, example.features
     return Told(
         loss=example.loss,
+        weight=example.weight,
         label=shown_value(label, raw[label.name]),
         prediction=_prediction(label, raw[label.name], example.prediction),
         place=place(example.record),

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
+from pipeline.data.printable import printable
 from pipeline.training.replaying.jumps import JUMP, Window
 from pipeline.training.replaying.replayed_step import ReplayedStep
 from pipeline.training.replaying.spikes import Spike, SpikedStep, Spikes
 from pipeline.training.report.drawing import formats
 
 _FAR = "robust standard deviations"
+_NAME = 40  # characters of a feature's name
 
 
 def place_of_step(step: ReplayedStep) -> str:
@@ -17,6 +19,16 @@ def place_of_step(step: ReplayedStep) -> str:
     first, count = step.first_position, len(step.losses)
     last = first + count - 1
     return f"epoch {step.epoch:,}, positions {first:,} to {last:,} of the stream: {count:,} examples"
+
+
+def weighted(step: ReplayedStep) -> str:
+    """What the losses are, where examples have weights; else empty."""
+    if not step.weighted_by:
+        return ""
+    name = formats.shortened(printable(step.weighted_by), _NAME)
+    return (
+        f"each loss is times the example's {name}, relative to the mean: the order is of what moved the step"
+    )
 
 
 def losses(values: np.ndarray) -> str:

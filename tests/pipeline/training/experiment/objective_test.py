@@ -5,11 +5,14 @@ import pytest
 from pipeline.configs import base
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
 from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import objective
 from pipeline.training.tasks.objective import Objective
+from tests.shared.tiny_dataset import describe
 
 LABEL = Label(name="y", task="multiclass", classes=("a", "b", "c"))
+WEIGHT = Numeric(name="fnlwgt")
 NUMBER = Label(name="price", task="regression")
 
 
@@ -18,26 +21,29 @@ def statistics(*, is_complete: bool = True, **counts: int) -> SplitStatistics:
     feature = FeatureStatistics(
         name="y", dtype="int64", present=sum(counts.values()), missing=0, values=values
     )
-    return SplitStatistics(examples=sum(counts.values()), features={"y": feature})
+    weights = describe(Schema(name="w", features=(WEIGHT,)), [{"fnlwgt": 3.0}, {"fnlwgt": 5.0}])
+    return SplitStatistics(examples=sum(counts.values()), features={"y": feature, **weights.features})
 
 
 def built(label: Label = LABEL, measured: SplitStatistics | None = None, **settings) -> Objective:
     config = base.get_config()
     config.train.update(settings)
-    return objective.build(config, label, measured or statistics(a=60, b=30, c=10))
+    schema = Schema(name="tiny", features=(WEIGHT, Numeric(name="x"), label))
+    return objective.build(config, schema, measured or statistics(a=60, b=30, c=10))
 
 
 def test_by_default_it_is_the_tasks():
     for label in (LABEL, NUMBER):
         made = built(label)
-        assert (made.label_smoothing, made.class_weights) == (0.0, ())
-        assert objective.announced(made, label) == ()
+        assert (made.label_smoothing, made.class_weights, made.mean_weight) == (0.0, (), None)
+        assert objective.announced(base.get_config(), made, label) == ()
 
 
 def test_a_run_of_an_earlier_version_has_neither():
     config = base.get_config().copy_and_resolve_references()
     del config.train.label_smoothing, config.train.class_weights
-    assert objective.build(config, LABEL, statistics(a=1)).class_weights == ()
+    schema = Schema(name="tiny", features=(LABEL,))
+    assert objective.build(config, schema, statistics(a=1)).class_weights == ()
 
 
 def test_balanced_classes_weigh_the_same_and_an_example_weighs_1_on_average():
@@ -49,8 +55,17 @@ def test_balanced_classes_weigh_the_same_and_an_example_weighs_1_on_average():
 def test_weights_as_given():
     made = built(class_weights=(1, 0.5, 0.0), label_smoothing=0.1)
     assert made.class_weights == (1.0, 0.5, 0.0)
-    told = "loss       labels smoothed by 0.1; class weights a 1, b 0.5, c 0; evaluations have neither"
-    assert objective.announced(made, LABEL) == (told,)
+    told = "loss       labels smoothed by 0.1; class weights a 1, b 0.5, c 0; evaluations have none of it"
+    assert objective.announced(base.get_config(), made, LABEL) == (told,)
+
+
+def test_a_column_of_weights_counts_relative_to_its_mean():
+    config = base.get_config()
+    config.train.example_weights = "fnlwgt"
+    made = built(NUMBER, example_weights="fnlwgt")
+    assert made.mean_weight == 4.0
+    told = "loss       each example weighted by 'fnlwgt', of which 4, its mean, counts as 1; evaluations have"
+    assert objective.announced(config, made, NUMBER) == (f"{told} none of it",)
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])

@@ -1,6 +1,7 @@
 """The training step agrees with a plain loop; each planted fault of it is found."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -46,6 +47,23 @@ def test_the_plain_loop_has_the_objective_of_the_step(dataset):
     )
     assert max(each.errors["change"] for each in same) < 1e-5
     assert max(each.errors["change"] for each in other) > 1e-2
+
+
+def test_weighted_examples_agree_in_every_way(tmp_path):
+    features = (Numeric(name="x"), Numeric(name="w"), Label(name="y", classes=("no", "yes")))
+    draw = np.random.default_rng(0).uniform(-1, 1, (100, 3)).tolist()
+    examples = [{"x": x, "w": max(0.0, 300 * w), "y": int(y > 0)} for x, w, y in draw]
+    dataset = write_dataset(tmp_path / "1.0.0", Schema(name="w", features=features), {"train": examples})
+    config = small_config()
+    config.train.update({"example_weights": "w", "class_weights": (1.0, 3.0), "label_smoothing": 0.1})
+    asked, one, many = (
+        subject.of_config(config, dataset),
+        strategy.create("one_device"),
+        strategy.create("mirrored"),
+    )
+    for each in updates.compare(asked, one, many):
+        assert each.differences and not each.skipped
+        assert max(difference.errors["change"] for difference in each.differences) < 1e-5
 
 
 def test_a_regression_in_millions_agrees(tmp_path):

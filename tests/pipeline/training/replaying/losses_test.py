@@ -1,5 +1,7 @@
 """A replayed example costs what it cost in training."""
 
+import dataclasses
+
 import keras
 import numpy as np
 
@@ -18,4 +20,7 @@ def test_losses_are_smoothed_and_weighted_as_in_training():
     np.testing.assert_allclose(
         losses, [0.9 * wrong + 0.1 * right, 3 * (0.9 * right + 0.1 * wrong)], rtol=1e-5
     )
+    weighted = dataclasses.replace(objective, mean_weight=4.0)
+    twice_and_never, _ = judge_of(model, weighted)({"x": logits}, (labels, np.array([8.0, 0.0], "float32")))
+    np.testing.assert_allclose(twice_and_never, [2 * losses[0], 0.0], rtol=1e-6)
     np.testing.assert_allclose(predictions[:, 1], 1 / (1 + np.exp(-2.0)), rtol=1e-5)

@@ -39,6 +39,7 @@ BOUND = [
     "train.standardise_labels",
     "train.label_smoothing",
     "train.class_weights",
+    "train.example_weights",
     "train.weight",
     "mixture",
     "augmentation.flip",
@@ -135,12 +136,14 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began():
     assert asked.train.standardise_labels is True
 
 
-@pytest.mark.parametrize(("key", "asked"), [("label_smoothing", 0.1), ("class_weights", ["balanced"])])
+@pytest.mark.parametrize(
+    ("key", "asked"), [("label_smoothing", 0.1), ("class_weights", ["balanced"]), ("example_weights", "age")]
+)
 def test_an_objective_that_an_earlier_version_did_not_know_is_a_difference(key, asked):
     earlier = copy.deepcopy(RECORD.config)
     del earlier["train"][key]
     began, now = dataclasses.replace(RECORD, config=earlier), copy.deepcopy(RECORD.config)
-    now["train"][key] = [] if key == "class_weights" else 0.0  # as JSON has it
+    now["train"][key] = {"class_weights": [], "example_weights": ""}.get(key, 0.0)  # as JSON has it
     continuation.require_same(began, dataclasses.replace(RECORD, config=now))
     now["train"][key] = asked
     with pytest.raises(InputError, match=rf"--workdir, --config.train.{key}: received"):
@@ -151,3 +154,13 @@ def test_a_key_that_an_earlier_version_did_not_have_is_no_difference():
     config = copy.deepcopy(RECORD.config)
     del config["optimizer"]["momentum"], config["augmentation"]
     continuation.require_same(dataclasses.replace(RECORD, config=config), RECORD)
+
+
+def test_an_empty_value_is_seen_in_the_message():
+    began, now = copy.deepcopy(RECORD.config), copy.deepcopy(RECORD.config)
+    began["train"]["example_weights"] = "age"
+    began, now = (dataclasses.replace(RECORD, config=config) for config in (began, now))
+    with pytest.raises(InputError, match="example_weights: received ''; expected age, as in the run"):
+        continuation.require_same(began, now)
+    with pytest.raises(InputError, match="example_weights: received age; expected '', as in the run"):
+        continuation.require_same(now, began)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.data.input.targets import TargetsOfBatch
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.tasks.classification import Binary, Multiclass
@@ -17,6 +18,7 @@ LOGITS = DRAW.normal(size=(12, 3), scale=3.0).astype("float32")
 Y = np.arange(12, dtype="int32") % 3
 WEIGHTS = (0.5, 1.0, 4.0)
 SMOOTHING = 0.2
+WAYS = [("one_device", 1), ("one_device", 2), ("mirrored", 2)]  # strategy, and micro-batches
 
 
 def test_many_classes_against_numpy():
@@ -51,6 +53,17 @@ def test_without_either_the_losses_are_the_tasks(task, columns):
     np.testing.assert_array_equal(Objective(task=task).losses(labels, logits), task.losses(labels, logits))
 
 
+def test_examples_weigh_what_their_weight_is_to_the_mean():
+    weights = DRAW.uniform(0, 300, 12).astype("float32")
+    weights[3] = 0.0
+    rest = {"label_smoothing": SMOOTHING, "class_weights": WEIGHTS}
+    plain = Objective(task=Multiclass(), **rest).losses(Y, LOGITS)
+    weighted = Objective(task=Multiclass(), mean_weight=150.0, **rest)
+    expected = plain.numpy().astype("float64") * weights / 150.0
+    np.testing.assert_allclose(weighted.losses((Y, weights), LOGITS), expected, rtol=1e-6)
+    np.testing.assert_array_equal(weighted.hits((Y, weights), LOGITS), Multiclass().hits(Y, LOGITS))
+
+
 def test_hits_and_predictions_are_the_tasks():
     objective = Objective(task=Multiclass(), label_smoothing=SMOOTHING, class_weights=WEIGHTS)
     np.testing.assert_array_equal(objective.hits(Y, LOGITS), Multiclass().hits(Y, LOGITS))
@@ -62,31 +75,57 @@ def linear() -> keras.Model:
     return keras.Model([inputs], keras.layers.Dense(1, kernel_initializer="ones")(inputs))
 
 
-def fitted() -> list[np.ndarray]:
-    """What `model.fit` makes of the weights in one step, with its own smoothing and class weights."""
+def fitted(**weights: object) -> list[np.ndarray]:
+    """What `model.fit` makes of the weights in one step, with smoothing and weights of its own."""
     model = linear()
     loss = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=SMOOTHING)
     model.compile(keras.optimizers.SGD(0.5), loss)
     labels = (Y % 2).astype("float32")[:, None]
-    model.fit(X, labels, batch_size=12, shuffle=False, class_weight={0: 0.5, 1: 4.0}, verbose=0)
+    model.fit(X, labels, batch_size=12, shuffle=False, verbose=0, **weights)
     return model.get_weights()
 
 
-@pytest.mark.parametrize(("name", "parts"), [("one_device", 1), ("one_device", 2), ("mirrored", 2)])
-def test_a_step_is_that_of_fit(name, parts):
+def stepped(objective: Objective, targets: TargetsOfBatch, name: str, parts: int) -> list[np.ndarray]:
+    """What a step of ours makes of the weights, under a strategy and in micro-batches."""
     strategy = strategy_lib.create(name)
     with strategy.scope():
         model, optimizer = linear(), keras.optimizers.SGD(0.5)
         optimizer.build(model.trainable_variables)
-    objective = Objective(task=Binary(), label_smoothing=SMOOTHING, class_weights=(0.5, 4.0))
     step = train_step(model, optimizer, task=objective, global_batch=12, micro_batches=parts)
 
     def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, Y % 2))
+        examples = tf.data.Dataset.from_tensor_slices(({"numeric": X}, targets))
         return examples.batch(context.get_per_replica_batch_size(12), drop_remainder=True)
 
     tally = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))(1)
-    losses = objective.losses(Y % 2, X.sum(axis=1, keepdims=True))
+    losses = objective.losses(targets, X.sum(axis=1, keepdims=True))
     assert tally.loss == pytest.approx(float(tf.reduce_sum(losses)), rel=1e-5)
-    for ours, theirs in zip(model.get_weights(), fitted(), strict=True):
+    return model.get_weights()
+
+
+@pytest.mark.parametrize(("name", "parts"), WAYS)
+def test_a_step_is_that_of_fit(name, parts):
+    objective = Objective(task=Binary(), label_smoothing=SMOOTHING, class_weights=(0.5, 4.0))
+    found = stepped(objective, Y % 2, name, parts)
+    for ours, theirs in zip(found, fitted(class_weight={0: 0.5, 1: 4.0}), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "parts"), WAYS)
+def test_a_weighted_step_is_that_of_fit(name, parts):
+    """Keras (3.15) divides the sum of weight × loss by the number of examples, not by their weights."""
+    objective = Objective(task=Binary(), label_smoothing=SMOOTHING, class_weights=(0.5, 4.0), mean_weight=3.0)
+    weights = np.array([0, 0, 0, 0, 0, 0, 90, 1, 2, 3, 4, 5], "float32")  # none in the first replica or part
+    found = stepped(objective, (Y % 2, weights), name, parts)
+    by_class = np.where(Y % 2, 4.0, 0.5)
+    for ours, theirs in zip(found, fitted(sample_weight=weights / 3 * by_class), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "parts"), WAYS)
+def test_a_batch_without_weight_changes_nothing(name, parts):
+    objective = Objective(task=Binary(), mean_weight=3.0)
+    for after, before in zip(
+        stepped(objective, (Y % 2, np.zeros(12, "float32")), name, parts), linear().get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(after, before)

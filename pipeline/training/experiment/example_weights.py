@@ -1,0 +1,100 @@
+"""The column of the data that weighs the examples: which one it is, and what counts as a weight of 1.
+
+Any number of the schema can. The model is not fed with it, so requests to an export need not have it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
+from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.schema import Schema
+
+_KEY = "--config.train.example_weights"
+
+
+def column(config: ConfigDict, schema: Schema) -> Numeric | None:
+    """The feature that weighs the examples; None where each counts the same.
+
+    Raises:
+      InputError: the schema has no such number, or nothing besides it that a model could be fed with.
+    """
+    # Runs of earlier versions do not know it.
+    name = config.train.get("example_weights", "")
+    if not name:
+        return None
+    numbers = {feature.name: feature for feature in schema.of_kind(Numeric)}
+    if name not in numbers:
+        known = ", ".join(list(numbers)[:10]) + (", …" if len(numbers) > 10 else "")
+        expected = f"a feature of kind numeric: {known}" if numbers else "'': the schema has no numbers"
+        raise _error(repr(name), expected, _way_out(name, numbers, schema))
+    if len(schema.inputs) == 1:
+        raise _error(repr(name), "another column: this is all that the model is fed with", "Correct it.")
+    return numbers[name]
+
+
+def fed(config: ConfigDict, schema: Schema) -> Schema:
+    """The schema of what the model is fed with: raw data may lack the column of weights, or have it."""
+    weights = column(config, schema)
+    if weights is None:
+        return schema
+    features = tuple(feature for feature in schema.features if feature is not weights)
+    read = {feature.source_column for feature in features} | set(schema.placing_columns)
+    unread = {weights.source_column: "weighs examples in training"}
+    ignore = dict(schema.ignore) | ({} if weights.source_column in read else unread)
+    return dataclasses.replace(schema, features=features, ignore=ignore)
+
+
+def mean(weights: Numeric, statistics: SplitStatistics) -> float:
+    """The mean weight of an example of the train split, above 0; `statistics` are those of that split.
+
+    Raises:
+      InputError: it was not measured, or is no such number.
+    """
+    measured = statistics.features.get(weights.name)
+    if measured is None or measured.numeric is None:
+        expected = "a column whose statistics were kept: their mean is the weight that counts as 1"
+        raise _error(f"'{weights.name}'", expected, "Choose another column, or convert the data again.")
+    found = _mean_with_defaults(weights, measured)
+    if not 0 < found < math.inf:
+        expected = "weights from 0 on, some of them above"
+        raise _error(f"'{weights.name}', of mean {found:g} in the train split", expected, "Correct the data.")
+    return found
+
+
+def may_hold_others(weights: Numeric, measured: FeatureStatistics | None) -> bool:
+    """Whether the statistics of a split allow for a value that is no weight: negative, or not there."""
+    if measured is None or measured.numeric is None:
+        return True
+    if measured.missing and (weights.missing == "mark" or _default(weights) < 0):
+        return True
+    return bool(measured.present) and not 0 <= measured.numeric.minimum + weights.offset < math.inf
+
+
+def _way_out(name: str, numbers: Mapping[str, Numeric], schema: Schema) -> str:
+    if any(
+        feature.name == name for feature in schema.inputs
+    ):  # infer_schema takes few numbers for categories
+        return "Give it that kind in the schema, and convert the data again."
+    return did_you_mean(name, list(numbers), otherwise="Correct it, or leave it empty.")
+
+
+def _mean_with_defaults(weights: Numeric, measured: FeatureStatistics) -> float:
+    present = measured.numeric.mean + weights.offset
+    if not measured.missing or weights.missing == "mark":
+        return present
+    count = measured.present + measured.missing
+    return (present * measured.present + _default(weights) * measured.missing) / count
+
+
+def _default(weights: Numeric) -> float:
+    return float(weights.default or 0)
+
+
+def _error(received: str, expected: str, action: str) -> InputError:
+    return InputError(_KEY, received=received, expected=expected, action=action)

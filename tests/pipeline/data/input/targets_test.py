@@ -1,0 +1,29 @@
+"""The weights of examples are the raw numbers of their column."""
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.input.targets import Targets
+from pipeline.data.schema.kinds import Numeric
+
+LABELS = tf.constant([1, 0])
+
+
+def test_without_a_column_the_labels_are_all():
+    assert Targets()({"w": tf.constant([1.0, 2.0])}, LABELS) is LABELS
+    assert Targets().weights_of(LABELS) is None
+
+
+def test_a_record_holds_a_number_less_its_offset():
+    targets = Targets(weights=Numeric(name="w", offset=0.1))
+    stored = (np.array([0.3, 1e6]) - 0.1).astype("float32")
+    labels, weights = found = targets({"w": tf.constant(stored)}, LABELS)
+    assert labels is LABELS
+    np.testing.assert_array_equal(weights, (stored.astype("float64") + 0.1).astype("float32"))
+    assert targets.weights_of(found) is weights
+
+
+def test_whole_numbers_weigh_too():
+    _, weights = Targets(weights=Numeric(name="w", number="int64"))({"w": tf.constant([3, 2**40])}, LABELS)
+    assert weights.dtype == tf.float32
+    assert weights.numpy().tolist() == [3, 2**40]

@@ -1,0 +1,107 @@
+"""A run whose examples are weighted by a column: what it learns, what its model is fed with, what is told."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.schema import Schema
+from pipeline.release.signatures import signatures
+from pipeline.training import run
+from pipeline.training.replay import Replay
+from pipeline.training.replaying.shown import document, page, terminal
+from pipeline.training.request import Request
+from pipeline.training.restore import RestoredRun, restore_model
+from tests.pipeline.training import small_run
+from tests.pipeline.training.small_run import small_config
+from tests.shared.tiny_dataset import write_dataset
+
+# A record holds a number less its offset, in float32: numbers of a few bits are exact.
+WEIGHT = Numeric(name="weight", offset=0.5)
+SCHEMA = Schema(name="weighted", features=(WEIGHT, *small_run.SCHEMA.features))
+
+
+def rows(count: int, *, seed: int, weightless: float, label: int) -> list[dict]:
+    """Rows of the small run; a part of them weighs nothing and has this label, the others weigh 1 to 7."""
+    draw = np.random.default_rng(100 + seed)
+    weights = np.where(draw.random(count) < weightless, 0.0, draw.integers(1, 8, count))
+    plain = small_run.rows(count, seed=seed)
+    return [
+        row | {"weight": weight - WEIGHT.offset, "positive": row["positive"] if weight else label}
+        for row, weight in zip(plain, weights.tolist(), strict=True)
+    ]
+
+
+def trained(folder: pathlib.Path, strategy: str, *, label: int) -> RestoredRun:
+    splits = {
+        "train": rows(200, seed=0, weightless=0.6, label=label),
+        "test": rows(70, seed=2, weightless=0.0, label=label),
+    }
+    config = small_config()
+    config.model.dropout = 0.0
+    config.optimizer.update({"name": "sgd", "learning_rate": 0.1})
+    config.train.update({"example_weights": "weight", "epochs": 3.0, "checkpoints_kept": 100})
+    request = Request(
+        config=config,
+        dataset=write_dataset(folder / "1.0.0", SCHEMA, splits),
+        workdir=folder / "run",
+        strategy=strategy,
+        precision="float32",
+    )
+    assert run.train(request)["accuracy"] > 0.8
+    return restore_model(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def restored(tmp_path_factory) -> RestoredRun:
+    return trained(tmp_path_factory.mktemp("weighted"), "one_device", label=1)
+
+
+@pytest.fixture(scope="module")
+def replay(restored) -> Replay:
+    return Replay(restored.workdir.path)
+
+
+def test_rows_without_weight_teach_nothing_on_any_number_of_replicas(tmp_path, restored):
+    other = trained(tmp_path, "mirrored", label=0)
+    for one, two in zip(restored.model.get_weights(), other.model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_is_not_fed_with_the_weight_and_a_request_need_not_have_it(restored):
+    assert [feature.name for feature in restored.schema.inputs] == ["x", "y", "kind"]
+    assert dict(restored.schema.ignore) == {"weight": "weighs examples in training"}
+    assert restored.preprocess.inputs.numeric == 2
+    raw = signatures(restored.model, restored.preprocess, restored.schema)["raw"]
+    answer = raw({"x": tf.constant([1.0]), "y": tf.constant([2.0]), "kind": tf.constant(["a"])})
+    assert answer["probabilities"][0, 1] > 0.9
+
+
+def test_the_replay_tells_each_weight_and_sorts_by_what_it_did_to_the_step(replay):
+    step = replay.step(3, examples=16)
+    labels, weights = replay.stream.batch(3)[1]
+    assert len(labels) == len(weights) == 16
+    mean = np.mean([row["weight"] + WEIGHT.offset for row in rows(200, seed=0, weightless=0.6, label=1)])
+    for example in step.examples:
+        assert example.weight == weights[example.index] == example.features["weight"] + WEIGHT.offset
+        of_label = np.log(example.prediction[int(example.features["positive"])])
+        assert example.loss == pytest.approx(-of_label * example.weight / mean, abs=1e-5)
+    losses = [example.loss for example in step.examples]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] == 0.0 < losses[0]
+
+
+def test_what_is_shown_of_a_step_says_that_it_is_weighted(replay):
+    step, schema = replay.step(3, examples=2), replay.stream.schema
+    lines = list(terminal.step_lines(step, schema, total_steps=9))
+    header = next(at for at, line in enumerate(lines) if line.split()[:2] == ["loss", "weight"])
+    assert float(lines[header + 1].split()[1]) == step.examples[0].weight
+    assert any(line.startswith("weighted   each loss is times the example's weight, rel") for line in lines)
+    html = page.of_step(step, schema, run="run", total_steps=9)
+    assert "<dt>weight</dt>" in html
+    assert "Each loss is times the example" in html
+    told = document.of_step(step, schema)
+    assert told["weighted_by"] == "weight"
+    assert [each["weight"] for each in told["examples"]] == [each.weight for each in step.examples]
