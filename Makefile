@@ -186,7 +186,7 @@ benchmark-input: install peers  ## The input pipeline beside its peers, as bench
 	  --json=$(BENCHMARK_DATA)/input.json
 
 .PHONY: peers
-peers: build/peers/.installed  ## Install what `make benchmark-input` compares with into build/peers: 6 GB.
+peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.
 
 build/peers/.installed: benchmarks/requirements-peers.txt .venv/.installed
 	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
@@ -207,7 +207,7 @@ build/tpu/.installed: requirements-tpu.txt .venv/.installed
 	@touch $@
 
 .PHONY: benchmark-train
-benchmark-train: install  ## What a training step costs beside Keras's model.fit, in CPU time; five minutes.
+benchmark-train: install  ## What a step costs beside Keras's model.fit (and torch, after `make peers`), in CPU time; five minutes.
 	.venv/bin/python -m benchmarks.train
 
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.

@@ -1,9 +1,12 @@
-r"""What a training step costs beside `model.fit`, on the same model and batches; in CPU time.
+r"""What a training step costs beside `model.fit` and torch, on the same model and batches; in CPU time.
 
+  make peers                                   # torch's environment; without it, torch is left out
   python -m benchmarks.train [--rounds=5] [--loops=10] [--workloads=wide_deep,resnet] [--json=FILE]
 
-All train in one process, in float32, on one device. Rounds are interleaved, so that a change of the machine's
-load meets all; figures are medians of the whole process's CPU time. The exit code is 1 where one is missed.
+All train in float32, on one device: ours and `fit` in one process, torch in its own, from batches that lie in
+memory. So beside torch stands ours on a constant batch, too; it has no target. Rounds are interleaved, as a
+change of the machine's load should meet all; figures are medians of the whole process's CPU time. The exit
+code is 1 where one is missed.
 
 Hardware: Linux, any; best with nothing else running. Duration: on 2 cores 5 minutes for 5 rounds.
 """
@@ -19,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import app, flags
 
-from benchmarks.training.targets import LONGEST, Case, cases, verdicts
+from benchmarks.training.targets import LONGEST, TORCH, Case, beside_torch, cases, verdicts
 from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each is measured.", 1)
@@ -27,6 +30,7 @@ _LOOPS = flags.DEFINE_integer(
     "loops", 10, "Steps of a measurement are 32 times so many; of resnet a fifth.", 5
 )
 _WORKLOADS = flags.DEFINE_list("workloads", ["wide_deep", "resnet"], "What to train.")
+_PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements-peers.txt.")
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 
 
@@ -38,13 +42,16 @@ def table(costs: Mapping[Case, float]) -> str:
 def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]:
     from benchmarks.training import workloads
     from benchmarks.training.subjects import SUBJECTS
+    from benchmarks.training.torch_peer import torch_loop
 
     made = {
         name: getattr(workloads, name)(folder) for name in dict.fromkeys(case.workload for case in chosen)
     }
     constant = {name: made[name].constant() for name in {case.workload for case in chosen if case.constant}}
     trains = {
-        case: SUBJECTS[case.subject](
+        case: torch_loop(made[case.workload], python=_torch(), folder=folder / f"torch_{case.workload}")
+        if case.subject == TORCH
+        else SUBJECTS[case.subject](
             (constant if case.constant else made)[case.workload], steps_per_loop=case.steps_per_loop
         )
         for case in chosen
@@ -60,13 +67,20 @@ def _measured(chosen: Sequence[Case], folder: pathlib.Path) -> dict[Case, float]
     return {case: statistics.median(found) for case, found in rounds.items()}
 
 
+def _torch() -> pathlib.Path:
+    return pathlib.Path(_PEERS.value).absolute() / "bin" / "python"
+
+
 def main(argv: Sequence[str]) -> int:
     del argv
     with tempfile.TemporaryDirectory() as folder:
-        costs = _measured(cases(_WORKLOADS.value), pathlib.Path(folder))
+        chosen = cases(_WORKLOADS.value, torch=_torch().exists())
+        costs = _measured(chosen, pathlib.Path(folder))
     found = verdicts(costs)
     print(table(costs))
-    print(*(line for line, _ in found), sep="\n")
+    print(*(line for line, _ in found), *beside_torch(costs), sep="\n")
+    if not _torch().exists():
+        print(f"torch was left out: {_PEERS.value} has no bin/python (make peers)")
     print(f"load {os.getloadavg()[0]:.1f}, {_ROUNDS.value} rounds of {_LOOPS.value} × {LONGEST} steps")
     if _JSON.value:
         figures = [

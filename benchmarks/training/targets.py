@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 LONGEST = 32  # steps a loop
+TORCH = "torch"  # the subject that has an environment of its own
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,22 @@ TARGETS = (
 )
 
 
-def cases(workloads: Sequence[str]) -> list[Case]:
-    """What the targets of these workloads compare, each once."""
-    both = (case for target in TARGETS for case in (target.case, target.beside))
-    return list(dict.fromkeys(case for case in both if case.workload in workloads))
+def cases(workloads: Sequence[str], *, torch: bool = False) -> list[Case]:
+    """What the targets of these workloads compare, each once; with `torch` its loop, too."""
+    both = [case for target in TARGETS for case in (target.case, target.beside)]
+    peers = [Case(workload=name, subject=TORCH, steps_per_loop=1) for name in workloads if torch]
+    return [*dict.fromkeys(case for case in both if case.workload in workloads), *peers]
+
+
+def beside_torch(costs: Mapping[Case, float]) -> list[str]:
+    """A line for each workload that torch trained: ours at 32 steps a loop, and on a constant batch."""
+    peers = [case for case in costs if case.subject == TORCH]
+    return [
+        f"{ours} / {peer}: {costs[ours] / costs[peer]:.3f}, no target"
+        for peer in peers
+        for ours in costs
+        if (ours.workload, ours.subject, ours.steps_per_loop) == (peer.workload, "ours", LONGEST)
+    ]
 
 
 def verdicts(costs: Mapping[Case, float]) -> list[tuple[str, bool]]:

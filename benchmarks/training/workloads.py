@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -57,6 +57,7 @@ class Workload:
     loss: keras.losses.Loss  # the task's, for `fit`
     accuracy: keras.metrics.Metric  # the task's, for `fit`
     global_batch: int
+    torch: Mapping[str, object] = dataclasses.field(default_factory=dict)  # what peers/torch_loop.py is told
 
     def constant(self) -> "Workload":
         """The same on one batch, again and again: what it costs without input."""
@@ -81,6 +82,7 @@ def wide_deep(folder: pathlib.Path) -> Workload:
     distributed = tf.distribute.InputContext(
         num_input_pipelines=1, input_pipeline_id=0, num_replicas_in_sync=1
     )
+    cardinalities = run.preprocess.inputs.cardinalities
     return Workload(
         name="wide_deep",
         model=lambda: _wide_deep(config, setup.dataset, run.preprocess.inputs),
@@ -90,6 +92,11 @@ def wide_deep(folder: pathlib.Path) -> Workload:
         loss=keras.losses.BinaryCrossentropy(from_logits=True),
         accuracy=keras.metrics.BinaryAccuracy(threshold=0.0),
         global_batch=config.global_batch,
+        torch=_of_torch(
+            config,
+            offsets=[sum(cardinalities[:column]) for column in range(len(cardinalities))],
+            dropout=config.model.dropout,
+        ),
     )
 
 
@@ -116,6 +123,7 @@ def resnet(folder: pathlib.Path) -> Workload:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         accuracy=keras.metrics.SparseCategoricalAccuracy(),
         global_batch=config.global_batch,
+        torch=_of_torch(config, widths=config.model.widths, stem_stride=config.model.stem_stride),
     )
 
 
@@ -140,6 +148,12 @@ def _of_keras(config: ConfigDict) -> keras.optimizers.Optimizer:
     )
     made.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return made
+
+
+def _of_torch(config: ConfigDict, **arguments: object) -> Mapping[str, object]:
+    asked = config.optimizer
+    settings = {key: asked[key] for key in ("learning_rate", "weight_decay", "clip_norm")}
+    return {"model": config.model.name, "arguments": arguments, "total_steps": _STEPS, **settings}
 
 
 def _table(directory: pathlib.Path) -> Dataset:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.training.subjects import SUBJECTS
-from benchmarks.training.targets import TARGETS, cases, verdicts
+from benchmarks.training.targets import TARGETS, beside_torch, cases, verdicts
 from benchmarks.training.workloads import Workload
 from pipeline.training.experiment import fused_adam
 from pipeline.training.tasks.registry import TASKS
@@ -62,3 +62,11 @@ def test_a_target_is_held_up_to_its_limit():
 def test_only_the_chosen_workloads_are_measured():
     assert {case.workload for case in cases(["resnet"])} == {"resnet"}
     assert len(verdicts(dict.fromkeys(cases(["resnet"]), 1.0))) == 1
+
+
+def test_torch_stands_beside_ours_and_has_no_target():
+    assert not beside_torch(dict.fromkeys(cases(["resnet"]), 1.0))
+    costs = dict.fromkeys(cases(["resnet"], torch=True), 1.0)
+    costs[next(case for case in costs if case.subject == "torch")] = 2.0
+    assert beside_torch(costs) == ["resnet, ours, 32 a loop / resnet, torch, 1 a loop: 0.500, no target"]
+    assert len(verdicts(costs)) == 1

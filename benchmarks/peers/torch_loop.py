@@ -1,0 +1,95 @@
+"""Trains a model of torch_models.py; what a step costs is written to stdout. Run by training/torch_peer.py:
+
+  build/peers/bin/python -m benchmarks.peers.torch_loop FOLDER
+
+FOLDER has `options.json`, `weights.npz` and `batches.npz`, which stays in memory: its input costs nothing.
+The first line out is the logits of the first batch without dropout; for each line in, a number of steps,
+there is one line out: the CPU seconds of a step, over all threads of the process.
+"""
+
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from benchmarks.peers.torch_models import MODELS, Inputs
+
+Batch = tuple[Inputs, torch.Tensor]
+
+
+def main(folder: pathlib.Path) -> None:
+    """Answers until stdin ends."""
+    options = json.loads((folder / "options.json").read_text())
+    with np.load(folder / "weights.npz") as file:
+        weights = [file[str(number)] for number in range(len(file.files))]
+    model = MODELS[options["model"]](weights, **options["arguments"])
+    batches = list(_batches(folder / "batches.npz"))
+    model.eval()
+    with torch.no_grad():
+        print(json.dumps(model(batches[0][0]).tolist()), flush=True)
+    model.train()
+    train = _trainer(model, batches, options)
+    for line in sys.stdin:
+        begun = time.process_time()
+        train(int(line))
+        print((time.process_time() - begun) / int(line), flush=True)
+
+
+def _batches(path: pathlib.Path) -> Sequence[Batch]:
+    with np.load(path) as file:
+        arrays = {name: torch.from_numpy(file[name]) for name in file.files}
+    labels = arrays.pop("")
+    return [({name: of[n] for name, of in arrays.items()}, labels[n]) for n in range(len(labels))]
+
+
+def _trainer(model: torch.nn.Module, batches: Sequence[Batch], options: dict) -> Callable[[int], None]:
+    """The usual loop: loss and accuracy are summed on the way and read at the end."""
+    # Scales, offsets and biases are not decayed.
+    matrices = [each for each in model.parameters() if each.ndim > 1]
+    vectors = [each for each in model.parameters() if each.ndim <= 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}],
+        lr=options["learning_rate"],
+        eps=1e-7,
+        weight_decay=options["weight_decay"],
+        fused=True,
+    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options["total_steps"])
+    loss_of = _binary if options["model"] == "wide_deep" else _multiclass
+    done = 0
+
+    def train(steps: int) -> None:
+        nonlocal done
+        sums = torch.zeros(2)
+        for _ in range(steps):
+            inputs, labels = batches[done % len(batches)]
+            optimizer.zero_grad(set_to_none=True)
+            loss, hits = loss_of(model(inputs), labels)
+            loss.backward()
+            if options["clip_norm"]:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), options["clip_norm"])
+            optimizer.step()
+            schedule.step()
+            sums += torch.stack([loss.detach(), hits])
+            done += 1
+        sums.tolist()
+
+    return train
+
+
+def _binary(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    loss = functional.binary_cross_entropy_with_logits(logits[:, 0], labels.to(torch.float32))
+    return loss, ((logits[:, 0] > 0) == (labels == 1)).sum()
+
+
+def _multiclass(logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return functional.cross_entropy(logits, labels.to(torch.int64)), (logits.argmax(1) == labels).sum()
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
