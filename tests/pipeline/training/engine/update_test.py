@@ -203,6 +203,19 @@ def test_a_dense_gradient_stays():
     assert update.dense(gradient, keras.Variable(tf.zeros([2, 2]))) is gradient
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("row", [(1,), (8,), (16,), (3, 8)])
+def test_rows_of_equal_ids_are_added(row, dtype):
+    draw = np.random.default_rng(4)
+    ids, rows = draw.integers(0, 7, 300).astype(dtype), draw.normal(size=(300, *row)).astype("float32")
+    expected = np.zeros((9, *row))
+    np.add.at(expected, ids, rows.astype("float64"))
+
+    table = keras.Variable(tf.zeros([9, *row]))
+    found = update.dense(tf.IndexedSlices(tf.constant(rows), tf.constant(ids)), table)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
 X = np.random.default_rng(2).normal(size=(8, 3)).astype("float32")
 WAYS = [("one_device", 1), ("mirrored", 1), ("one_device", 4), ("mirrored", 2), ("mirrored", 4)]
 
