@@ -3,8 +3,8 @@
   python -m tests.replay [--pairs=500] [--folder=DIR] [--short]
 
 Each batch must be what its step received, bit for bit, as a hook inside the step recorded it. Then 30 rows
-are poisoned, and each must be the first in the replay of its step. Prints tables; the exit code is 1 where
-something is not as it must be. Eight minutes.
+are poisoned, half of them so that the model computes NaN; each must be the first in the replay of its step.
+Prints tables; the exit code is 1 where something is not as it must be. Eight minutes.
 """
 
 import io

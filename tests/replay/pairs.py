@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from pipeline.training.replay import Replay
 from tests.pipeline.training.replaying.recorded import Batch
@@ -63,9 +64,10 @@ def _replay(name: str, step: int, replay: Replay, expected: Sequence[Batch]) -> 
     return Pair(run=name, step=step, is_equal=is_equal, seconds=seconds)
 
 
-def _bits(inputs: Mapping[str, object], labels: object) -> dict[str, tuple]:
+def _bits(inputs: Mapping[str, object], targets: object) -> dict[str | int, tuple]:
     """Type, shape and bytes of each tensor of a batch."""
-    arrays = {name: np.asarray(each) for name, each in {**inputs, "": labels}.items()}
+    tensors = {**inputs, **dict(enumerate(tf.nest.flatten(targets)))}
+    arrays = {name: np.asarray(each) for name, each in tensors.items()}
     return {name: (each.dtype, each.shape, each.tobytes()) for name, each in arrays.items()}
 
 

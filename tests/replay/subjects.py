@@ -29,6 +29,7 @@ _TOKENS = Schema(
         Label(name="y", classes=("no", "maybe", "yes"), task="multiclass"),
     ),
 )
+_WEIGHTED = Schema(name="weighted", features=(Numeric(name="weight"), *SCHEMA.features))
 _CHANGES = {"crop_area": (0.3, 1.0), "flip": True, "rotate_degrees": 15.0, "brightness": 0.3, "hue": 0.1}
 _SIZES = {"train": 700, "validation": 40, "test": 40}
 
@@ -60,7 +61,7 @@ class Subject:
     layout: str = "rows"
     shuffle: str = "auto"
     is_mixture: bool = False
-    content: str = "numbers"  # or images, or tokens
+    content: str = "numbers"  # or images, tokens, or numbers with a weight for each example
 
 
 SUBJECTS = (
@@ -76,6 +77,7 @@ SUBJECTS = (
         is_mixture=True,
         parts=(TWO_REPLICAS, TWO_WORKERS, ONE),
     ),
+    Subject(name="weighted", content="weighted", parts=(ONE, TWO_REPLICAS, ONE)),
     Subject(name="images", content="images", parts=(ONE, TWO_REPLICAS)),
     Subject(name="tokens", content="tokens", layout="blocks", parts=(TWO_REPLICAS, ONE, ONE)),
 )
@@ -110,6 +112,8 @@ def _config(subject: Subject, folder: pathlib.Path, steps: int) -> ConfigDict:
     config.train.checkpoint_every_steps = 25
     if subject.is_mixture:
         config.mixture = ((str(folder / "other"), "train[:300]", 0.4),)
+    if subject.content == "weighted":
+        config.train.example_weights = "weight"
     if subject.content == "images":
         config.augmentation.update(_CHANGES)
         config.model = ConfigDict({"name": "resnet", "widths": (4,), "blocks_per_stage": 1})
@@ -118,6 +122,11 @@ def _config(subject: Subject, folder: pathlib.Path, steps: int) -> ConfigDict:
 
 def _numbers(count: int, seed: int) -> list[dict]:
     return rows(count, seed=seed)
+
+
+def _weighted(count: int, seed: int) -> list[dict]:
+    weights = np.random.default_rng(seed).exponential(size=count).tolist()
+    return [row | {"weight": weight} for row, weight in zip(_numbers(count, seed), weights, strict=True)]
 
 
 def _images(count: int, seed: int) -> list[dict]:
@@ -138,6 +147,7 @@ def _tokens(count: int, seed: int) -> list[dict]:
 
 _CONTENTS: dict[str, tuple[Schema, Callable[[int, int], list[dict]]]] = {
     "numbers": (SCHEMA, _numbers),
+    "weighted": (_WEIGHTED, _weighted),
     "images": (_IMAGES, _images),
     "tokens": (_TOKENS, _tokens),
 }
