@@ -15,8 +15,8 @@ from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
 from pipeline.training import best_checkpoint
+from pipeline.training.engine import agreement, determinism, replicas
 from pipeline.training.engine import averages as averages_lib
-from pipeline.training.engine import determinism, replicas
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
@@ -111,6 +111,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         counts_on=(setup.workdir.history,),
         kept=best_checkpoint.kept(setup.config, schema.label),
         worker=run.worker,
+        latest=agreement.latest_step(setup.strategy),
     )
 
 

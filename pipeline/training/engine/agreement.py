@@ -39,10 +39,7 @@ def same_step(strategy: tf.distribute.Strategy, step: int) -> int:
     """
     if strategy_lib.name_of(strategy) != "multi_worker":
         return step
-    workers = len(strategy.cluster_resolver.cluster_spec().job_tasks("worker"))
-    steps = np.zeros(workers, np.int64)
-    steps[strategy_lib.worker(strategy)] = step
-    found = _summed(strategy)(tf.constant(steps)).numpy() * workers // strategy.num_replicas_in_sync
+    found = _of_all(strategy)(step)
     if len(set(found.tolist())) > 1:
         listed = ", ".join(f"worker {worker} step {one:,}" for worker, one in enumerate(found))
         raise InputError(
@@ -52,6 +49,14 @@ def same_step(strategy: tf.distribute.Strategy, step: int) -> int:
             action="Put it on a file system that all share, or copy worker 0's directory to the others.",
         )
     return step
+
+
+def latest_step(strategy: tf.distribute.Strategy) -> Callable[[int], int]:
+    """A function of a step → the latest that any of the processes gives; it waits for all of them."""
+    if strategy_lib.name_of(strategy) != "multi_worker":
+        return lambda step: step
+    of_all = _of_all(strategy)
+    return lambda step: int(of_all(step).max())
 
 
 def leave_together(strategy: tf.distribute.Strategy) -> None:
@@ -64,6 +69,19 @@ def leave_together(strategy: tf.distribute.Strategy) -> None:
     # No public module has it. What is trained is saved: one that is lost now changes nothing.
     with contextlib.suppress(tf.errors.OpError):
         context.context().wait_at_barrier("penstock/end", _MS_TO_LEAVE)
+
+
+def _of_all(strategy: tf.distribute.Strategy) -> Callable[[int], np.ndarray]:
+    """A function of a number → those of all workers, int64 [workers]."""
+    workers = len(strategy.cluster_resolver.cluster_spec().job_tasks("worker"))
+    summed = _summed(strategy)
+
+    def of_all(number: int) -> np.ndarray:
+        numbers = np.zeros(workers, np.int64)
+        numbers[strategy_lib.worker(strategy)] = number
+        return summed(tf.constant(numbers)).numpy() * workers // strategy.num_replicas_in_sync
+
+    return of_all
 
 
 def _summed(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -45,13 +45,12 @@ class Watch:
           NotFiniteError: rolling back is not asked for, or there is no checkpoint.
         """
         self._checkpoints.finish()
-        newest = self._checkpoints.newest
         # Restored in any case: what the model holds now can judge no record.
-        saved = self._checkpoints.restore()[1] if newest else {}
-        blame = self._guard.blame(step, not newest)
-        if self._guard.policy != "roll_back" or not newest:
-            raise bad_steps.stopped(step, blame, newest=newest)
-        self._did(*bad_steps.rolled_back(step, to=newest, until=stop, blame=blame))
+        taken, saved = self._checkpoints.restore() if self._checkpoints.newest else (0, {})
+        blame = self._guard.blame(step, not taken)
+        if self._guard.policy != "roll_back" or not taken:
+            raise bad_steps.stopped(step, blame, newest=taken)
+        self._did(*bad_steps.rolled_back(step, to=taken, until=stop, blame=blame))
         return saved
 
     @property

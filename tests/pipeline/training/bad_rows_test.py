@@ -2,12 +2,15 @@
 
 import json
 import pathlib
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.configs import tabular
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.origins.origin import Origin
 from pipeline.data.dataset.origins.raw_rows import RawRow
@@ -109,6 +112,24 @@ def test_a_run_that_is_rolled_back_learns_and_says_so(dataset, tmp_path, capsys)
     assert [(event["step"], event["to"]) for event in events] == [(step, 6), (second, 18)]
     told = f"the batch of step 10: step {step}, a loss or gradient that is not finite: {stored_at(dataset)}"
     assert told in capsys.readouterr().out
+
+
+def test_two_workers_roll_back_to_the_checkpoint_that_one_takes(dataset, tmp_path, warm_python, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(warm_python))
+    changes = {"global_batch": BATCH, "train.steps": 14, "train.steps_per_loop": 4}
+    changes |= {"train.checkpoint_every_steps": 6, "train.on_bad_step": "roll_back", "evaluation.split": ""}
+    changes |= {"train.standardise_labels": False, "model.dropout": 0.0}
+    config = tabular.get_config()
+    config.update_from_flattened_dict(changes)
+    one = {"strategy": "one_device", "precision": "float32"}
+    alone = run.train(Request(config=config, dataset=dataset, workdir=tmp_path / "1", **one))
+    told = ("--config=pipeline/configs/tabular.py", f"--dataset={dataset.directory}", "--precision=float32")
+    where = (f"--workdir={tmp_path / '2'}", f"--json={tmp_path / '2.json'}", "--workers=2")
+    overridden = [f"--config.{key}={value}" for key, value in changes.items()]
+    subprocess.run([sys.executable, "-m", "pipeline.train", *told, *where, *overridden], check=True)
+    events = [files.read_json(tmp_path / name / "run.json")["bad_steps"] for name in ("1", "2")]
+    assert events == [[{"step": bad_steps(dataset)[0], "did": "rolled back", "to": 6, "until": 12}]] * 2
+    assert files.read_json(tmp_path / "2.json")["loss"] == pytest.approx(alone["loss"], rel=1e-4)
 
 
 def records(count: int) -> list[Record]:

@@ -39,6 +39,7 @@ class Checkpoints:
       run: of which run checkpoints say that they are: see identity.py.
       counts_on: other files that a run must find again as they are now: they are on the disk first.
       worker: this process's number. Only 0, the chief, writes.
+      latest: function of the newest step that this process knows of → that of all who train together.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Checkpoints:
         kept: Kept = _ANY,
         counts_on: Sequence[pathlib.Path] = (),
         worker: int = 0,
+        latest: Callable[[int], int] = lambda step: step,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._root, self._model, self._optimizer = root, model, optimizer
@@ -66,6 +68,7 @@ class Checkpoints:
         self._run = dict(run or {})
         self._kept = kept
         self._worker = worker
+        self._latest = latest
         self._clock = clock
         self._saving = Saving(
             root, run=self._run, paths=self._variables.paths(), kept=kept, counts_on=counts_on, clock=clock
@@ -93,8 +96,12 @@ class Checkpoints:
         )
 
     def finish(self) -> None:
-        """Waits until what was saved is on the disk; raises InputError where it could not be written."""
+        """Waits until what was saved is on the disk; raises InputError where it could not be written.
+
+        All who train together must call it: then all know what the chief has written.
+        """
         self._saving.finish()
+        self._saving.newest = self._latest(self._saving.newest)
 
     def close(self) -> None:
         """Waits as `finish` does, and raises nothing: something else has ended the run."""
