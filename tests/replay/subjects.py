@@ -31,6 +31,7 @@ _TOKENS = Schema(
 )
 _WEIGHTED = Schema(name="weighted", features=(Numeric(name="weight"), *SCHEMA.features))
 _CHANGES = {"crop_area": (0.3, 1.0), "flip": True, "rotate_degrees": 15.0, "brightness": 0.3, "hue": 0.1}
+_MIXES = {"mixup": 0.4, "cutmix": 1.0}
 _SIZES = {"train": 700, "validation": 40, "test": 40}
 
 
@@ -61,7 +62,7 @@ class Subject:
     layout: str = "rows"
     shuffle: str = "auto"
     is_mixture: bool = False
-    content: str = "numbers"  # or images, tokens, or numbers with a weight for each example
+    content: str = "numbers"  # or images, mixed images, tokens, or numbers with a weight for each example
 
 
 SUBJECTS = (
@@ -79,6 +80,7 @@ SUBJECTS = (
     ),
     Subject(name="weighted", content="weighted", parts=(ONE, TWO_REPLICAS, ONE)),
     Subject(name="images", content="images", parts=(ONE, TWO_REPLICAS)),
+    Subject(name="mixed_images", content="mixed_images", parts=(ONE, FOUR_REPLICAS, TWO_REPLICAS)),
     Subject(name="tokens", content="tokens", layout="blocks", parts=(TWO_REPLICAS, ONE, ONE)),
 )
 
@@ -114,8 +116,9 @@ def _config(subject: Subject, folder: pathlib.Path, steps: int) -> ConfigDict:
         config.mixture = ((str(folder / "other"), "train[:300]", 0.4),)
     if subject.content == "weighted":
         config.train.example_weights = "weight"
-    if subject.content == "images":
+    if subject.content in ("images", "mixed_images"):
         config.augmentation.update(_CHANGES)
+        config.augmentation.update(_MIXES if subject.content == "mixed_images" else {})
         config.model = ConfigDict({"name": "resnet", "widths": (4,), "blocks_per_stage": 1})
     return config
 
@@ -149,5 +152,6 @@ _CONTENTS: dict[str, tuple[Schema, Callable[[int, int], list[dict]]]] = {
     "numbers": (SCHEMA, _numbers),
     "weighted": (_WEIGHTED, _weighted),
     "images": (_IMAGES, _images),
+    "mixed_images": (_IMAGES, _images),
     "tokens": (_TOKENS, _tokens),
 }

@@ -40,6 +40,14 @@ class Augmentation:
     rand_augment_magnitude: float = _setting(
         9.0, f"strength of these operations, up to {LARGEST_MAGNITUDE:g}", limit=LARGEST_MAGNITUDE
     )
+    mixup: float = _setting(
+        0.0, "α of mixup, which blends each two neighbours of a batch: 0.2 a little, 1 evenly", limit=10.0
+    )
+    cutmix: float = _setting(
+        0.0,
+        "α of cutmix, which puts a box of one into the other: usually 1; with mixup, half each",
+        limit=10.0,
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -49,6 +57,10 @@ class Augmentation:
         _require(0 < least <= most <= 1, "crop_area", self.crop_area, "two rising fractions, each to 1")
         least, most = self.crop_aspect
         _require(0 < least <= most, "crop_aspect", self.crop_aspect, "two rising numbers above 0")
+
+    @property
+    def mixes(self) -> bool:
+        return bool(self.mixup or self.cutmix)
 
     @property
     def crops(self) -> bool:

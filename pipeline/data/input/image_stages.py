@@ -1,10 +1,11 @@
-"""The stages of training images: parsed together, decoded and augmented one by one, normalized together."""
+"""Stages of training images: parsed together, decoded and changed one by one, mixed in pairs, normalized."""
 
 import functools
 
 import tensorflow as tf
 
 from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.images.mixing import mixed_pair
 from pipeline.data.images.pixels import normalize
 from pipeline.data.images.training_image import augment_image, decode_training_image
 from pipeline.data.input.stages import Stage
@@ -19,13 +20,17 @@ Features = dict[str, tf.Tensor]
 def image_stages(
     schema: Schema, preprocess: Preprocess, *, augmentation: Augmentation, seed: int
 ) -> tuple[Stage, ...]:
-    """(positions int64 [n], records string [n]) → (raw features, whose images are pixels, labels [n])."""
+    """(positions int64 [n], records string [n]) → (raw features, whose images are pixels, labels [n]).
+
+    Where images are mixed, n is even, and each example's share in its mixed image comes last, float32 [n].
+    """
     image, inputs = preprocess.image, preprocess.inputs
     changes = {"image": image, "augmentation": augmentation, "seed": seed}
     return (
         Stage(name="parse", apply=functools.partial(_parse, schema=schema)),
         Stage(name="decode", apply=functools.partial(_decode, inputs=inputs, **changes), each=True),
         Stage(name="augment", apply=functools.partial(_augment, **changes), each=True),
+        *((Stage(name="mix", apply=functools.partial(_mix, **changes)),) if augmentation.mixes else ()),
         Stage(name="normalize", apply=functools.partial(_normalize, image=image, inputs=inputs)),
     )
 
@@ -65,9 +70,33 @@ def _augment(
     seed: int,
 ) -> tuple:
     pixels = augment_image(features[image.name], position, augmentation=augmentation, seed=seed)
-    return features | {image.name: pixels}, label
+    changed = features | {image.name: pixels}
+    return (position, changed, label) if augmentation.mixes else (changed, label)
 
 
-def _normalize(features: Features, labels: tf.Tensor, *, image: Image, inputs: ModelInputs) -> tuple:
+def _mix(
+    positions: tf.Tensor,
+    features: Features,
+    labels: tf.Tensor,
+    *,
+    image: Image,
+    augmentation: Augmentation,
+    seed: int,
+) -> tuple:
+    pixels = features[image.name]
+    form = tf.TensorSpec([2, *pixels.shape[1:]], tf.uint8), tf.TensorSpec([], tf.float32)
+    mixed, shares = tf.map_fn(
+        lambda pair: mixed_pair(*pair, augmentation=augmentation, seed=seed),
+        (tf.reshape(pixels, [-1, 2, *pixels.shape[1:]]), positions[::2]),
+        fn_output_signature=form,
+        parallel_iterations=1,
+    )
+    pixels = tf.reshape(mixed, [-1, *pixels.shape[1:]])
+    return features | {image.name: pixels}, labels, tf.repeat(shares, 2)
+
+
+def _normalize(
+    features: Features, labels: tf.Tensor, *shares: tf.Tensor, image: Image, inputs: ModelInputs
+) -> tuple:
     pixels = normalize(features[image.name], inputs.image_dtype)
-    return features | {image.name: pixels}, labels
+    return features | {image.name: pixels}, labels, *shares

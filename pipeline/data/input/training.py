@@ -4,11 +4,12 @@ import math
 
 import tensorflow as tf
 
+from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.image_stages import image_stages
 from pipeline.data.input.stages import Recipe, Stage
 from pipeline.data.input.targets import Targets
-from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
 from pipeline.data.reading import parsing, stream
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.reading.plan import ReadPlan
@@ -43,7 +44,8 @@ def training_recipe(
     has_images = bool(schema.of_kind(Image))
     batches = 1 if has_images else min(_batches_at_once(plan), most_at_once or math.inf)
     turn = batches * plan.share.examples
-    rows = _images_at_once(plan, preprocess) if has_images else turn
+    group = _mixed_together(plan, preprocess.inputs, augmentation) if augmentation.mixes else 1
+    rows = _images_at_once(plan, preprocess, multiple_of=group) if has_images else turn
     gather = (Stage(name="gather", apply=way.gather(plan, batches)),) if way.gather else ()
     parse = (
         image_stages(schema, preprocess, augmentation=augmentation, seed=plan.seed)
@@ -51,7 +53,8 @@ def training_recipe(
         else (parse_stage(schema),)
     )
     prepare = Stage(
-        name="preprocess", apply=lambda features, labels: (preprocess(features), targets(features, labels))
+        name="preprocess",
+        apply=lambda features, *more: (preprocess(features), targets(features, *more)),
     )
 
     def read() -> tf.data.Dataset:
@@ -68,13 +71,33 @@ def parse_stage(schema: Schema) -> Stage:
     return Stage(name="parse", apply=lambda positions, rows: parsing.parse_rows(rows, schema))
 
 
-def _images_at_once(plan: ReadPlan, preprocess: Preprocess) -> int:
+def _mixed_together(plan: ReadPlan, inputs: ModelInputs, augmentation: Augmentation) -> int:
+    """Examples that are mixed with each other; raises InputError where these cannot be."""
+    name, batch = "mixup" if augmentation.mixup else "cutmix", plan.share.batch
+    if inputs.image_shape is None or inputs.numeric or inputs.cardinalities or inputs.sequences:
+        raise InputError(
+            f"--config.augmentation.{name}",
+            received=getattr(augmentation, name),
+            expected="0 where a model is fed with anything but one image: a mean of categories is none",
+            action="Leave it out.",
+        )
+    if batch % 2:
+        raise InputError(
+            f"--config.augmentation.{name}, batch of a replica",
+            received=f"{batch:,} example{'s' * (batch != 1)}",
+            expected="an even number, as each two neighbours are mixed with each other",
+            action=f"Set --config.global_batch={(batch + 1) * plan.share.replicas}, or leave it out.",
+        )
+    return 2
+
+
+def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int) -> int:
     """A batch, or as large a part of one as every thread may hold."""
     inputs, batch = preprocess.inputs, plan.share.batch
     decoded_bytes = math.prod(inputs.image_shape) * tf.as_dtype(inputs.image_dtype).size
     image_bytes = decoded_bytes + plan.selection.shards.mean_bytes
-    most = max(1, min(batch, int(IMAGES_BYTES / image_bytes)))
-    return next(rows for rows in range(most, 0, -1) if batch % rows == 0)
+    most = max(multiple_of, min(batch, int(IMAGES_BYTES / image_bytes)))
+    return next(rows for rows in range(most, 0, -1) if batch % rows == 0 and rows % multiple_of == 0)
 
 
 def _batches_at_once(plan: ReadPlan) -> int:

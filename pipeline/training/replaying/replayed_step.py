@@ -1,10 +1,13 @@
 """One step, replayed: its examples with what each costs, the worst first."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from pipeline.data.dataset.origins.raw_rows import RawRow
+from pipeline.data.input.targets import Mixed, TargetsOfBatch
 from pipeline.training.replaying.losses import Judge, worst_first
 from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.raw_features import RawFeatures, raw_features
@@ -12,6 +15,16 @@ from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.stored_records import require_sound
 from pipeline.training.replaying.training_stream import TrainingStream
 from pipeline.training.replaying.weights import Weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Partner:
+    """What an example is mixed with."""
+
+    index: int  # in the global batch, from 0
+    record: Record
+    label: np.ndarray  # []
+    share: float  # of the example itself in the mixture, 0 to 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +39,7 @@ class Example:
     inputs: dict[str, np.ndarray]  # as the model gets them; images are augmented
     raw: RawRow | None = None  # that the record was made of, where its dataset knows
     weight: float | None = None  # as the data hold it
+    partner: Partner | None = None  # where training mixes examples
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,6 +88,7 @@ def replayed_step(
                 record=records[index],
                 loss=float(losses[index]),
                 weight=None if example_weights is None else float(example_weights[index]),
+                partner=_partner(batch[1], records, index),
                 prediction=predictions[index],
                 features=features,
                 inputs={name: tensor[index].numpy() for name, tensor in batch[0].items()},
@@ -83,4 +98,16 @@ def replayed_step(
                 worst, raw_features(stream.data, told), origins_of(stream.data, told), strict=True
             )
         ),
+    )
+
+
+def _partner(targets: TargetsOfBatch, records: Sequence[Record], index: int) -> Partner | None:
+    if not isinstance(targets, Mixed):
+        return None
+    other = index ^ 1  # of each two neighbours
+    return Partner(
+        index=other,
+        record=records[other],
+        label=tf.nest.flatten(targets.other)[0][index].numpy(),
+        share=float(targets.shares[index]),
     )

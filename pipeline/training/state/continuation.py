@@ -40,7 +40,18 @@ _BEFORE = {"train.standardise_labels": False}
 
 
 # What they did where the default is the same today: another value is a difference.
-_ALWAYS = {"train.label_smoothing": 0.0, "train.class_weights": [], "train.example_weights": ""}
+_ALWAYS = {
+    "train.micro_batches": 1,
+    "train.label_smoothing": 0.0,
+    "train.class_weights": [],
+    "train.example_weights": "",
+    "augmentation.mixup": 0.0,
+    "augmentation.cutmix": 0.0,
+    "optimizer.clip_norm": 0.0,
+    "optimizer.ema": 0.0,
+    "optimizer.warmup_part": 0.0,
+    "optimizer.not_decayed": [],
+}
 
 
 def as_begun(config: ConfigDict, before: RunRecord | None) -> ConfigDict:
@@ -131,7 +142,8 @@ def _differences(was: object, is_: object, path: str = "") -> Iterator[tuple[str
     """
     if isinstance(was, Mapping) and isinstance(is_, Mapping) and path != "model":
         for name in is_:
-            yield from _differences(was.get(name, _ABSENT), is_[name], f"{path}.{name}" if path else name)
+            key = f"{path}.{name}" if path else name
+            yield from _differences(was.get(name, _ALWAYS.get(key, _ABSENT)), is_[name], key)
     elif was is not _ABSENT and was != is_:
         yield path, was, is_
 

@@ -1,10 +1,11 @@
 """What training minimises: the losses of a task, of smoothed labels, weighted by class and by example."""
 
 import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.input.targets import TargetsOfBatch
+from pipeline.data.input.targets import Mixed, Plain, TargetsOfBatch, own_of
 from pipeline.training.tasks.task import Task
 
 
@@ -28,9 +29,14 @@ class Objective:
     def losses(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
         """Of each example, float32 [batch]; logits: float32 [batch, logits].
 
-        A cross-entropy is linear in the label, so that of a smoothed one is a mean of two.
+        Where examples are mixed, both labels count by their shares: H. Zhang and others, "mixup: Beyond
+        Empirical Risk Minimization" (2018), whose cross-entropy is linear in the label.
         """
-        labels = self.labels(targets)
+        return _mixed(lambda plain: self._losses(plain, logits), targets)
+
+    def _losses(self, targets: Plain, logits: tf.Tensor) -> tf.Tensor:
+        """A cross-entropy is linear in the label, so that of a smoothed one is a mean of two."""
+        labels = targets if self.mean_weight is None else targets[0]
         losses = self.task.losses(labels, logits)
         if self.label_smoothing:
             evenly = self.task.losses_of_no_class(logits)
@@ -42,13 +48,23 @@ class Objective:
         return losses
 
     def labels(self, targets: TargetsOfBatch) -> tf.Tensor:
-        """The labels among the targets, [batch]."""
-        return targets if self.mean_weight is None else targets[0]
+        """The examples' own labels, [batch]."""
+        own = own_of(targets)
+        return own if self.mean_weight is None else own[0]
 
     def hits(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
-        """The task's own, float32 [batch]."""
-        return self.task.hits(self.labels(targets), logits)
+        """The task's own, float32 [batch]; of mixed examples by the shares of both labels."""
+        return _mixed(
+            lambda plain: self.task.hits(plain if self.mean_weight is None else plain[0], logits), targets
+        )
 
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
         """The task's own, float32 [batch, …]."""
         return self.task.predictions(logits)
+
+
+def _mixed(of: Callable[[Plain], tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
+    """What `of` makes of targets, float32 [batch]; of mixed ones the mean of both, by their shares."""
+    if not isinstance(targets, Mixed):
+        return of(targets)
+    return targets.shares * of(targets.own) + (1.0 - targets.shares) * of(targets.other)

@@ -9,8 +9,9 @@ import numpy as np
 from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replaying.replayed_step import Example, ReplayedStep
+from pipeline.training.replaying.replayed_step import Example, Partner, ReplayedStep
 from pipeline.training.replaying.shown.told import told
+from pipeline.training.replaying.shown.value import shown_value
 from pipeline.training.replaying.spikes import Spikes
 
 FORMAT = "penstock.replay/1"
@@ -64,6 +65,7 @@ def _example(example: Example, schema: Schema) -> dict[str, object]:
         "loss": _number(example.loss),
         **({} if example.weight is None else {"weight": _number(example.weight)}),
         "label": told(example, schema).label,
+        **({} if example.partner is None else {"mixed_with": _partner(example.partner, schema)}),
         "prediction": _plain(example.prediction),
         "dataset": record.dataset,
         "split": record.split,
@@ -72,6 +74,16 @@ def _example(example: Example, schema: Schema) -> dict[str, object]:
         "row": record.row,
         "raw": _raw(example.raw),
         "features": _features(example.features, schema),
+    }
+
+
+def _partner(partner: Partner, schema: Schema) -> dict[str, object]:
+    return {
+        "index": partner.index,
+        "share_of_example": partner.share,
+        "label": shown_value(schema.label, partner.label),
+        "file": partner.record.file,
+        "record": partner.record.ordinal,
     }
 
 

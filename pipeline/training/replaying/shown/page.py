@@ -105,6 +105,7 @@ def _example(rank: int, example: Example, schema: Schema) -> Markup:
         "predicted": _short(said.prediction),
         **({} if said.weight is None else {"weight": formats.number(said.weight)}),
         "record": join(said.place, tag("small", f"split {record.split} of {record.dataset}")),
+        "mixed": _short(said.mixed) or None,
         "raw row": _raw_place(example.raw),
         "in the batch": f"example {example.index:,}, position {record.position:,}",
     }

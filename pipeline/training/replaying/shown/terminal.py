@@ -65,6 +65,8 @@ def _examples(step: ReplayedStep, schema: Schema) -> Iterator[str]:
         yield _aligned(line, widths)
         if row.raw:
             yield f"{_INDENT}{_short(f'raw row {row.raw}', _LINE - len(_INDENT))}"
+        if row.mixed:
+            yield f"{_INDENT}mixed: {row.mixed}"
         yield from _features(row)
 
 

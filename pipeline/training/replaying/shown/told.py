@@ -9,7 +9,7 @@ from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.record import Record
-from pipeline.training.replaying.replayed_step import Example
+from pipeline.training.replaying.replayed_step import Example, Partner
 from pipeline.training.replaying.shown.value import shown_value
 
 
@@ -23,6 +23,7 @@ class Told:
     prediction: str
     place: str  # in its dataset
     raw: str  # file, line and text of its raw row; empty where they are not known
+    mixed: str  # how much it is itself, and of what the rest is; empty where it is not mixed
     features: Mapping[str, str]  # inputs by name, in the order of the schema
 
 
@@ -36,12 +37,20 @@ def told(example: Example, schema: Schema) -> Told:
         prediction=_prediction(label, raw[label.name], example.prediction),
         place=place(example.record),
         raw=raw_row(example.raw),
+        mixed=_mixed(example.partner, label),
         features={
             feature.name: shown_value(feature, raw[feature.name])
             for feature in schema.features
             if feature.name != label.name
         },
     )
+
+
+def _mixed(partner: Partner | None, label: Label) -> str:
+    if partner is None:
+        return ""
+    other = f"{shown_value(label, partner.label)} ({place(partner.record)})"
+    return f"{partner.share:.1%} itself, {1 - partner.share:.1%} {other}"
 
 
 def place(record: Record) -> str:

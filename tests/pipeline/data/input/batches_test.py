@@ -7,6 +7,7 @@ import tensorflow as tf
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.batches import evaluation_batches, evaluation_steps, training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
@@ -75,6 +76,60 @@ def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
         count += 1
     assert count == evaluation_steps(RECORDS, 8) * replicas
     assert len(set(seen)) == len(seen) == RECORDS
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Images alone, which can be mixed."""
+    schema = Schema(name="pictures", features=(SCHEMA.features[0], SCHEMA.features[-1]))
+    pixels = np.random.default_rng(0).integers(0, 256, (RECORDS, 6, 5, 1), np.uint8)
+    rows = [{"image": tf.io.encode_png(pixels[i]).numpy(), "y": i % 3} for i in range(RECORDS)]
+    return write_dataset(tmp_path_factory.mktemp("alone") / "1.0.0", schema, {"train": rows})
+
+
+def batches_of(pictures: Dataset, share: Share, count: int, position: int = 0, **alpha: float) -> list:
+    preprocess = Preprocess(pictures.schema, statistics_lib.load(pictures)["train"])
+    plan = plan_of(pictures, share, seed=3, position=position)
+    found = training_batches(plan, preprocess, augmentation=Augmentation(flip=True, **alpha))
+    return [tf.nest.map_structure(lambda each: each.numpy(), batch) for batch in found.take(count)]
+
+
+def test_mixed_batches_are_those_that_numpy_mixes(pictures):
+    share = Share(global_batch=8)
+    for (inputs, labels), (mixed, targets) in zip(
+        batches_of(pictures, share, 5), batches_of(pictures, share, 5, mixup=1.0), strict=True
+    ):
+        swap = np.arange(8).reshape(4, 2)[:, ::-1].ravel()
+        by_share = targets.shares[:, None, None, None].astype(np.float64)
+        expected = by_share * inputs["image"] + (1 - by_share) * inputs["image"][swap]
+        np.testing.assert_allclose(mixed["image"], expected, rtol=0, atol=0.501)
+        np.testing.assert_array_equal(targets.own, labels)
+        np.testing.assert_array_equal(targets.other, labels[swap])
+        np.testing.assert_array_equal(targets.shares[::2], targets.shares[1::2])
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_mixed_batches_are_the_same_on_any_hosts_and_from_any_step(pictures, hosts):
+    alpha = {"mixup": 0.5, "cutmix": 1.0}
+    whole = batches_of(pictures, Share(global_batch=8), 6, **alpha)
+    shares = [Share(global_batch=8, replicas=4, shard_count=hosts, shard_index=host) for host in range(hosts)]
+    each = [batches_of(pictures, share, 3 * 4 // hosts, position=3 * 8, **alpha) for share in shares]
+    for step in range(3):
+        of_hosts = [parts[step * 4 // hosts : (step + 1) * 4 // hosts] for parts in each]
+        parts = [tf.nest.flatten(part) for of_host in of_hosts for part in of_host]
+        for expected, *found in zip(tf.nest.flatten(whole[3 + step]), *parts, strict=True):
+            np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+def test_what_cannot_be_mixed_is_refused(dataset, preprocess, pictures):
+    with pytest.raises(InputError, match=r"--config.augmentation.mixup: received 0.2; .* but one image"):
+        training_batches(
+            plan_of(dataset, Share(global_batch=8), seed=0), preprocess, augmentation=Augmentation(mixup=0.2)
+        )
+    with pytest.raises(
+        InputError, match=r"batch of a replica: received 3 examples; .* --config.global_batch=8"
+    ):
+        batches_of(pictures, Share(global_batch=6, replicas=2), 1, cutmix=1.0)
 
 
 def test_augmented_pixels_depend_on_nothing_but_seed_and_index(dataset, preprocess):

@@ -27,3 +27,14 @@ def test_whole_numbers_weigh_too():
     _, weights = Targets(weights=Numeric(name="w", number="int64"))({"w": tf.constant([3, 2**40])}, LABELS)
     assert weights.dtype == tf.float32
     assert weights.numpy().tolist() == [3, 2**40]
+
+
+def test_mixed_examples_have_the_targets_of_both():
+    targets = Targets(weights=Numeric(name="w"))
+    labels, weights = tf.constant([3, 1, 4, 1]), tf.constant([10.0, 20.0, 30.0, 40.0])
+    shares = tf.constant([0.9, 0.9, 0.2, 0.2])
+    found = targets({"w": weights}, labels, shares)
+    assert [each.numpy().tolist() for each in found.own] == [[3, 1, 4, 1], [10, 20, 30, 40]]
+    assert [each.numpy().tolist() for each in found.other] == [[1, 3, 1, 4], [20, 10, 40, 30]]
+    assert found.shares is shares
+    assert targets.weights_of(found) is found.own[1]

@@ -150,6 +150,29 @@ def test_an_objective_that_an_earlier_version_did_not_know_is_a_difference(key, 
         continuation.require_same(began, dataclasses.replace(RECORD, config=now))
 
 
+@pytest.mark.parametrize(
+    ("section", "key", "usual", "asked"),
+    [
+        ("augmentation", "mixup", 0.0, 0.2),
+        ("augmentation", "cutmix", 0.0, 1.0),
+        ("optimizer", "clip_norm", 0.0, 1.0),
+        ("optimizer", "ema", 0.0, 0.9),
+        ("optimizer", "not_decayed", [], ["table/*"]),
+        ("optimizer", "warmup_part", 0.0, 0.1),
+        ("train", "micro_batches", 1, 2),
+    ],
+)
+def test_a_setting_that_an_earlier_version_did_not_know_is_a_difference(section, key, usual, asked):
+    earlier, now = copy.deepcopy(RECORD.config), copy.deepcopy(RECORD.config)
+    del earlier[section][key]
+    began = dataclasses.replace(RECORD, config=earlier)
+    now[section][key] = usual
+    continuation.require_same(began, dataclasses.replace(RECORD, config=now))
+    now[section][key] = asked
+    with pytest.raises(InputError, match=rf"--workdir, --config.{section}.{key}: received"):
+        continuation.require_same(began, dataclasses.replace(RECORD, config=now))
+
+
 def test_a_key_that_an_earlier_version_did_not_have_is_no_difference():
     config = copy.deepcopy(RECORD.config)
     del config["optimizer"]["momentum"], config["augmentation"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.input.targets import TargetsOfBatch
+from pipeline.data.input.targets import Mixed, TargetsOfBatch
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.tasks.classification import Binary, Multiclass
@@ -129,3 +129,47 @@ def test_a_batch_without_weight_changes_nothing(name, parts):
         stepped(objective, (Y % 2, np.zeros(12, "float32")), name, parts), linear().get_weights(), strict=True
     ):
         np.testing.assert_array_equal(after, before)
+
+
+SHARES = np.linspace(0, 1, 12, dtype="float32")
+OTHER = np.arange(12) % 5 % 3  # labels that an example is mixed with
+
+
+def test_the_loss_of_a_mixed_example_is_that_of_its_soft_label():
+    """By NumPy: a cross-entropy with the shares as label."""
+    soft = np.zeros((12, 3))
+    soft[np.arange(12), Y] += SHARES
+    soft[np.arange(12), OTHER] += 1 - SHARES
+    logits = LOGITS.astype("float64")
+    log_probabilities = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    found = Objective(task=Multiclass()).losses(Mixed(own=Y, other=OTHER, shares=SHARES), LOGITS)
+    np.testing.assert_allclose(found, -(soft * log_probabilities).sum(axis=1), rtol=1e-5)
+
+
+def test_each_side_of_a_mixed_example_has_its_own_weights():
+    objective = Objective(
+        task=Multiclass(), label_smoothing=SMOOTHING, class_weights=WEIGHTS, mean_weight=2.0
+    )
+    own, other = (Y, np.full(12, 3, "float32")), (OTHER, np.arange(12, dtype="float32"))
+    mixed = Mixed(own=own, other=other, shares=SHARES)
+    parts = [objective.losses(side, LOGITS).numpy().astype("float64") for side in (own, other)]
+    np.testing.assert_allclose(
+        objective.losses(mixed, LOGITS), SHARES * parts[0] + (1 - SHARES) * parts[1], rtol=1e-5
+    )
+    hits = [Multiclass().hits(labels, LOGITS).numpy() for labels in (Y, OTHER)]
+    np.testing.assert_allclose(
+        objective.hits(mixed, LOGITS), SHARES * hits[0] + (1 - SHARES) * hits[1], rtol=1e-6
+    )
+    assert objective.labels(mixed) is Y
+
+
+@pytest.mark.parametrize(("name", "parts"), WAYS)
+def test_a_step_on_mixed_examples_is_that_of_fit_on_soft_labels(name, parts):
+    model = linear()
+    model.compile(keras.optimizers.SGD(0.5), keras.losses.BinaryCrossentropy(from_logits=True))
+    soft = SHARES * (Y % 2) + (1 - SHARES) * (OTHER % 2)
+    model.fit(X, soft[:, None], batch_size=12, shuffle=False, verbose=0)
+    mixed = Mixed(own=Y % 2, other=OTHER % 2, shares=SHARES)
+    found = stepped(Objective(task=Binary()), mixed, name, parts)
+    for ours, theirs in zip(found, model.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)

@@ -18,7 +18,7 @@ from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.record import Record
-from pipeline.training.replaying.replayed_step import Example, ReplayedStep
+from pipeline.training.replaying.replayed_step import Example, Partner, ReplayedStep
 from pipeline.training.replaying.shown import document, page, terminal
 from pipeline.training.replaying.shown.value import shown_value
 from pipeline.training.replaying.weights import Weights
@@ -80,6 +80,24 @@ def step() -> ReplayedStep:
         losses=np.array([0.5, math.inf, math.nan, 1.5], np.float32),
         examples=(example,),
     )
+
+
+def test_what_an_example_is_mixed_with_is_told_everywhere(step):
+    (example,) = step.examples
+    other = dataclasses.replace(example.record, ordinal=88)
+    partner = Partner(index=0, record=other, label=np.int64(0), share=0.625)
+    mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
+    told = "62.5% itself, 37.5% no (ugly-train.tfrecord-00000-of-00001, record 88)"
+    assert f"    mixed: {told}" in list(terminal.step_lines(mixed, SCHEMA, total_steps=9))
+    assert told in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
+    assert document.of_step(mixed, SCHEMA)["examples"][0]["mixed_with"] == {
+        "index": 0,
+        "share_of_example": 0.625,
+        "label": "no",
+        "file": other.file,
+        "record": 88,
+    }
+    assert "mixed" not in str(document.of_step(step, SCHEMA))
 
 
 def test_the_terminal_has_short_lines_and_all_that_matters(step):
