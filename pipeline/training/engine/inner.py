@@ -56,7 +56,9 @@ def train_step(
         loss = tf.reduce_sum(task.losses(targets, logits))
         sums = tf.stack([loss, tf.reduce_sum(task.hits(targets, logits))])
         parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
-        return loss / (global_batch * spread**2) + sum(model.losses) / parts, sums
+        # Those of what a layer outputs have its dtype, such as bfloat16.
+        own = sum(tf.cast(each, loss.dtype) for each in model.losses)
+        return loss / (global_batch * spread**2) + own / parts, sums
 
     def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
         return update(loss_of, inputs, targets)

@@ -26,6 +26,9 @@ VERSION = 2
 # quarter less at 16, half as much again at 8 (TensorFlow 2.21, 3,328 rows, 2 cores, measured).
 _WIDE_ROW = 16
 
+# Of a loss in float16: at it a gradient is too large from 2¹⁴ × 65,504 = 1e9 on, which is to say not finite.
+_LEAST_SCALE = 2.0**-14
+
 Inputs = dict[str, tf.Tensor]
 # (inputs, targets) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
 LossOf = Callable[[Inputs, TargetsOfBatch], tuple[tf.Tensor, tf.Tensor]]
@@ -64,8 +67,9 @@ class Update:
     def __call__(self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch) -> tf.Tensor:
         """Changes the weights; returns float32 [n + 1]: sums over its examples, and 1 if it is bad.
 
-        A step is bad if this replica's loss is infinite or not a number. Where such steps are put back, it is
-        bad on all replicas, as one with such a gradient is; its sums are 0 then.
+        A step is bad if this replica's loss is infinite or not a number; in float16 also where so many gradients
+        were too large that the loss is no longer scaled up. Where such steps are put back, it is bad on all
+        replicas, as one with such a gradient is; its sums are 0 then.
         """
         kept = None if self._put_back is None else skipping.Kept(self._put_back)
         gradients, sums = self._accumulated(loss_of, inputs, targets)
@@ -74,12 +78,19 @@ class Update:
         if self._averages:
             # float16 skips the step, and does not count it, where a gradient is not finite.
             self._averages.update(before=before, after=tf.convert_to_tensor(self._inner.iterations.value))
-        counted = tf.concat([sums[:-1], [tf.cast(~finite, tf.float32)]], axis=0)
+        sound = finite & self._is_scaled()
+        counted = tf.concat([sums[:-1], [tf.cast(~sound, tf.float32)]], axis=0)
         if kept is None:
             return counted
         kept.restore_unless(finite)
         size = counted.shape[0]
-        return tf.where(finite, counted, tf.one_hot(size - 1, size))
+        return tf.where(sound, counted, tf.one_hot(size - 1, size))
+
+    def _is_scaled(self) -> tf.Tensor:
+        """Whether float16's scale is one that gradients can need, bool []; True in other dtypes."""
+        if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
+            return tf.constant(True)
+        return tf.convert_to_tensor(self._optimizer.dynamic_scale.value) >= _LEAST_SCALE
 
     def _accumulated(
         self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch

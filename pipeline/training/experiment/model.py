@@ -46,7 +46,8 @@ def build_model(
       scale: by which the model learns the labels: its last layer gives them in their own unit.
 
     Raises:
-      InputError: there is no such model, it lacks an input or an option, or refuses an option's value.
+      InputError: there is no such model, it lacks an input or an option, or refuses an option's value; or it
+        is none that can be trained on this label.
     """
     options = dict(config.model)
     name = options.pop("name")
@@ -66,24 +67,34 @@ def build_model(
     keras.utils.set_random_seed(config.seed)  # the weights' start is part of the experiment
     with precision.scope():
         try:
-            model = MODELS[name](
-                outputs=task_of(schema.label).logits(schema.label), **_sizes(name, inputs), **options
-            )
-            _require_float32(name, model)
+            outputs = task_of(schema.label).logits(schema.label)
+            model = MODELS[name](outputs=outputs, **_sizes(name, inputs), **options)
+            _require_logits(name, model, outputs)
             return model if scale == _WITHOUT_UNIT else _in_unit(model, scale)
         except (ValueError, TypeError) as error:
             raise _error("--config.model", f"{name} with {options}", str(error)) from None
 
 
-def _require_float32(name: str, model: keras.Model) -> None:
-    """Raises InputError for logits of fewer bits: a loss of 8 bits stands still, and so would the export."""
-    if model.output.dtype != "float32":
+def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
+    """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, outputs].
+
+    A loss of fewer bits stands still, and so would the export; one of another shape may be of the wrong pairs.
+    """
+    thing, logits = f"--config.model.name={name}", model.output
+    if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):
+        received = f"of shape {list(logits.shape)}" if isinstance(logits, keras.KerasTensor) else repr(logits)
+        expected = f"one tensor of shape [None, {outputs}]"
+        raise _error(f"{thing}, its logits", received, expected, action="Correct the model, in models/.")
+    if logits.dtype != "float32":
         raise _error(
-            f"--config.model.name={name}, its logits",
-            model.output.dtype,
+            f"{thing}, its logits",
+            logits.dtype,
             "float32 under every precision",
             action='Give the last layer dtype="float32" where the model is built, in models/.',
         )
+    if not model.trainable_variables:
+        expected = "one that has some"
+        raise _error(thing, "a model without a trainable weight", expected, action="Correct it, in models/.")
 
 
 def learned_scale(config: ConfigDict, label: Label, statistics: SplitStatistics) -> LabelScale:

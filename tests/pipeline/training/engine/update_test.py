@@ -173,6 +173,19 @@ def test_the_models_own_losses_count_once(name):
     np.testing.assert_allclose(np.asarray(model.weights[0]), [[0.5]], rtol=1e-6)  # 1 - 2 * 0.25 * 1
 
 
+def test_the_models_own_losses_may_be_of_fewer_bits():
+    def make() -> keras.Model:
+        x = keras.Input((1,), name="x")
+        start = {"use_bias": False, "kernel_initializer": "ones"}
+        kept = keras.layers.Dense(1, dtype="mixed_bfloat16", activity_regularizer="l2", **start)(x)
+        return keras.Model([x], keras.layers.Rescaling(0.0, dtype="float32")(kept))
+
+    x, labels = np.full((8, 1), 2.0, "float32"), np.zeros(8, "float32")
+    model = trained("one_device", make, lambda: keras.optimizers.SGD(1.0), {"x": x}, labels)
+    # The gradient is that of 0.01 * mean((w x)²): 0.08; bfloat16 keeps 8 bits of it.
+    np.testing.assert_allclose(np.asarray(model.weights[0]), [[0.92]], rtol=2e-3)
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("example", [0, 7])  # of the first replica, and of the last
 def test_an_infinite_gradient_of_any_replica_skips_the_step(name, example):

@@ -101,23 +101,43 @@ def test_images_of_varying_size_need_a_size():
     assert model_lib.build_preprocess(config, schema, statistics).inputs.image_shape == (32, 48, 3)
 
 
-def test_logits_that_are_not_float32_are_refused(monkeypatch):
+def built(monkeypatch, make, policy: str = "float32") -> keras.Model:
+    """A regression's model of two numbers, as `make` gives it."""
+
     def headless(numeric: int, outputs: int) -> keras.Model:
         inputs = keras.Input((numeric,), name="numeric")
-        return keras.Model({"numeric": inputs}, keras.layers.Dense(outputs)(inputs))
+        return make(inputs)
 
     monkeypatch.setitem(model_lib.MODELS, "headless", headless)
     config = base.get_config()
     config.model = ConfigDict({"name": "headless"})
     schema = Schema(name="s", features=(Label(name="y", task="regression"),))
+    precision = Precision(policy=policy, reason="asked for")
+    inputs = ModelInputs(numeric=2, image_shape=None, cardinalities=(), sequences={})
+    return model_lib.build_model(config, schema=schema, inputs=inputs, precision=precision)
 
-    def build(policy: str) -> keras.Model:
-        precision = Precision(policy=policy, reason="asked for")
-        inputs = ModelInputs(numeric=2, image_shape=None, cardinalities=(), sequences={})
-        return model_lib.build_model(config, schema=schema, inputs=inputs, precision=precision)
 
-    assert build("float32").output.dtype == "float32"
+def test_logits_that_are_not_float32_are_refused(monkeypatch):
+    def make(inputs: keras.KerasTensor) -> keras.Model:
+        return keras.Model({"numeric": inputs}, keras.layers.Dense(1)(inputs))
+
+    assert built(monkeypatch, make).output.dtype == "float32"
     with pytest.raises(
         InputError, match=r'its logits: received bfloat16; expected float32 .*dtype="float32"'
     ):
-        build("mixed_bfloat16")
+        built(monkeypatch, make, "mixed_bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("outputs_of", "message"),
+    [
+        # Beside labels [batch, 1], the squared error of two outputs is that of no pair that anybody meant.
+        (keras.layers.Dense(2), r"its logits: received of shape \[None, 2\]; expected .* shape \[None, 1\]"),
+        (keras.layers.Flatten(), r"its logits: received of shape \[None, 2\]; expected .*, in models/"),
+        (lambda x: [keras.layers.Dense(1)(x)] * 2, r"its logits: received \[<KerasTensor.*; expected one"),
+        (keras.layers.Dense(1, trainable=False), r"headless: received a model without a trainable weight; "),
+    ],
+)
+def test_what_cannot_be_trained_on_the_label_is_refused(monkeypatch, outputs_of, message):
+    with pytest.raises(InputError, match=message):
+        built(monkeypatch, lambda x: keras.Model({"numeric": x}, outputs_of(x)))

@@ -68,7 +68,7 @@ def make(
 
     def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
         each = context.get_per_replica_batch_size(BATCH)
-        return tf.data.Dataset.from_tensor_slices((x, Y)).batch(each, drop_remainder=True)
+        return tf.data.Dataset.from_tensor_slices((x, np.resize(Y, len(x)))).batch(each, drop_remainder=True)
 
     return model, inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))
 
@@ -115,6 +115,16 @@ def test_a_gradient_that_is_not_finite_is_bad_though_the_loss_is_finite():
     assert loop(1).bad == (0,)
     for value, was in zip(state(model), before, strict=True):
         np.testing.assert_array_equal(value, was)
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_float16_leaves_out_no_more_steps_than_a_scale_can_cause(name, skips):
+    zeros = keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer="zeros")
+    last = keras.Sequential([zeros, InfiniteAtZero()])
+    _, loop = make(name, np.concatenate([X] * 6), last=last, scaled=True, skips=skips)
+    # Each step halves the scale, from 2¹⁵ on; that of step 29 is below 2⁻¹⁴ when it is done.
+    assert loop(32).bad == (29, 30, 31)
 
 
 def test_without_a_bad_step_the_weights_are_those_of_the_plain_update():
