@@ -20,6 +20,7 @@ from pipeline.training.engine import agreement, lost_worker
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.measures import trace
+from pipeline.training.experiment import monitored
 from pipeline.training.loop import callbacks, first_step
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.outer import Session
@@ -128,7 +129,9 @@ def _steps(
         cadence=setup.cadence,
         checkpoints=TimedCheckpoints(checkpoints, ledger),
         callbacks=callbacks.build(
-            setup.config.callbacks, workdir=setup.workdir.path if run.is_chief else None
+            setup.config.callbacks,
+            workdir=setup.workdir.path if run.is_chief else None,
+            logged=monitored.logged(setup.dataset.schema.label, is_validated=bool(setup.validation_split)),
         ),
         evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,

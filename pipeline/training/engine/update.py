@@ -67,9 +67,9 @@ class Update:
     def __call__(self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch) -> tf.Tensor:
         """Changes the weights; returns float32 [n + 1]: sums over its examples, and 1 if it is bad.
 
-        A step is bad if this replica's loss is infinite or not a number; in float16 also where so many gradients
-        were too large that the loss is no longer scaled up. Where such steps are put back, it is bad on all
-        replicas, as one with such a gradient is; its sums are 0 then.
+        A step is bad if this replica's loss is infinite or not a number; in float16 also where gradients were
+        too large so often that the loss is no longer scaled up. Where such steps are put back, it is bad on
+        all replicas, as one with such a gradient is; its sums are 0 then.
         """
         kept = None if self._put_back is None else skipping.Kept(self._put_back)
         gradients, sums = self._accumulated(loss_of, inputs, targets)

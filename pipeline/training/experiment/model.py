@@ -78,7 +78,7 @@ def build_model(
 def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
     """Raises InputError for a model that has nothing to train, or other logits than float32 [batch, outputs].
 
-    A loss of fewer bits stands still, and so would the export; one of another shape may be of the wrong pairs.
+    A loss of fewer bits stands still, and so would the export; one of another shape may pair wrongly.
     """
     thing, logits = f"--config.model.name={name}", model.output
     if not isinstance(logits, keras.KerasTensor) or tuple(logits.shape) != (None, outputs):

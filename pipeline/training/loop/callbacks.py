@@ -15,20 +15,24 @@ import keras
 
 from pipeline.data.errors import InputError
 from pipeline.training.loop.callback_table import SURVIVORS
+from pipeline.training.loop.csv_rows import CSVLogger
 
 WORKDIR_MARK = "{workdir}"
 
 Spec = Mapping[str, object]  # class_name, config: arguments by name
 
 
-def build(specs: Sequence[Spec], *, workdir: pathlib.Path | None) -> list[keras.callbacks.Callback]:
+def build(
+    specs: Sequence[Spec], *, workdir: pathlib.Path | None, logged: Sequence[str] = ()
+) -> list[keras.callbacks.Callback]:
     """Makes the callbacks of specs that `callback_checks.check` has passed.
 
     Args:
       workdir: what `{workdir}` stands for; None in a worker that is not the chief. All workers run the
         callbacks, so that all stop at the same step, but only the chief writes files and prints.
+      logged: numbers that are logged at the end of some epoch.
     """
-    return [_build(spec, workdir) for spec in specs]
+    return [_build(spec, workdir, logged) for spec in specs]
 
 
 def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict]:
@@ -83,12 +87,14 @@ def _kept(name: str, callback: keras.callbacks.Callback, entry: Mapping) -> Mapp
     return {key: value for key, value in entry["numbers"].items() if key in ours}
 
 
-def _build(spec: Spec, workdir: pathlib.Path | None) -> keras.callbacks.Callback:
+def _build(spec: Spec, workdir: pathlib.Path | None, logged: Sequence[str]) -> keras.callbacks.Callback:
     arguments = dict(spec.get("config") or {})
     if "filename" in arguments:
         arguments["filename"] = _file(arguments["filename"], workdir)
     if "verbose" in arguments and workdir is None:
         arguments["verbose"] = 0
+    if spec["class_name"] == CSVLogger.__name__:
+        return CSVLogger(**arguments, logged=logged)
     return getattr(keras.callbacks, spec["class_name"])(**arguments)
 
 

@@ -1,11 +1,27 @@
-"""The rows of a CSVLogger over a restart: those of before the checkpoint, each once, and no others."""
+"""A CSVLogger with all its columns, and its rows over a restart: each of before the checkpoint once."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 
 from pipeline.data import atomic_files
+
+
+class CSVLogger(keras.callbacks.CSVLogger):
+    """Keras's, with a column of each number that is logged in any epoch.
+
+    Keras (3.15) takes the columns from the first epoch. Where no validation is due in it, it adds those of
+    training once more as `val_…`: one that a validation alone has, such as `val_auc`, would be left out.
+    """
+
+    def __init__(self, filename: str, *, logged: Sequence[str] = (), **arguments) -> None:
+        super().__init__(filename, **arguments)
+        self._logged = logged
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.keys = self.keys or sorted({*self._logged, *(logs or {})})
+        super().on_epoch_end(epoch, logs)
 
 
 def state(callback: keras.callbacks.CSVLogger) -> dict:

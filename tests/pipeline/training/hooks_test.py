@@ -82,7 +82,7 @@ def fit(request) -> list[tuple]:
 
 def ours(request, monkeypatch) -> list[tuple]:
     recorder = Recorder()
-    monkeypatch.setattr(run.callbacks, "build", lambda specs, workdir: [recorder])
+    monkeypatch.setattr(run.callbacks, "build", lambda specs, **settings: [recorder])
     run.train(request)
     return recorder.calls
 

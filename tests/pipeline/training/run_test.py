@@ -1,5 +1,6 @@
 """A run learns, and a run that is cut off anywhere ends as if it had not been."""
 
+import csv
 import dataclasses
 import json
 import pathlib
@@ -199,6 +200,16 @@ def test_early_stop_ends_the_run_for_good(request_for, tmp_path, config):
     record = files.read_json(tmp_path / "run.json")
     assert (record["steps"], record["finished"]) == (25, True)  # the end of the second epoch
     assert len((tmp_path / "epochs.csv").read_text().splitlines()) == 1 + 2
+
+
+def test_a_csv_of_epochs_has_the_numbers_of_every_validation(request_for, tmp_path, config):
+    config.train.epochs, config.evaluation.every_epochs = 2.0, 2
+    config.callbacks = ({"class_name": "CSVLogger", "config": {"filename": "{workdir}/epochs.csv"}},)
+    run.train(request_for(tmp_path))
+    first, second = csv.DictReader((tmp_path / "epochs.csv").read_text().splitlines())
+    (told,) = (line["validation"] for line in history(tmp_path) if "validation" in line)
+    for name in ("auc", "accuracy", "loss"):
+        assert (first[f"val_{name}"], float(second[f"val_{name}"])) == ("NA", told[name])
 
 
 def test_loss_that_is_not_finite_stops_the_run_before_it_is_saved(request_for, tmp_path, config):
