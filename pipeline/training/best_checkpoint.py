@@ -7,6 +7,7 @@ from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.kinds import Label
 from pipeline.training.experiment import monitored
 from pipeline.training.state.checkpoints.kept import Kept
+from pipeline.training.tasks.metrics import WEIGHTED
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import LOSS
 
@@ -19,7 +20,7 @@ def kept(config: ConfigDict, label: Label) -> Kept:
     return Kept(
         number=config.train.checkpoints_kept,
         metric=metric,
-        is_higher_better=metric.removeprefix(_VALIDATION) in _higher_is_better(label),
+        is_higher_better=metric.removeprefix(_VALIDATION).removeprefix(WEIGHTED) in _higher_is_better(label),
     )
 
 
@@ -39,7 +40,8 @@ def check(config: ConfigDict, label: Label, *, lacking: str = "") -> None:
             expected="1 or more",
             action="Correct it: a run goes on from the newest one.",
         )
-    metric, logged = config.train.keep_best, monitored.logged(label, is_validated=not lacking)
+    metric, is_weighted = config.train.keep_best, bool(config.train.get("example_weights"))
+    logged = monitored.logged(label, is_validated=not lacking, is_weighted=is_weighted)
     if metric and metric not in logged:
         is_of_validation = lacking and metric.startswith(_VALIDATION)
         raise InputError(

@@ -82,6 +82,7 @@ def build(setup: Setup) -> Run:
         selections=setup.selections,
         preprocess=preprocess,
         largest_batch=setup.config.evaluation.global_batch,
+        targets=training_data.targets(setup.config, schema),
     )
     return Run(
         setup=setup,

@@ -97,9 +97,7 @@ def decide(request: Request) -> Setup:
     )
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)
-    require_weights(
-        training_data_lib.training_data(config, selections), example_weights.column(config, dataset.schema)
-    )
+    require_weights(selections.values(), example_weights.column(config, dataset.schema))
     objective = objective_lib.build(config, dataset.schema, statistics_lib.load(dataset)[TRAIN])
     bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
     return Setup(
@@ -165,7 +163,9 @@ def _check_callbacks(config: ConfigDict, dataset: Dataset, cadence: Cadence, val
     best_checkpoint.check(config, dataset.schema.label, lacking=lacking)
     callback_checks.check(
         config.callbacks,
-        logged=monitored.logged(dataset.schema.label, is_validated=not lacking),
+        logged=monitored.logged(
+            dataset.schema.label, is_validated=not lacking, is_weighted=bool(config.train.example_weights)
+        ),
         lacking=lacking,
         has_schedule=optimizer.has_schedule(config.optimizer, cadence.total_steps),
     )

@@ -1,6 +1,7 @@
 """Refuses a column of weights that holds anything else, and names the first record that does."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +11,6 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.input.targets import Targets
 from pipeline.data.reading import parsing, windows
-from pipeline.data.reading.mixture import TrainingData, parts_of
 from pipeline.data.schema.kinds import Numeric
 from pipeline.training.experiment import example_weights
 from pipeline.training.replaying.origins import origins_of
@@ -21,15 +21,15 @@ from pipeline.training.report.drawing.formats import shortened
 _CHARACTERS = 200  # of a raw row, its file and line included
 
 
-def require_weights(data: TrainingData, weights: Numeric | None) -> None:
-    """Raises InputError where a weight of what is trained on is negative, infinite or not a number.
+def require_weights(selections: Iterable[Selection], weights: Numeric | None) -> None:
+    """Raises InputError where a weight of what is read is negative, infinite or not a number.
 
     The statistics say whether one may be; only then the data are read.
     """
-    for part, selection in enumerate(parts_of(data)) if weights else ():
+    for selection in selections if weights else ():
         found = _first_other(selection, weights) if _may_hold_others(selection, weights) else None
         if found:
-            raise _error(data, part, weights, *found)
+            raise _error(selection, weights, *found)
 
 
 def _may_hold_others(selection: Selection, weights: Numeric) -> bool:
@@ -68,9 +68,9 @@ def _number(selection: Selection, position: int) -> int:
     raise IndexError(f"position {position} beyond the rows of '{selection.expression}'")
 
 
-def _error(data: TrainingData, part: int, weights: Numeric, number: int, weight: float) -> InputError:
-    (record,) = records_of(data, np.array([0]), np.array([[part, number]]))
-    (raw,) = origins_of(data, [record])
+def _error(selection: Selection, weights: Numeric, number: int, weight: float) -> InputError:
+    (record,) = records_of(selection, np.array([0]), np.array([[0, number]]))
+    (raw,) = origins_of(selection, [record])
     made_of = "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
     return InputError(
         f"--config.train.example_weights='{weights.name}'",

@@ -60,10 +60,15 @@ def training_batches(
     return recipes[0].batched(turns, rows=recipes[0].turn)
 
 
-def evaluation_batches(selection: Selection, preprocess: Preprocess, *, share: Share) -> tf.data.Dataset:
-    """Batches (inputs, labels [batch], mask float32 [batch]) that hold every row of the selection once.
+def evaluation_batches(
+    selection: Selection, preprocess: Preprocess, *, share: Share, targets: Targets = Targets()
+) -> tf.data.Dataset:
+    """Batches (inputs, targets, mask float32 [batch]) that hold every row of the selection once.
 
     The last global batch is filled up with copies of a row, whose mask is 0.
+
+    Args:
+      targets: makes the targets, by default the labels [batch] alone.
     """
     rows = selection.rows
     padding = evaluation_steps(rows, share.global_batch) * share.global_batch - rows
@@ -74,7 +79,7 @@ def evaluation_batches(selection: Selection, preprocess: Preprocess, *, share: S
 
     def prepare(positions: tf.Tensor, raw: tf.Tensor) -> tuple:
         features, labels = parse.apply(positions, raw)
-        return preprocess(features), labels, tf.cast(positions < rows, tf.float32)
+        return preprocess(features), targets(features, labels), tf.cast(positions < rows, tf.float32)
 
     batches = rebatched(share.of_groups(padded), share.batch)
     prepared = stages.apply(batches, (Stage(name="prepare", apply=prepare),))

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.input.batches import evaluation_batches, evaluation_steps
+from pipeline.data.input.targets import Targets, TargetsOfBatch
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
@@ -33,11 +34,12 @@ class Evaluator:
         selections: Mapping[str, Selection],
         preprocess: Preprocess,
         largest_batch: int,
+        targets: Targets = Targets(),
     ) -> None:
         self._strategy = strategy
         self._label = schema.label
         self._selections = selections
-        self._preprocess = preprocess
+        self._preprocess, self._targets = preprocess, targets
         replicas = strategy.num_replicas_in_sync
         self._largest_batch = max(1, largest_batch // replicas) * replicas
         self._batches: dict[str, Iterable] = {}
@@ -57,8 +59,14 @@ class Evaluator:
             batches = iter(self._distributed_batches(split))
             # Counted, not run to the end: workers of a cluster must all ask the same number of times.
             for _ in observed(range(steps), hooks, metrics):
-                labels, predictions, mask = predict(*next(batches))
-                metrics.update(labels.numpy(), predictions.numpy(), mask.numpy())
+                found, predictions, mask = predict(*next(batches))
+                weights = self._targets.weights_of(found)
+                metrics.update(
+                    self._targets.labels_of(found).numpy(),
+                    predictions.numpy(),
+                    mask.numpy(),
+                    None if weights is None else weights.numpy(),
+                )
         return {"split": split, **metrics.result()}
 
     def _distributed_batches(self, split: str) -> Iterable:
@@ -71,7 +79,9 @@ class Evaluator:
 
     def _host_batches(self, split: str, context: tf.distribute.InputContext) -> tf.data.Dataset:
         share = host_share.of_context(context, global_batch=self._even_batch(split))
-        return evaluation_batches(self._selections[split], self._preprocess, share=share)
+        return evaluation_batches(
+            self._selections[split], self._preprocess, share=share, targets=self._targets
+        )
 
     def _predicting(self, split: str) -> Callable:
         if split not in self._predict:
@@ -103,13 +113,13 @@ def logits_of(
 
 
 def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task, *, thing: str) -> Callable:
-    """(inputs, labels, mask) per replica → (labels, predictions, mask) of the global batch."""
+    """(inputs, targets, mask) per replica → (targets, predictions, mask) of the global batch."""
 
-    def replica(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
-        return labels, task.predictions(model(inputs, training=False)), mask
+    def replica(inputs: dict, targets: TargetsOfBatch, mask: tf.Tensor) -> tuple:
+        return targets, task.predictions(model(inputs, training=False)), mask
 
-    def predict(inputs: dict, labels: tf.Tensor, mask: tf.Tensor) -> tuple:
-        parts = strategy.run(replica, args=(inputs, labels, mask))
-        return tuple(strategy.gather(part, axis=0) for part in parts)
+    def predict(inputs: dict, targets: TargetsOfBatch, mask: tf.Tensor) -> tuple:
+        parts = strategy.run(replica, args=(inputs, targets, mask))
+        return tf.nest.map_structure(lambda part: strategy.gather(part, axis=0), parts)
 
     return tf.function(step_shapes.traced_once(predict, thing=thing), autograph=False)

@@ -1,15 +1,26 @@
 """The numbers that an experiment logs at the end of an epoch: what a callback can monitor."""
 
 from pipeline.data.schema.kinds import Label
+from pipeline.training.tasks.metrics import WEIGHTED
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import LOSS
 
 
-def logged(label: Label, *, is_validated: bool) -> tuple[str, ...]:
-    """Names in the logs of `on_epoch_end`; those of the validation begin with `val_`."""
+def logged(label: Label, *, is_validated: bool, is_weighted: bool = False) -> tuple[str, ...]:
+    """Names in the logs of `on_epoch_end`; those of the validation begin with `val_`.
+
+    Args:
+      is_weighted: the examples have weights, so the numbers of a validation are there twice.
+    """
     task = task_of(label)
     training = (LOSS.key, *(("accuracy",) if task.has_accuracy else ()))
-    return (*training, *(f"val_{name}" for name in task.logged(label))) if is_validated else training
+    validated = task.logged(label) if is_validated else ()
+    weighted = validated if is_weighted and task.has_weighted_metrics else ()
+    return (
+        *training,
+        *(f"val_{name}" for name in validated),
+        *(f"val_{WEIGHTED}{name}" for name in weighted),
+    )
 
 
 def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:

@@ -55,14 +55,17 @@ def announced(config: ConfigDict, objective: Objective, label: Label) -> tuple[s
             if weights
             else []
         ),
-        *([_by_example(config, objective)] if objective.mean_weight is not None else []),
     ]
-    return (f"loss       {'; '.join(told)}; evaluations have none of it",) if told else ()
+    return (
+        *([f"loss       {'; '.join(told)}; evaluations have neither"] if told else []),
+        *([_by_example(config, objective)] if objective.mean_weight is not None else []),
+    )
 
 
 def _by_example(config: ConfigDict, objective: Objective) -> str:
-    name = config.train.example_weights
-    return f"each example weighted by '{name}', of which {objective.mean_weight:.6g}, its mean, counts as 1"
+    told = "tell numbers without and with it" if objective.task.has_weighted_metrics else "have it not"
+    counts = f"{objective.mean_weight:.6g}, the mean, counts as 1"
+    return f"weights    '{config.train.example_weights}' of each example, where {counts}; evaluations {told}"
 
 
 def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ class Multiclass(Task):
     metrics = (_ACCURACY, _TOP_5, LOSS)
     has_accuracy = True
     can_be_smoothed = True
+    has_weighted_metrics = True
 
     def logged(self, label: Label) -> tuple[str, ...]:
         has_top_5 = len(label.classes) >= _TOP_5_FROM_CLASSES
@@ -53,6 +54,7 @@ class Binary(Task):
     metrics = (Metric(key="auc", name="ROC AUC", is_fraction=True, is_higher_better=True), _ACCURACY, LOSS)
     has_accuracy = True
     can_be_smoothed = True
+    has_weighted_metrics = True
 
     def logits(self, label: Label) -> int:
         return 1
@@ -77,24 +79,25 @@ class Binary(Task):
 
 
 class _ClassCounts:
-    """Loss, accuracy and confusion matrix."""
+    """Loss, accuracy and confusion matrix; the matrix counts examples, whatever they weigh."""
 
     def __init__(self, classes: int) -> None:
-        self._loss = 0.0
-        self._top_5 = 0
+        self._weight = self._loss = self._right = self._top_5 = 0.0
         self._confusion = np.zeros((classes, classes), np.int64)  # (actual, predicted)
 
-    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
-        self._loss += _cross_entropy(labels, predictions)
-        np.add.at(self._confusion, (labels, predictions.argmax(axis=1)), 1)
-        own = predictions[np.arange(len(labels)), labels]
-        self._top_5 += int(((predictions > own[:, None]).sum(axis=1) < 5).sum())
+    def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
+        weights = np.ones(len(labels)) if weights is None else weights
+        predicted, own = predictions.argmax(axis=1), predictions[np.arange(len(labels)), labels]
+        self._weight += float(weights.sum())
+        self._loss += float((weights * _cross_entropies(own)).sum())
+        self._right += float(weights[predicted == labels].sum())
+        self._top_5 += float(weights[(predictions > own[:, None]).sum(axis=1) < 5].sum())
+        np.add.at(self._confusion, (labels, predicted), 1)
 
     def result(self) -> dict:
-        examples = int(self._confusion.sum())
-        summary = {"loss": self._loss / examples, "accuracy": float(np.trace(self._confusion)) / examples}
+        summary = {"loss": self._loss / self._weight, "accuracy": self._right / self._weight}
         if len(self._confusion) >= _TOP_5_FROM_CLASSES:
-            summary[_TOP_5.key] = self._top_5 / examples
+            summary[_TOP_5.key] = self._top_5 / self._weight
         if len(self._confusion) <= _LARGEST_CONFUSION_MATRIX:
             summary["confusion_matrix"] = self._confusion.tolist()
         return summary
@@ -107,14 +110,18 @@ class _RankedClassCounts(_ClassCounts):
         super().__init__(classes)
         self._labels: list[np.ndarray] = []
         self._scores: list[np.ndarray] = []
+        self._weights: list[np.ndarray] = []
 
-    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
-        super().update(labels, predictions)
+    def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
+        super().update(labels, predictions, weights)
         self._labels.append(labels)
         self._scores.append(predictions[:, 1])
+        self._weights.append(np.ones(len(labels)) if weights is None else weights)
 
     def result(self) -> dict:
-        false_positives, true_positives = _roc(np.concatenate(self._labels), np.concatenate(self._scores))
+        false_positives, true_positives = _roc(
+            *(np.concatenate(each) for each in (self._labels, self._scores, self._weights))
+        )
         if not (false_positives[-1] and true_positives[-1]):
             return super().result()  # one class alone has no ranking
         x, y = false_positives / false_positives[-1], true_positives / true_positives[-1]
@@ -123,17 +130,16 @@ class _RankedClassCounts(_ClassCounts):
         return super().result() | {"auc": float(np.trapezoid(y, x)), "roc": roc}
 
 
-def _cross_entropy(labels: np.ndarray, probabilities: np.ndarray) -> float:
-    """Sum over the batch, in nats."""
-    own = probabilities[np.arange(len(labels)), labels]
-    return float(-np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0)).sum())
+def _cross_entropies(own: np.ndarray) -> np.ndarray:
+    """Of the probabilities [n] that the examples' own classes got, in nats: [n]."""
+    return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0))
 
 
-def _roc(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of (false, true) positives as the threshold falls past each different score, from (0, 0)."""
+def _roc(labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of (false, true) positives as the threshold falls past each different score, from (0, 0)."""
     order = np.argsort(-scores, kind="stable")
-    positive = labels[order] == 1
+    positive, weights = labels[order] == 1, weights[order]
     # Equal scores are one threshold: otherwise the file's order would decide the area.
     last_of_equal = np.append(np.diff(scores[order]) != 0, True)
-    true_positives, false_positives = np.cumsum(positive), np.cumsum(~positive)
+    true_positives, false_positives = np.cumsum(weights * positive), np.cumsum(weights * ~positive)
     return np.append(0, false_positives[last_of_equal]), np.append(0, true_positives[last_of_equal])

@@ -21,6 +21,8 @@ class Regression(Task):
         Metric(key="r2", name="R²", is_fraction=True, is_higher_better=True),
     )
 
+    has_weighted_metrics = True
+
     def logits(self, label: Label) -> int:
         return 1
 
@@ -41,20 +43,23 @@ class _Errors:
     def __init__(self) -> None:
         self._labels: list[np.ndarray] = []
         self._values: list[np.ndarray] = []
+        self._weights: list[np.ndarray] = []
 
-    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
+    def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self._weights.append(np.ones(len(labels)) if weights is None else weights)
         self._labels.append(labels.astype(np.float64))
         self._values.append(predictions.reshape(len(labels)))
 
     def result(self) -> dict:
-        labels, values = np.concatenate(self._labels), np.concatenate(self._values)
-        errors = values - labels
-        mse, variance = float(np.mean(errors**2)), float(np.var(labels))
+        labels, values, weights = map(np.concatenate, (self._labels, self._values, self._weights))
+        errors, mean = values - labels, np.average(labels, weights=weights)
+        mse = float(np.average(errors**2, weights=weights))
+        variance = float(np.average((labels - mean) ** 2, weights=weights))
         shown = np.unique(np.linspace(0, len(labels) - 1, _SCATTER_POINTS).round().astype(int))
         return {
             "loss": mse,
             "rmse": math.sqrt(mse),
-            "mae": float(np.mean(np.abs(errors))),
+            "mae": float(np.average(np.abs(errors), weights=weights)),
             "r2": 1.0 - mse / variance if variance else 0.0,
             "predicted_vs_actual": np.stack([values[shown], labels[shown]], axis=1).tolist(),
         }

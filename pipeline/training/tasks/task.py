@@ -30,8 +30,12 @@ LOSS = Metric(key="loss", name="loss")  # the training loop logs it for every ta
 class Accumulator(Protocol):
     """Adds up an evaluation on the host, in float64, so that it is exact under every strategy."""
 
-    def update(self, labels: np.ndarray, predictions: np.ndarray) -> None:
-        """Adds examples: labels [n], and predictions float64 [n, …] as `Task.predictions` gives them."""
+    def update(self, labels: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None) -> None:
+        """Adds examples: labels [n], and predictions float64 [n, …] as `Task.predictions` gives them.
+
+        Args:
+          weights: float64 [n], from 0 on; None: all are 1. Only where `has_weighted_metrics` some are given.
+        """
 
     def result(self) -> dict:
         """Metrics over all examples so far, one at least: what JSON can hold. `loss` is among them."""
@@ -41,12 +45,14 @@ class Task(abc.ABC):
     """One kind of prediction. Tasks hold no state; `TASKS` in registry.py names them.
 
     `metrics` are shown in the report, the most telling first. Where `has_accuracy` is True, `hits` counts
-    right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses.
+    right answers during training. Where `can_be_smoothed` is True, `losses_of_no_class` has losses. Where
+    `has_weighted_metrics` is True, its accumulator takes weights.
     """
 
     metrics: ClassVar[tuple[Metric, ...]]
     has_accuracy: ClassVar[bool] = False
     can_be_smoothed: ClassVar[bool] = False
+    has_weighted_metrics: ClassVar[bool] = False
 
     def logged(self, label: Label) -> tuple[str, ...]:
         """The numbers of `Accumulator.result`, which a callback can monitor."""

@@ -11,7 +11,7 @@ BINARY = Label(name="bought", classes=("no", "yes"))
 PRICE = Label(name="price", task="regression")
 
 
-def config(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
+def keeping(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
     return ConfigDict({"train": {"keep_best": keep_best, "checkpoints_kept": checkpoints_kept}})
 
 
@@ -26,8 +26,17 @@ def config(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
     ],
 )
 def test_the_metric_tells_which_way_is_better(label, metric, higher):
-    best_checkpoint.check(config(metric), label)
-    assert best_checkpoint.kept(config(metric), label).is_higher_better is higher
+    best_checkpoint.check(keeping(metric), label)
+    assert best_checkpoint.kept(keeping(metric), label).is_higher_better is higher
+
+
+def test_where_examples_have_weights_so_has_the_number(config):
+    config.train.keep_best = "val_weighted_auc"
+    with pytest.raises(InputError, match=r"received 'val_weighted_auc'; expected .* val_loss, val_auc"):
+        best_checkpoint.check(config, BINARY)
+    config.train.example_weights = "weight"
+    best_checkpoint.check(config, BINARY)
+    assert best_checkpoint.kept(config, BINARY).is_higher_better
 
 
 def test_a_run_of_an_earlier_version_has_no_best_one():
@@ -39,16 +48,16 @@ def test_a_run_of_an_earlier_version_has_no_best_one():
     ("settings", "lacking", "message"),
     [
         (
-            config("val_aux"),
+            keeping("val_aux"),
             "",
             r"keep_best: received 'val_aux'; expected .*val_auc.* Did you mean 'val_auc'",
         ),
         (
-            config("val_loss"),
+            keeping("val_loss"),
             "but there is no validation split",
             r"received 'val_loss', but there is no valid",
         ),
-        (config("", checkpoints_kept=0), "", r"checkpoints_kept: received 0; expected 1 or more"),
+        (keeping("", checkpoints_kept=0), "", r"checkpoints_kept: received 0; expected 1 or more"),
     ],
 )
 def test_what_cannot_work_is_refused_before_training(settings, lacking, message):

@@ -55,7 +55,7 @@ def test_an_empty_test_split_is_told_before_training(request_for, tmp_path, conf
 def test_an_objective_of_its_own_is_told(request_for, tmp_path, config):
     config.train.label_smoothing, config.train.class_weights = 0.1, (1.0, 2.5)
     decided = setup.decide(request_for(tmp_path))
-    assert "loss       labels smoothed by 0.1; class weights no 1, yes 2.5; evaluations have none of it" in (
+    assert "loss       labels smoothed by 0.1; class weights no 1, yes 2.5; evaluations have neither" in (
         decided.announcement
     )
 

@@ -6,7 +6,6 @@ import pytest
 
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
-from pipeline.data.reading.mixture import Mixture, Part
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.training.weight_check import require_weights
@@ -32,19 +31,18 @@ def test_the_first_one_is_named(tmp_path, layout, place, weight):
         rf"weighted-train.tfrecord-00001-of-00002, {place} of .*1.0.0; expected a finite number from 0 on"
     )
     with pytest.raises(InputError, match=message):
-        require_weights(select(dataset, "train"), WEIGHTS)
+        require_weights([select(dataset, "train")], WEIGHTS)
 
 
 def test_what_is_not_read_may_be_anything(tmp_path):
     dataset = written(tmp_path, 1.0, 0.0, 2.0, 1.0, 1.0, -3.0)
-    require_weights(select(dataset, "train[:5]"), WEIGHTS)
-    require_weights(select(dataset, "train"), None)
+    require_weights([select(dataset, "train[:5]")], WEIGHTS)
+    require_weights([select(dataset, "train")], None)
     with pytest.raises(InputError, match="record 2 of"):
-        require_weights(select(dataset, "train[4:]"), WEIGHTS)
+        require_weights([select(dataset, "train[4:]")], WEIGHTS)
 
 
-def test_all_parts_of_a_mixture_are_looked_at(tmp_path):
+def test_all_that_is_read_is_looked_at(tmp_path):
     sound, other = written(tmp_path / "a", 1.0, 2.0), written(tmp_path / "b", 1.0, -2.0)
-    parts = tuple(Part(selection=select(each, "train"), weight=1.0) for each in (sound, other))
     with pytest.raises(InputError, match=r"received -2 in .* of .*/b/1.0.0"):
-        require_weights(Mixture(parts=parts), WEIGHTS)
+        require_weights([select(sound, "train"), select(other, "train")], WEIGHTS)

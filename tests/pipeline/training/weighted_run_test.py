@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import sklearn.metrics
 import tensorflow as tf
 
 from pipeline.data.schema.kinds import Numeric
@@ -14,6 +15,7 @@ from pipeline.training.replay import Replay
 from pipeline.training.replaying.shown import document, page, terminal
 from pipeline.training.request import Request
 from pipeline.training.restore import RestoredRun, restore_model
+from pipeline.training.state import workdir as files
 from tests.pipeline.training import small_run
 from tests.pipeline.training.small_run import small_config
 from tests.shared.tiny_dataset import write_dataset
@@ -77,6 +79,25 @@ def test_a_model_is_not_fed_with_the_weight_and_a_request_need_not_have_it(resto
     raw = signatures(restored.model, restored.preprocess, restored.schema)["raw"]
     answer = raw({"x": tf.constant([1.0]), "y": tf.constant([2.0]), "kind": tf.constant(["a"])})
     assert answer["probabilities"][0, 1] > 0.9
+
+
+def test_the_evaluation_is_there_without_and_with_weights(restored):
+    found = files.read_json(restored.workdir.evaluation)
+    test = rows(70, seed=2, weightless=0.0, label=1)
+    labels = [row["positive"] for row in test]
+    features = {name: tf.constant([row[name] for row in test]) for name in ("x", "y", "kind")}
+    scores = tf.nn.sigmoid(restored.model(restored.preprocess(features), training=False))[:, 0].numpy()
+    weights = [row["weight"] + WEIGHT.offset for row in test]
+    for prefix, sample_weight in (("", None), ("weighted_", weights)):
+        by = {"sample_weight": sample_weight}
+        auc = sklearn.metrics.roc_auc_score(labels, scores, **by)
+        assert found[f"{prefix}auc"] == pytest.approx(auc, abs=1e-6)
+        assert found[f"{prefix}accuracy"] == pytest.approx(
+            sklearn.metrics.accuracy_score(labels, scores > 0.5, **by)
+        )
+        loss = sklearn.metrics.log_loss(labels, scores, **by)
+        assert found[f"{prefix}loss"] == pytest.approx(loss, rel=1e-4)
+    assert found["auc"] != found["weighted_auc"]
 
 
 def test_the_replay_tells_each_weight_and_sorts_by_what_it_did_to_the_step(replay):

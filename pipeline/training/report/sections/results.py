@@ -11,6 +11,7 @@ from pipeline.training.report.drawing.markup import Markup, join, table, tag
 from pipeline.training.report.sections.baselines import baseline
 from pipeline.training.report.sections.inputs import ReportInputs, as_float
 from pipeline.training.report.sections.metrics import metrics_of, written
+from pipeline.training.tasks.metrics import WEIGHTED
 
 _MAX_CLASSES_LISTED = 12
 _MAX_PAIRS = 6
@@ -64,9 +65,21 @@ def results_section(inputs: ReportInputs) -> Markup | None:
         "section",
         tag("h2", f"Results on the {evaluation.get('split', 'evaluation')} split"),
         baseline(evaluation, counts, classes),
+        _weighted(inputs),
         tag("div", *figures, tag("div", *tables), class_="figures"),
         id="results",
     )
+
+
+def _weighted(inputs: ReportInputs) -> Markup | None:
+    """The final metrics, of which each example has its weight; None where examples have none."""
+    evaluation = inputs.evaluation
+    told = [
+        f"{metric.name} {written(metric)(as_float(evaluation[WEIGHTED + metric.key]))}"
+        for metric in metrics_of(inputs)
+        if WEIGHTED + metric.key in evaluation
+    ]
+    return tag("p", f"With the weights of the examples: {', '.join(told)}.") if told else None
 
 
 def confusion(evaluation: Mapping) -> tuple[np.ndarray, list[str]]:

@@ -55,7 +55,7 @@ def test_balanced_classes_weigh_the_same_and_an_example_weighs_1_on_average():
 def test_weights_as_given():
     made = built(class_weights=(1, 0.5, 0.0), label_smoothing=0.1)
     assert made.class_weights == (1.0, 0.5, 0.0)
-    told = "loss       labels smoothed by 0.1; class weights a 1, b 0.5, c 0; evaluations have none of it"
+    told = "loss       labels smoothed by 0.1; class weights a 1, b 0.5, c 0; evaluations have neither"
     assert objective.announced(base.get_config(), made, LABEL) == (told,)
 
 
@@ -64,8 +64,8 @@ def test_a_column_of_weights_counts_relative_to_its_mean():
     config.train.example_weights = "fnlwgt"
     made = built(NUMBER, example_weights="fnlwgt")
     assert made.mean_weight == 4.0
-    told = "loss       each example weighted by 'fnlwgt', of which 4, its mean, counts as 1; evaluations have"
-    assert objective.announced(config, made, NUMBER) == (f"{told} none of it",)
+    told = "weights    'fnlwgt' of each example, where 4, the mean, counts as 1; evaluations tell numbers"
+    assert objective.announced(config, made, NUMBER) == (f"{told} without and with it",)
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])

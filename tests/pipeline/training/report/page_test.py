@@ -68,6 +68,14 @@ def test_tells_metrics_data_speed_and_how_to_make_it_again(tmp_path):
     assert page.open == []
 
 
+def test_what_examples_weigh_is_told_beside_the_plain_numbers(tmp_path):
+    weighted = {"weighted_auc": 0.61234, "weighted_accuracy": 0.5, "weighted_loss": 0.7}
+    evaluation = examples.binary_evaluation()
+    page = report(tmp_path / "a", evaluation=evaluation | weighted)
+    assert "With the weights of the examples: ROC AUC 0.6123, accuracy 0.5000, loss 0.7." in page.text
+    assert "With the weights" not in report(tmp_path / "b", evaluation=evaluation).text
+
+
 def test_train_split_comes_first_and_the_label_leads_the_features(tmp_path):
     page = report(tmp_path, evaluation=None)
     assert page.text.index("train 26,048") < page.text.index("test 3,256")

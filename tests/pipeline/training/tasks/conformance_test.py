@@ -156,5 +156,31 @@ def test_metrics_over_weighted_batches_with_a_remainder(reference):
     assert {metric.key for metric in task.metrics} <= set(expected), "a metric of the report is not tested"
 
 
+def test_weighted_metrics_are_scikit_learns_with_sample_weight(reference):
+    task, batch = task_of(reference.label), examples(reference.label)
+    if not task.has_weighted_metrics:
+        pytest.skip("the task has none")
+    weights = np.random.default_rng(1).exponential(100.0, EXAMPLES).astype("float32")
+    weights[::5] = 0.0
+    metrics = EvaluationMetrics(reference.label)
+    for start in range(0, EXAMPLES, BATCH):
+        part, own = batch[start : start + BATCH], weights[start : start + BATCH]
+        metrics.update(part.labels, task.predictions(tf.constant(part.logits)).numpy(), part.weights, own)
+    result, predictions = metrics.result(), reference.predictions(batch.logits)
+    weighted = reference.metrics(batch.labels, predictions, batch.weights * weights)
+    plain = reference.metrics(batch.labels, predictions, batch.weights)
+    assert {key: result[f"weighted_{key}"] for key in weighted} == pytest.approx(weighted, rel=1e-5)
+    assert {key: result[key] for key in plain} == pytest.approx(plain, rel=1e-5)
+    assert set(metrics.numbers()) == {*plain, *(f"weighted_{key}" for key in plain)}
+
+
+def test_where_nothing_weighs_nothing_is_said_of_it(reference):
+    batch = examples(reference.label)[:BATCH]
+    metrics = EvaluationMetrics(reference.label)
+    predictions = task_of(reference.label).predictions(tf.constant(batch.logits)).numpy()
+    metrics.update(batch.labels, predictions, weights=np.zeros(len(batch.labels)))
+    assert not [name for name in metrics.result() if name.startswith("weighted_")]
+
+
 def test_no_examples_give_no_numbers(reference):
     assert "loss" not in EvaluationMetrics(reference.label).result()
