@@ -28,7 +28,7 @@ TRAINING = {
     "experiment": "tasks engine",
     "report": "state tasks",
     "replaying": "tasks state experiment report",
-    "sweep": "tasks state",
+    "sweep": "tasks state workers",
     "workers": "",
     "parity": "tasks engine state experiment replaying",
 }

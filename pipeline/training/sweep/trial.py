@@ -17,6 +17,7 @@ from pipeline.training.sweep.grid import Point
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 _TOLD = "error: "
+_MEMBER = "pipeline.training.workers.member"  # a process that ends with the one that started it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,8 @@ class Trial:
     def train(self, command: Sequence[str], *, came: Callable[[], int]) -> int:
         """Trains to the end, or goes on with what is there; returns the exit code, 0 where all is well.
 
-        A signal to this process is passed on, and the run saves before it ends.
+        A signal to this process is passed on, and the run saves before it ends. Where this process is killed,
+        the run is, too: the next command goes on with its last checkpoint.
 
         Args:
           command: that of the sweep, as behind `python -m`.
@@ -59,8 +61,8 @@ class Trial:
         own = ("--sweep=", "--json=", f"--workdir={self.workdir.path}", *self.point.flags)
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command, *own],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", _MEMBER, *command, *own],
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C comes from here, once
@@ -70,6 +72,7 @@ class Trial:
             finally:
                 process.kill()
                 process.wait()
+                process.stdin.close()
 
     def why_failed(self, code: int) -> str:
         """The line with which the run ended, or its exit code."""

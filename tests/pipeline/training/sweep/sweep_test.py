@@ -1,7 +1,11 @@
 """Sweeps of real runs: what is done is not done again, and a failure ends only its own run."""
 
+import contextlib
+import os
 import pathlib
+import select
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -35,6 +39,38 @@ def config(tmp_path: pathlib.Path) -> tuple[ConfigDict, str]:
 @pytest.fixture
 def dataset(tmp_path: pathlib.Path) -> Dataset:
     return write_small_dataset(tmp_path / "tiny")
+
+
+WAITS = "import os, signal\nprint('process', os.getpid(), flush=True)\nsignal.pause()\n"
+KILLED_WHEN_BEGUN = """
+import os, pathlib, threading
+from pipeline.training.state.workdir import Workdir
+from pipeline.training.sweep.grid import points
+from pipeline.training.sweep.trial import Trial
+
+def end():
+    while "process" not in pathlib.Path("run.log").read_text():
+        pass
+    os.kill(os.getpid(), 9)
+
+pathlib.Path("run.log").touch()
+threading.Thread(target=end).start()
+(point,) = points("config.seed=1")
+Trial(point=point, workdir=Workdir(pathlib.Path("run")), config=None).train(["waits"], came=lambda: 0)
+"""
+
+
+def test_no_run_outlives_a_sweep_that_is_killed(tmp_path):
+    (tmp_path / "waits.py").write_text(WAITS)
+    paths = {"PYTHONPATH": f"{pathlib.Path.cwd()}:{tmp_path}"}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_WHEN_BEGUN], cwd=tmp_path, env={**os.environ, **paths}, timeout=60
+    )
+    assert killed.returncode == -signal.SIGKILL
+    number = int((tmp_path / "run.log").read_text().split()[1])
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
+        run = os.pidfd_open(number)
+        assert select.select([run], [], [], 60)[0]  # readable when it has ended
 
 
 def test_a_sweep_goes_on_and_a_failure_ends_only_its_run(
