@@ -40,8 +40,7 @@ def check(config: ConfigDict, label: Label, *, lacking: str = "") -> None:
             expected="1 or more",
             action="Correct it: a run goes on from the newest one.",
         )
-    metric, is_weighted = config.train.keep_best, bool(config.train.get("example_weights"))
-    logged = monitored.logged(label, is_validated=not lacking, is_weighted=is_weighted)
+    metric, logged = config.train.keep_best, monitored.logged(config, label, is_validated=not lacking)
     if metric and metric not in logged:
         is_of_validation = lacking and metric.startswith(_VALIDATION)
         raise InputError(

@@ -131,7 +131,9 @@ def _steps(
         callbacks=callbacks.build(
             setup.config.callbacks,
             workdir=setup.workdir.path if run.is_chief else None,
-            logged=monitored.logged(setup.dataset.schema.label, is_validated=bool(setup.validation_split)),
+            logged=monitored.logged(
+                setup.config, setup.dataset.schema.label, is_validated=bool(setup.validation_split)
+            ),
         ),
         evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,

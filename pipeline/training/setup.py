@@ -163,9 +163,7 @@ def _check_callbacks(config: ConfigDict, dataset: Dataset, cadence: Cadence, val
     best_checkpoint.check(config, dataset.schema.label, lacking=lacking)
     callback_checks.check(
         config.callbacks,
-        logged=monitored.logged(
-            dataset.schema.label, is_validated=not lacking, is_weighted=bool(config.train.example_weights)
-        ),
+        logged=monitored.logged(config, dataset.schema.label, is_validated=not lacking),
         lacking=lacking,
         has_schedule=optimizer.has_schedule(config.optimizer, cadence.total_steps),
     )

@@ -43,8 +43,9 @@ class Targets:
         return Mixed(own=plain, other=tf.nest.map_structure(_swapped, plain), shares=shares)
 
     def labels_of(self, targets: TargetsOfBatch) -> tf.Tensor:
-        """The labels among the targets, [batch]."""
-        return targets if self.weights is None else targets[0]
+        """The examples' own labels, [batch]."""
+        own = own_of(targets)
+        return own if self.weights is None else own[0]
 
     def weights_of(self, targets: TargetsOfBatch) -> tf.Tensor | None:
         """The examples' own weights, float32 [batch]; None where there are none."""

@@ -1,21 +1,23 @@
 """The numbers that an experiment logs at the end of an epoch: what a callback can monitor."""
 
+from ml_collections import ConfigDict
+
 from pipeline.data.schema.kinds import Label
 from pipeline.training.tasks.metrics import WEIGHTED
 from pipeline.training.tasks.registry import task_of
 from pipeline.training.tasks.task import LOSS
 
 
-def logged(label: Label, *, is_validated: bool, is_weighted: bool = False) -> tuple[str, ...]:
+def logged(config: ConfigDict, label: Label, *, is_validated: bool) -> tuple[str, ...]:
     """Names in the logs of `on_epoch_end`; those of the validation begin with `val_`.
 
-    Args:
-      is_weighted: the examples have weights, so the numbers of a validation are there twice.
+    Where examples have weights, the numbers of a validation are there twice.
     """
     task = task_of(label)
     training = (LOSS.key, *(("accuracy",) if task.has_accuracy else ()))
     validated = task.logged(label) if is_validated else ()
-    weighted = validated if is_weighted and task.has_weighted_metrics else ()
+    is_weighted = config.train.get("example_weights") and task.has_weighted_metrics
+    weighted = validated if is_weighted else ()
     return (
         *training,
         *(f"val_{name}" for name in validated),

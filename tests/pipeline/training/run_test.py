@@ -47,7 +47,7 @@ def train_and_kill(monkeypatch):
     def train(request: Request, step: int) -> None:
         monkeypatch.setattr(KillAfter, "step", step)
         with monkeypatch.context() as changed, pytest.raises(KilledError):
-            changed.setattr(run.callbacks, "build", lambda specs, workdir: [KillAfter()])
+            changed.setattr(run.callbacks, "build", lambda specs, **rest: [KillAfter()])
             run.train(request)
 
     return train
