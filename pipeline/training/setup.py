@@ -13,10 +13,9 @@ from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
-from pipeline.data.integrity.damage import listed
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.data.reading.mixture import TrainingData
-from pipeline.training import best_checkpoint
+from pipeline.training import announcement, best_checkpoint
 from pipeline.training.engine import cluster, determinism
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
@@ -125,31 +124,16 @@ def decide(request: Request) -> Setup:
             damaged_records=len(damage),
             mixture_digests=training_data_lib.mixture_digests(config, selections),
         ),
-        announcement=(
-            f"dataset    {dataset.directory}: {_sizes(dataset)}",
-            *(
-                f"mixed with {directory}: {split}, weight {weight:g} to {config.train.weight:g}"
-                for directory, split, weight in config.mixture
-            ),
-            f"strategy   {strategy_lib.name_of(strategy)}, replicas: {strategy.num_replicas_in_sync}, "
-            f"global batch {config.global_batch:,}, "
-            f"of which a replica has {config.global_batch // strategy.num_replicas_in_sync:,}",
-            *([f"rate       {request.learning_rate}"] if request.learning_rate else []),
-            f"precision  {precision.policy}: {precision.reason}",
-            *objective_lib.announced(config, objective, dataset.schema.label),
-            *([f"ignored    {ignored}"] if ignored else []),
-            *(
-                f"warning    {each}"
-                for each in (
-                    precision.warning,
-                    optimizer.warmup_warning(config.optimizer, cadence.total_steps),
-                )
-                if each
-            ),
-            *([f"left out   {listed(damage)}"] if damage else []),
-            *([] if validation_split else ["validation none: the dataset has no such split"]),
-            f"XLA        {'on' if jit_compile else 'off'}: {jit_reason}",
-            *(["bits       the same from the same command: asked for"] if request.deterministic else []),
+        announcement=announcement.lines(
+            request,
+            strategy,
+            precision,
+            objective=objective,
+            damage=damage,
+            total_steps=cadence.total_steps,
+            ignored=ignored,
+            is_validated=bool(validation_split),
+            xla=f"{'on' if jit_compile else 'off'}: {jit_reason}",
         ),
     )
 
@@ -215,7 +199,3 @@ def _require_positive(key: str, value: float) -> None:
             expected="a positive number",
             action="Correct it in the config file or on the command line.",
         )
-
-
-def _sizes(dataset: Dataset) -> str:
-    return ", ".join(f"{split} {rows:,}" for split, rows in evaluation_splits.filled_splits(dataset).items())
