@@ -5,6 +5,7 @@ one does, and adds up the same numbers in the same order.
 """
 
 import dataclasses
+import fractions
 import math
 
 
@@ -67,4 +68,5 @@ class Cadence:
 
 def total_steps(*, epochs: float, records: int, global_batch: int) -> int:
     """The steps that it takes to see every example `epochs` times."""
-    return math.ceil(epochs * records / global_batch)
+    # As they are written: in floating point 1.1 × 50,000 is more than 55,000, and would take a step more.
+    return math.ceil(fractions.Fraction(str(epochs)) * records / global_batch)

@@ -59,3 +59,4 @@ def test_a_batch_larger_than_an_epoch_ends_one_every_step():
 def test_total_steps_cover_every_example():
     assert total_steps(epochs=3, records=10, global_batch=4) == 8
     assert total_steps(epochs=0.1, records=10, global_batch=4) == 1
+    assert total_steps(epochs=1.1, records=50_000, global_batch=500) == 110
