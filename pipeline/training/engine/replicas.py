@@ -1,10 +1,12 @@
 """What layers do differently on several replicas: each drops other units, all share their statistics.
 
 Without this, Keras (3.15, measured) draws the same dropout mask on every replica, and BatchNormalization
-keeps the moving statistics of replica 0 alone.
+keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in one list: where
+replicas wait for each other within the model, as for shared statistics, the later one deletes the earlier's.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -20,8 +22,25 @@ def adapt(model: keras.Model, *, replicas: int) -> None:
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.synchronized = True
+        layer._losses = _Losses()
         for generator in layer._seed_generators:
             generator.next = _of_replica(generator.next)
+
+
+class _Losses(threading.local):
+    """A layer's list of losses, one for each replica: each is traced in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._own: list[tf.Tensor] = []
+
+    def extend(self, losses: Sequence[tf.Tensor]) -> None:
+        self._own.extend(losses)
+
+    def clear(self) -> None:
+        self._own.clear()
+
+    def __getitem__(self, part: slice) -> list[tf.Tensor]:
+        return self._own[part]
 
 
 def _of_replica(draw: Callable) -> Callable:

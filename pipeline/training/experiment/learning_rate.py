@@ -13,8 +13,8 @@ SCHEDULES: Mapping[str, _Decay] = {
     # Loshchilov & Hutter 2017, "SGDR", equation 5, without restarts.
     "cosine": lambda progress, step, warmup: 0.5 * (1.0 + ops.cos(math.pi * progress)),
     "linear": lambda progress, step, warmup: 1.0 - progress,
-    # Vaswani et al. 2017, "Attention Is All You Need", equation 3, with a peak of 1; as in the other schedules
-    # the last step of the warm-up has it, and the first one after.
+    # Vaswani et al. 2017, "Attention Is All You Need", equation 3, with a peak of 1: the last step of the
+    # warm-up has it, and the first one after, as in the other schedules.
     "rsqrt": lambda progress, step, warmup: ops.sqrt(warmup / ops.maximum(step, warmup)),
 }
 

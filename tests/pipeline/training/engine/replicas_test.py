@@ -78,3 +78,29 @@ def test_masks_change_from_step_to_step():
     once = outputs_of("mirrored", lambda: keras.layers.Dropout(0.5, seed=1), ones)[1]
     twice = outputs_of("mirrored", lambda: keras.layers.Dropout(0.5, seed=1), ones, calls=2)[1]
     assert all(np.any(a != b) for a, b in zip(once, twice, strict=True))
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_losses_of_outputs_before_shared_statistics_are_those_of_the_replica(name):
+    """At a BatchNormalization each replica waits for the others."""
+    strategy = strategy_lib.create(name)
+    count = strategy.num_replicas_in_sync
+    with strategy.scope():
+        inputs = keras.Input((4,))
+        kept = keras.layers.ActivityRegularization(l2=0.5)(inputs)
+        model = keras.Model([inputs], keras.layers.BatchNormalization()(kept))
+        replicas.adapt(model, replicas=count)
+    parts = np.split(X, count)
+    shared = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
+
+    def losses(part: tf.Tensor) -> list[tf.Tensor]:
+        model(part, training=True)
+        return list(model.losses)
+
+    (found,) = tf.function(lambda x: strategy.run(losses, args=(x,)))(shared)
+    # Keras adds the mean over the examples of a call.
+    expected = [0.5 * (part**2).sum() / len(part) for part in parts]
+    each = [value.numpy() for value in strategy.experimental_local_results(found)]
+    np.testing.assert_allclose(each, expected, rtol=1e-5)
