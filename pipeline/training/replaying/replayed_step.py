@@ -25,6 +25,7 @@ class Partner:
     record: Record
     label: np.ndarray  # []
     share: float  # of the example itself in the mixture, 0 to 1
+    weight: float | None = None  # its own, as the data hold it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,9 +106,11 @@ def _partner(targets: TargetsOfBatch, records: Sequence[Record], index: int) -> 
     if not isinstance(targets, Mixed):
         return None
     other = index ^ 1  # of each two neighbours
+    label, *weight = (each[index].numpy() for each in tf.nest.flatten(targets.other))
     return Partner(
         index=other,
         record=records[other],
-        label=tf.nest.flatten(targets.other)[0][index].numpy(),
+        label=label,
         share=float(targets.shares[index]),
+        weight=float(weight[0]) if weight else None,
     )

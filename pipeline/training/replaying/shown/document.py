@@ -82,6 +82,7 @@ def _partner(partner: Partner, schema: Schema) -> dict[str, object]:
         "index": partner.index,
         "share_of_example": partner.share,
         "label": shown_value(schema.label, partner.label),
+        **({} if partner.weight is None else {"weight": _number(partner.weight)}),
         "file": partner.record.file,
         "record": partner.record.ordinal,
     }

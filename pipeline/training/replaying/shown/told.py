@@ -11,6 +11,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.replayed_step import Example, Partner
 from pipeline.training.replaying.shown.value import shown_value
+from pipeline.training.report.drawing import formats
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,8 @@ def told(example: Example, schema: Schema) -> Told:
 def _mixed(partner: Partner | None, label: Label) -> str:
     if partner is None:
         return ""
-    other = f"{shown_value(label, partner.label)} ({place(partner.record)})"
+    weight = "" if partner.weight is None else f" of weight {formats.number(partner.weight)}"
+    other = f"{shown_value(label, partner.label)}{weight} ({place(partner.record)})"
     return f"{partner.share:.1%} itself, {1 - partner.share:.1%} {other}"
 
 

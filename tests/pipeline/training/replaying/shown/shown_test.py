@@ -82,6 +82,14 @@ def step() -> ReplayedStep:
     )
 
 
+def test_the_weight_of_what_an_example_is_mixed_with_is_told(step):
+    (example,) = step.examples
+    partner = Partner(index=0, record=example.record, label=np.int64(0), share=0.25, weight=4.5)
+    mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
+    assert "75.0% no of weight 4.5 (ugly-train" in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
+    assert document.of_step(mixed, SCHEMA)["examples"][0]["mixed_with"]["weight"] == 4.5
+
+
 def test_what_an_example_is_mixed_with_is_told_everywhere(step):
     (example,) = step.examples
     other = dataclasses.replace(example.record, ordinal=88)
