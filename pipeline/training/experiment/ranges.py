@@ -1,5 +1,6 @@
 """What numbers of a config may be. Others would train in silence, or fail late; they are refused at once."""
 
+import decimal
 from collections.abc import Callable, Mapping
 
 from ml_collections import ConfigDict
@@ -34,7 +35,7 @@ def check(config: ConfigDict) -> None:
 def check_length(steps: int) -> None:
     """Raises InputError for a run that is longer than its steps can be counted."""
     if steps > _MOST_STEPS:
-        raise _error("train.epochs", f"{float(steps):.3g} steps", f"at most {_MOST_STEPS:,} steps")
+        raise _error("train.epochs", f"{decimal.Decimal(steps):.3g} steps", f"at most {_MOST_STEPS:,} steps")
 
 
 def _error(key: str, received: object, expected: str) -> InputError:
