@@ -8,8 +8,8 @@ elastic: a run by two workers is killed, goes on with four, gets a SIGTERM, and 
          lost or repeated, and the weights must be those of one undisturbed worker within TOLERANCE.
 skip:    with float16, a gradient that is not finite in the last of two processes skips the step in both.
 agree:   two processes that would go on from other steps are refused, in a line that names the steps.
-kills:   `kill -9` of the chief and of another of `--workers=2`, at five moments: all must end within 30 s,
-         with one line that names the worker and exit code 137, and no process may be left.
+kills:   `kill -9` of the chief and of another of `--workers=2`, at five moments, and of 3 and 4 at two: all
+         must end within 30 s, with one line that names the worker and exit code 137, and no process be left.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ _CHECKS = {
     "kills": kills.check,
 }
 _ONLY = flags.DEFINE_list("only", list(_CHECKS), "Checks to make.")
-_COUNTS = flags.DEFINE_list("counts", ["1", "2", "3", "4"], "Of workers, for weights.")
+_COUNTS = flags.DEFINE_list("counts", ["1", "2", "3", "4"], "Of workers, for weights and kills.")
 _FOLDER = flags.DEFINE_string("folder", "build/workers-check", "DIRECTORY: of datasets and runs.")
 
 

@@ -1,4 +1,4 @@
-"""`kill -9` of one of two workers that a launcher started, at moments of their life."""
+"""`kill -9` of one of the workers that a launcher started, at moments of their life."""
 
 import os
 import pathlib
@@ -13,23 +13,30 @@ from tests.workers.member import MOMENTS, environment
 
 _MOST_SECONDS = 30.0
 _MAY_TAKE = 600.0
+_OF_MORE = ("joining", "step")  # of more than two workers
 _KILLED = 128 + signal.SIGKILL
 
 
 def check(dataset: pathlib.Path, folder: pathlib.Path, *, counts: Sequence[int]) -> Iterator[str]:
-    """What is wrong with how jobs of two workers end."""
-    del counts
-    for moment in MOMENTS:
-        for victim in (0, 1):
-            place = folder / f"{moment}{victim}"
-            ended = forked.call(
-                lambda moment=moment, victim=victim, place=place: _killed(dataset, place, moment, victim),
-                place / "output",
-                timeout=_MAY_TAKE,
-            )
-            told = ended.stdout.splitlines()
-            print(f"kills: worker {victim} at {moment}: {told[-1] if told else 'nothing'}", flush=True)
-            yield from (f"kills: worker {victim} at {moment}: {each}" for each in _faults(ended, victim))
+    """What is wrong with how jobs of several workers end; those of more than two die in two moments."""
+    for count in (count for count in counts if count > 1):
+        for moment in MOMENTS if count == 2 else _OF_MORE:
+            for victim in (0, count - 1):
+                yield from _of_one(dataset, folder, moment=moment, victim=victim, count=count)
+
+
+def _of_one(
+    dataset: pathlib.Path, folder: pathlib.Path, *, moment: str, victim: int, count: int
+) -> Iterator[str]:
+    name, place = f"worker {victim} of {count} at {moment}", folder / f"{moment}{victim}of{count}"
+    ended = forked.call(
+        lambda: _killed(dataset, place, moment=moment, victim=victim, count=count),
+        place / "output",
+        timeout=_MAY_TAKE,
+    )
+    told = ended.stdout.splitlines()
+    print(f"kills: {name}: {told[-1] if told else 'nothing'}", flush=True)
+    yield from (f"kills: {name}: {each}" for each in _faults(ended, victim))
 
 
 def _faults(ended: forked.Ended, victim: int) -> Iterator[str]:
@@ -43,13 +50,15 @@ def _faults(ended: forked.Ended, victim: int) -> Iterator[str]:
         yield f"told {lines}"
 
 
-def _killed(dataset: pathlib.Path, place: pathlib.Path, moment: str, victim: int) -> None:
+def _killed(dataset: pathlib.Path, place: pathlib.Path, *, moment: str, victim: int, count: int) -> None:
     """Trains until the moment, kills the victim, and prints how long the others lived on."""
     tells, began = place / "moment", []
     os.environ.update(environment(moment, tells))
     processes._MEMBER = "tests.workers.member"
-    case = elastic.case(dataset, 2)
-    with processes.started(2, ("pipeline.train", *case.arguments, f"--workdir={place / 'run'}")) as workers:
+    case = elastic.case(dataset, count)
+    with processes.started(
+        count, ("pipeline.train", *case.arguments, f"--workdir={place / 'run'}")
+    ) as workers:
 
         def kill_there() -> int:
             if tells.exists() and not began:
