@@ -6,7 +6,6 @@ from tqdm import tqdm
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.feed.advice import advice, files_of
 from pipeline.data.feed.certificate import Certificate, Demand
 from pipeline.data.feed.issue import copy_to, issue
@@ -51,7 +50,7 @@ def certify(
 def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:
     """What the first host of the slice reads."""
     dataset = main_of(data).dataset
-    statistics = statistics_lib.load(dataset)[TRAIN]
+    statistics = statistics_lib.of_training(dataset)
     share = Share(
         global_batch=config.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
     )

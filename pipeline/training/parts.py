@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
 from pipeline.data.preprocessing.preprocess import Preprocess
@@ -56,7 +55,7 @@ class Run:
 def build(setup: Setup) -> Run:
     """Builds the model with its optimizer, its preprocessing and its evaluation, under the strategy."""
     schema = setup.dataset.schema
-    statistics = statistics_lib.load(setup.dataset)[TRAIN]
+    statistics = statistics_lib.of_training(setup.dataset)
     preprocess = build_preprocess(setup.config, schema, statistics)
     learned = learned_scale(setup.config, schema.label, statistics)
     with setup.strategy.scope():

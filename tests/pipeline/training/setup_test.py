@@ -40,6 +40,13 @@ def test_no_validation_split_means_no_validation(request_for, tmp_path, config, 
     assert decided.announcement[-2].startswith("validation none")
 
 
+def test_a_dataset_without_a_train_split_is_refused(request_for, tmp_path, config):
+    config.train.split = config.evaluation.final_split = "all"
+    other = write_dataset(tmp_path / "data", SCHEMA, {"all": rows(20, seed=0)})
+    with pytest.raises(InputError, match=r"received the splits all; expected one named 'train': its stat"):
+        setup.decide(dataclasses.replace(request_for(tmp_path), dataset=other))
+
+
 def test_an_empty_test_split_is_told_before_training(request_for, tmp_path, config):
     splits = {"train": rows(20, seed=0), "validation": rows(4, seed=1)}
     filled = write_dataset(tmp_path / "data", SCHEMA, splits)
