@@ -26,6 +26,11 @@ from pipeline.data.dataset import export_manifest, manifest, selection
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
 _DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
 _SPLIT = flags.DEFINE_string("split", "test", "SPLIT: what to evaluate on.")
+_EXAMPLE_WEIGHTS = flags.DEFINE_string(
+    "example_weights",
+    "",
+    "FEATURE: a number of the dataset by which examples weigh; each metric is then told without and with it.",
+)
 _BATCH = flags.DEFINE_integer(
     "batch",
     256,
@@ -43,7 +48,7 @@ COMMAND = Command(
     description=__doc__,
     required=(_MODEL, _DATASET),
     flags={
-        "What is evaluated": (_MODEL, _DATASET, _SPLIT),
+        "What is evaluated": (_MODEL, _DATASET, _SPLIT, _EXAMPLE_WEIGHTS),
         "Running": (_BATCH, _MAX_CORRUPT_RECORDS, _JSON),
     },
 )
@@ -71,6 +76,7 @@ def main(argv: Sequence[str]) -> None:
         split=_SPLIT.value,
         batch=_BATCH.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
+        weighted_by=_EXAMPLE_WEIGHTS.value,
     )
     if _JSON.value:
         atomic_files.write_json(_JSON.value, result)
@@ -78,9 +84,9 @@ def main(argv: Sequence[str]) -> None:
     damage = damage_budget.from_json(result["damaged"])
     if damage:
         print(f"left out: {listed(damage)}")
-    for name, value in result.items():
-        if isinstance(value, float):
-            print(f"  {name:16} {number(value)}")
+    numbers = {name: value for name, value in result.items() if isinstance(value, float)}
+    for name, value in numbers.items():
+        print(f"  {name:{max(16, *map(len, numbers))}} {number(value)}")
     for what, advice in verdict(result):
         print(f"note: {what} {advice}")
 

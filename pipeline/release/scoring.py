@@ -12,6 +12,7 @@ from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.errors import InputError
+from pipeline.data.input.targets import Targets
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import block_rows, parsing, windows
@@ -21,30 +22,47 @@ from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.data.tracing import as_written
 from pipeline.release.raw_inputs import raw_inputs
+from pipeline.training.experiment import example_weights
 from pipeline.training.tasks.metrics import EvaluationMetrics
+from pipeline.training.weight_check import require_weights
+
+WEIGHTS_FLAG = "--example_weights"
 
 # Stored rows, string [n] or uint16 [n, words] → labels [n] and predictions [n, …].
 _Answer = Callable[[tf.Tensor], tuple[np.ndarray, np.ndarray]]
 
 
 def score(
-    model_directory: pathlib.Path, dataset: Dataset, *, split: str, batch: int, max_corrupt_records: int = 0
+    model_directory: pathlib.Path,
+    dataset: Dataset,
+    *,
+    split: str,
+    batch: int,
+    max_corrupt_records: int = 0,
+    weighted_by: str = "",
 ) -> dict:
     """Feeds every stored record of `split` to the export once, and returns the metrics as JSON has them.
 
+    Args:
+      weighted_by: the numeric feature of the dataset that weighs examples; empty: none does.
+
     Raises:
-      InputError: the export is not whole, or the dataset lacks what the model's schema asks for.
+      InputError: the export is not whole, or the dataset lacks what the model's schema asks for, or holds
+        what is no weight.
     """
     export = export_manifest.open_export(model_directory)
     schema = schema_lib.load(model_directory / schema_lib.FILE_NAME)
     _require_readable(schema, dataset)
+    targets = Targets(weights=example_weights.named(weighted_by, dataset.schema, flag=WEIGHTS_FLAG))
     model = tf.saved_model.load(str(model_directory))
     selections, damage = damage_budget.sound({split: select(dataset, split)}, budget=max_corrupt_records)
+    require_weights(selections.values(), targets.weights, flag=WEIGHTS_FLAG)
     answers = {"rows": _of_records, "blocks": _of_block_rows}
     answer = answers[dataset.manifest.layout](model, schema, dataset.schema)
     return {
-        **_metrics(selections[split], schema.label, answer, batch=batch),
+        **_metrics(selections[split], schema.label, answer, batch=batch, targets=targets),
         "split": split,
+        **({"weighted_by": weighted_by} if weighted_by else {}),
         "model": str(model_directory),
         "model_digest": export["digest"],
         "dataset": str(dataset.directory),
@@ -53,7 +71,7 @@ def score(
     }
 
 
-def _metrics(selection: Selection, label: Label, answer: _Answer, *, batch: int) -> dict:
+def _metrics(selection: Selection, label: Label, answer: _Answer, *, batch: int, targets: Targets) -> dict:
     """See EvaluationMetrics.result."""
     metrics = EvaluationMetrics(label)
     rows_alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
@@ -67,9 +85,17 @@ def _metrics(selection: Selection, label: Label, answer: _Answer, *, batch: int)
     with naming_damage(selection), progress:
         for rows in rows_alone.rebatch(batch).prefetch(tf.data.AUTOTUNE):
             labels, predictions = answer(rows)
-            metrics.update(labels, predictions)
+            weights = _weights(rows, selection.dataset.schema, targets)
+            metrics.update(labels, predictions, weights=weights)
             progress.update(len(predictions))
     return metrics.result()
+
+
+def _weights(rows: tf.Tensor, stored: Schema, targets: Targets) -> np.ndarray | None:
+    """Of stored rows, float32 [n]; None where examples have none."""
+    if targets.weights is None:
+        return None
+    return targets.weights_of(targets(*parsing.parse_rows(rows, stored))).numpy()
 
 
 def _require_readable(schema: Schema, dataset: Dataset) -> None:

@@ -21,7 +21,9 @@ from pipeline.training.report.drawing.formats import shortened
 _CHARACTERS = 200  # of a raw row, its file and line included
 
 
-def require_weights(selections: Iterable[Selection], weights: Numeric | None) -> None:
+def require_weights(
+    selections: Iterable[Selection], weights: Numeric | None, *, flag: str = example_weights.FLAG
+) -> None:
     """Raises InputError where a weight of what is read is negative, infinite or not a number.
 
     The statistics say whether one may be; only then the data are read.
@@ -29,7 +31,7 @@ def require_weights(selections: Iterable[Selection], weights: Numeric | None) ->
     for selection in selections if weights else ():
         found = _first_other(selection, weights) if _may_hold_others(selection, weights) else None
         if found:
-            raise _error(selection, weights, *found)
+            raise _error(flag, selection, weights, *found)
 
 
 def _may_hold_others(selection: Selection, weights: Numeric) -> bool:
@@ -68,12 +70,12 @@ def _number(selection: Selection, position: int) -> int:
     raise IndexError(f"position {position} beyond the rows of '{selection.expression}'")
 
 
-def _error(selection: Selection, weights: Numeric, number: int, weight: float) -> InputError:
+def _error(flag: str, selection: Selection, weights: Numeric, number: int, weight: float) -> InputError:
     (record,) = records_of(selection, np.array([0]), np.array([[0, number]]))
     (raw,) = origins_of(selection, [record])
     made_of = "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
     return InputError(
-        f"--config.train.example_weights='{weights.name}'",
+        f"{flag}='{weights.name}'",
         received=f"{weight:g} in {place(record)} of {record.dataset}{made_of}",
         expected="a finite number from 0 on for each example",
         action="Correct the data and convert again, or choose another column.",

@@ -15,7 +15,7 @@ from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
 
-_KEY = "--config.train.example_weights"
+FLAG = "--config.train.example_weights"
 
 
 def column(config: ConfigDict, schema: Schema) -> Numeric | None:
@@ -25,16 +25,22 @@ def column(config: ConfigDict, schema: Schema) -> Numeric | None:
       InputError: the schema has no such number, or nothing besides it that a model could be fed with.
     """
     # Runs of earlier versions do not know it.
-    name = config.train.get("example_weights", "")
+    weights = named(config.train.get("example_weights", ""), schema)
+    if weights and len(schema.inputs) == 1:
+        expected = "another column: this is all that the model is fed with"
+        raise _error(FLAG, repr(weights.name), expected, "Correct it.")
+    return weights
+
+
+def named(name: str, schema: Schema, *, flag: str = FLAG) -> Numeric | None:
+    """The feature of that name; None where it is empty. Raises InputError where there is no such number."""
     if not name:
         return None
     numbers = {feature.name: feature for feature in schema.of_kind(Numeric)}
     if name not in numbers:
         known = ", ".join(list(numbers)[:10]) + (", …" if len(numbers) > 10 else "")
         expected = f"a feature of kind numeric: {known}" if numbers else "'': the schema has no numbers"
-        raise _error(repr(name), expected, _way_out(name, numbers, schema))
-    if len(schema.inputs) == 1:
-        raise _error(repr(name), "another column: this is all that the model is fed with", "Correct it.")
+        raise _error(flag, repr(name), expected, _way_out(name, numbers, schema))
     return numbers[name]
 
 
@@ -59,11 +65,11 @@ def mean(weights: Numeric, statistics: SplitStatistics) -> float:
     measured = statistics.features.get(weights.name)
     if measured is None or measured.numeric is None:
         expected = "a column whose statistics were kept: their mean is the weight that counts as 1"
-        raise _error(f"'{weights.name}'", expected, "Choose another column, or convert the data again.")
+        raise _error(FLAG, f"'{weights.name}'", expected, "Choose another column, or convert the data again.")
     found = _mean_with_defaults(weights, measured)
     if not 0 < found < math.inf:
-        expected = "weights from 0 on, some of them above"
-        raise _error(f"'{weights.name}', of mean {found:g} in the train split", expected, "Correct the data.")
+        received = f"'{weights.name}', of mean {found:g} in the train split"
+        raise _error(FLAG, received, "weights from 0 on, some of them above", "Correct the data.")
     return found
 
 
@@ -96,5 +102,5 @@ def _default(weights: Numeric) -> float:
     return float(weights.default or 0)
 
 
-def _error(received: str, expected: str, action: str) -> InputError:
-    return InputError(_KEY, received=received, expected=expected, action=action)
+def _error(flag: str, received: str, expected: str, action: str) -> InputError:
+    return InputError(flag, received=received, expected=expected, action=action)

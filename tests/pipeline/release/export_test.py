@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.metrics import roc_auc_score
 
 from pipeline.data import self_digest
 from pipeline.data.dataset import statistics as statistics_lib
@@ -166,6 +167,34 @@ def test_scoring_the_export_equals_scoring_the_model(exported, trained, dataset)
     expected = np.mean((logits > 0) == [row["rich"] for row in ROWS[60:]])
     assert result["examples"] == 40
     assert result["accuracy"] == pytest.approx(expected)
+
+
+def test_examples_weigh_by_a_number_of_the_dataset(exported, tmp_path):
+    weights = np.random.default_rng(0).integers(0, 9, len(ROWS)).astype(float).tolist()
+    rows = [row | {"w": weight} for row, weight in zip(ROWS, weights, strict=True)]
+    schema = dataclasses.replace(SCHEMA, features=(*SCHEMA.features, Numeric(name="w")))
+    weighted = write_dataset(tmp_path / "1.0.0", schema, {"train": rows})
+    found = scoring.score(exported, weighted, split="train", batch=7, weighted_by="w")
+    raw = tf.saved_model.load(str(exported)).signatures["raw"]
+    asked = {name: tf.constant([row[name] for row in ROWS]) for name in ("age", "work", "kind")}
+    scores, labels = raw(**asked)["probabilities"].numpy()[:, 1], [row["rich"] for row in ROWS]
+    assert found["weighted_by"] == "w"
+    assert found["auc"] == pytest.approx(roc_auc_score(labels, scores), abs=1e-3)
+    expected = roc_auc_score(labels, scores, sample_weight=weights)
+    assert found["weighted_auc"] == pytest.approx(expected, abs=1e-3)
+    assert found["auc"] != pytest.approx(expected, abs=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("agee", r"--example_weights: received 'agee'; expected .* numeric: age\. Did you mean 'age'\?"),
+        ("age", r"--example_weights='age': received nan in .*, record .*; expected a finite number from 0"),
+    ],
+)
+def test_another_column_weighs_nothing(exported, dataset, name, message):
+    with pytest.raises(InputError, match=message):
+        scoring.score(exported, dataset, split="test", batch=7, weighted_by=name)
 
 
 def test_replay_notices_a_single_changed_bit(exported, tmp_path):
