@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import shlex
 import time
 from collections.abc import Callable, Sequence
 
@@ -209,8 +210,8 @@ def _reporter(
 
 def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
     """Of the chief; other workers do the same, and say nothing."""
-    train = run.setup.config.train
-    says = {"blame": blame_of(run), "tell": tell} if run.is_chief else {}
+    train, workdir = run.setup.config.train, shlex.quote(str(run.setup.workdir.path))
+    says = {"blame": blame_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
     return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)
 
 

@@ -40,10 +40,12 @@ class Guard:
       allowed: bad steps, or times to roll back, after which the run ends in any case.
       blame: function of (a step, whether the model's weights are spoiled, so that the initial ones judge).
       tell: receives what was done, and a line on it.
+      workdir: of the run, for commands that are advised.
     """
 
     policy: Policy = "stop"
     allowed: int = 10
+    workdir: str = "WORKDIR"
     blame: Callable[[int, bool], Blame] = lambda step, is_spoiled: Blame(text="", is_certain=False)
     tell: Callable[[Event, str], None] = lambda event, line: None
 
@@ -78,9 +80,9 @@ def rolled_back(step: int, *, to: int, until: int, blame: Blame) -> tuple[Event,
     return event, f"{line}: {_named(step, blame)}"
 
 
-def stopped(step: int, blame: Blame, *, newest: int) -> NotFiniteError:
+def stopped(step: int, blame: Blame, *, newest: int, workdir: str) -> NotFiniteError:
     """The error that ends the run."""
-    look = f"Look at the batch: python -m pipeline.replay --step={step} --workdir=…"
+    look = f"Look at the batch: python -m pipeline.replay --step={step} --workdir={workdir}"
     advice = (
         f"{look}; correct the data, or go on in this --workdir with --config.train.on_bad_step=skip."
         if blame.is_certain

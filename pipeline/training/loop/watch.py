@@ -49,7 +49,7 @@ class Watch:
         taken, saved = self._checkpoints.restore() if self._checkpoints.newest else (0, {})
         blame = self._guard.blame(step, not taken)
         if self._guard.policy != "roll_back" or not taken:
-            raise bad_steps.stopped(step, blame, newest=taken)
+            raise bad_steps.stopped(step, blame, newest=taken, workdir=self._guard.workdir)
         self._did(*bad_steps.rolled_back(step, to=taken, until=stop, blame=blame))
         return saved
 

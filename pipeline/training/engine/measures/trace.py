@@ -1,8 +1,10 @@
 """Records what the devices and the host do during some steps, for xprof or TensorBoard's profiler."""
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
+import weakref
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -49,7 +51,8 @@ def traced(
 ) -> InnerLoop:
     """`loop`, of which `steps` are run one by one, and recorded.
 
-    The trace appears whole in `folder` when the last of them is done. A run that ends before leaves none.
+    The trace appears whole in `folder` when the last of them is done. A run that ends before leaves none, and
+    what a killed one left is removed.
 
     Args:
       begun: the step that the process goes on from.
@@ -72,6 +75,9 @@ class _Traced:
         self._loop, self._steps, self._step = loop, steps, begun
         self._folder, self._times, self._tell = folder, times, tell
         self._staging = folder.with_name(f".{folder.name}.staging")
+        shutil.rmtree(self._staging, ignore_errors=True)
+        # Of a process that ends, in whatever way but a kill, with steps left to record.
+        weakref.finalize(self, _abandoned, self._staging)
         if begun > steps.first:
             tell(f"no trace: this process begins at step {begun:,}, after step {steps.first:,}")
 
@@ -114,3 +120,10 @@ class _Traced:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._staging.rename(self._folder)
         self._tell(f"trace      steps {self._steps.first:,} to {self._steps.end - 1:,}: {self._folder}")
+
+
+def _abandoned(staging: pathlib.Path) -> None:
+    if staging.exists():
+        with contextlib.suppress(tf.errors.UnavailableError):  # nothing is being recorded
+            tf.profiler.experimental.stop(save=False)
+        shutil.rmtree(staging, ignore_errors=True)

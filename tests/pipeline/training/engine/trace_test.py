@@ -63,4 +63,12 @@ def test_a_process_that_begins_after_the_first_of_them_records_nothing(tmp_path)
 def test_a_run_that_ends_before_leaves_no_trace(tmp_path):
     asked, told = recorded(tmp_path, begun=0, calls=(6,))
     assert (asked, told) == ([5, 1], [])
-    assert not (tmp_path / "trace").exists()
+    assert not list(tmp_path.iterdir())
+    recorded(tmp_path, begun=0, calls=(10,))  # another one can be made
+    assert [each.name for each in tmp_path.iterdir()] == ["trace"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / ".trace.staging").mkdir()
+    recorded(tmp_path, begun=6, calls=(4,))
+    assert not list(tmp_path.iterdir())
