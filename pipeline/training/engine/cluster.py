@@ -57,9 +57,10 @@ def read() -> Cluster | None:
         raise _error(text, f"addresses HOST:PORT with a port from 1 to {_LAST_PORT:,}, not {wrong[0]!r}")
     if jobs.get(_SERVER):
         raise _error(text, f'no "{_SERVER}" (parameter servers): the workers keep the weights themselves')
-    task = document.get("task") or {}
-    kind, index = task.get("type"), task.get("index")
-    if kind not in jobs or not isinstance(index, int) or not 0 <= index < len(jobs[kind]):
+    task = document.get("task")
+    kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
+    # A bool is an int: true would be worker 1.
+    if not isinstance(kind, str) or type(index) is not int or not 0 <= index < len(jobs.get(kind, ())):
         raise _error(text, f'a "task" whose "type" is one of {", ".join(jobs)}, with an "index" in its list')
     chiefs = [address for name in _CHIEFS for address in jobs.get(name, ())]
     before = {_WORKER: len(chiefs)} | dict.fromkeys(_CHIEFS, 0)

@@ -17,7 +17,6 @@ _EXAMPLE = "--sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'
 _MOST_POINTS = 1_000
 _LONGEST_NAME = 120  # of a directory, in characters; file systems take 255 bytes
 _NOT_IN_NAMES = re.compile(r"[^\w.=,()+-]", re.ASCII)
-_COMMA = re.compile(r",(?![^(\[]*[)\]])")  # outside of brackets: (64,32),(32,) are two values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,7 @@ def _values(text: str) -> dict[str, tuple[str, ...]]:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, equals, listed = part.partition("=")
         key = name.strip().removeprefix("--").removeprefix("config.")
-        values = tuple(value.strip() for value in _COMMA.split(listed))
+        values = tuple(value.strip() for value in _listed(listed))
         if not equals or not key or "" in values or key == name.strip():
             raise _no_sweep(part, "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
         if key in found:
@@ -129,6 +128,18 @@ def _values(text: str) -> dict[str, tuple[str, ...]]:
     if not found:
         raise _no_sweep("no key", "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
     return found
+
+
+def _listed(text: str) -> list[str]:
+    """Splits at commas outside of brackets: (64,32),((1,2),3) are two values."""
+    values, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth <= 0:
+            values.append("")
+        else:
+            values[-1] += character
+    return values
 
 
 def _no_sweep(received: str, expected: str) -> InputError:

@@ -39,7 +39,8 @@ class Summary:
     """Runs that differ in their seed alone.
 
     Attributes:
-      means, deviations: by name; the deviation is that of a sample (n - 1), 0 where there is one run.
+      means, deviations: by name; the deviation is that of a sample (n - 1), 0 where there is one run, NaN
+        where a number is not finite.
     """
 
     values: Mapping[str, str]
@@ -62,9 +63,17 @@ def csv_text(rows: Sequence[Row]) -> str:
 
 
 def ranked(rows: Sequence[Row], label: Label) -> tuple[Summary, ...]:
-    """Runs that differ in their seed brought together; the best by the validation first, failed ones last."""
+    """Runs that differ in their seed brought together; the best by the validation first, failed ones last.
+
+    Just before the failed ones come those whose number is NaN, or is not there.
+    """
     name, sign = _ranking(label)
-    return tuple(sorted(_summaries(rows), key=lambda each: sign * each.means.get(name, sign * math.inf)))
+
+    def place(summary: Summary) -> tuple[bool, bool, float]:
+        mean = summary.means.get(name, math.nan)
+        return bool(summary.failed), math.isnan(mean), 0.0 if math.isnan(mean) else sign * mean
+
+    return tuple(sorted(_summaries(rows), key=place))
 
 
 def lines(summaries: Sequence[Summary], label: Label) -> list[str]:
@@ -116,18 +125,24 @@ def _summary(values: Mapping[str, str], group: Sequence[Row]) -> Summary:
         values=values,
         runs=len(done),
         means={name: statistics.fmean(column) for name, column in columns.items()} if not failed else {},
-        deviations={
-            name: statistics.stdev(column) if len(column) > 1 else 0.0 for name, column in columns.items()
-        },
+        deviations={name: _deviation(column) for name, column in columns.items()},
         failed=failed,
     )
+
+
+def _deviation(column: Sequence[float]) -> float:
+    # Python's stdev raises AttributeError where a number is not finite (3.11, measured).
+    if not all(map(math.isfinite, column)):
+        return math.nan
+    return statistics.stdev(column) if len(column) > 1 else 0.0
 
 
 def _cell(summary: Summary, name: str) -> str:
     if name not in summary.means:
         return "–"
     mean = _number(summary.means[name])
-    return f"{mean} ± {_number(summary.deviations[name])}" if summary.runs > 1 else mean
+    deviation = summary.deviations[name]
+    return f"{mean} ± {_number(deviation)}" if summary.runs > 1 and math.isfinite(deviation) else mean
 
 
 def _number(value: float) -> str:

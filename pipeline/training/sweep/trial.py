@@ -1,5 +1,6 @@
 """One run of a sweep: a process of its own, which writes to a log beside the run's working directory."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -10,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ml_collections import ConfigDict
 
+from pipeline.data.dataset import manifest
+from pipeline.data.errors import InputError
 from pipeline.training.state import history, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.workdir import Workdir
@@ -38,15 +41,23 @@ class Trial:
         return self.workdir.path.with_name(f"{self.workdir.path.name}.log")
 
     def is_finished(self, *, dataset_digest: str) -> bool:
-        """Whether the run is there already, to its end, with this config and dataset."""
+        """Whether the run is there already, to its end, with this config and its datasets."""
         record = run_record.read(self.workdir.run)
         return bool(
             record
             and record.finished
             and record.dataset_digest == dataset_digest
+            and self._has_mixture(record.mixture_digests)
             and record.config == json.loads(json.dumps(self.config.to_dict(), default=repr))
             and self.workdir.evaluation.exists()
         )
+
+    def _has_mixture(self, digests: Sequence[str]) -> bool:
+        """Whether the datasets of the mixture are those; where one cannot be opened, the run itself says so."""
+        with contextlib.suppress(InputError):
+            opened = (manifest.open_dataset(directory) for directory, *_ in self.config.mixture)
+            return [each.manifest.digest for each in opened] == list(digests)
+        return False
 
     def train(self, command: Sequence[str], *, came: Callable[[], int]) -> int:
         """Trains to the end, or goes on with what is there; returns the exit code, 0 where all is well.

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import pathlib
+import re
 from collections.abc import Collection, Iterator
 from typing import IO
 
@@ -16,6 +17,11 @@ _BLOCK = 1 << 20
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open}
 _UNREADABLE = (".zst",)  # not in the standard library
 _LF = ord("\n")
+# A cell in quotes, or the end of a row. A quote within a cell, as in `5" pipe`, begins nothing: what stands
+# before it is no delimiter. Which character is one is not known here; a letter, a space or a bracket is none.
+_QUOTED_OR_END = re.compile(
+    rb"""(?:\A|(?<=\t)|(?<=[^\w\s"'()\[\]{}<>\x80-\xff]))"[^"]*(?:""[^"]*)*(?P<close>"?)|\n"""
+)
 
 
 def rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends: str) -> dict[int, str]:
@@ -76,13 +82,10 @@ def _starting_on(blocks: Iterator[bytes], lines: Collection[int]) -> dict[int, b
 
 
 def _row(text: bytes, line_ends: str) -> bytes:
-    """The row that `text` begins with. A cell of CSV goes on where a line has an odd number of quotes."""
-    line, *others = text.split(b"\n")
-    if line_ends != ANY_LINE_END or line.count(b'"') % 2 == 0:
-        return line.removesuffix(b"\r")
-    row = line
-    for other in others:
-        row += b"\n" + other
-        if row.count(b'"') % 2 == 0:
-            return row
-    return line  # a quote that is a character of a cell, not the first
+    """The row that `text` begins with: a cell of CSV that is in quotes may be of several lines."""
+    for found in _QUOTED_OR_END.finditer(text) if line_ends == ANY_LINE_END else ():
+        if found[0] == b"\n":
+            return text[: found.start()]
+        if not found["close"]:
+            break  # the cell is longer than a row may be
+    return text.partition(b"\n")[0].removesuffix(b"\r")

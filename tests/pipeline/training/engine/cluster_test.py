@@ -79,3 +79,12 @@ def test_what_cannot_be_read_is_refused(monkeypatch, value):
     monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(InputError, match=r"environment variable TF_CONFIG: received '.*'; expected .*Set it"):
         cluster.read()
+
+
+@pytest.mark.parametrize(
+    "task", ["worker", ["worker", 0], {"type": ["worker"], "index": 0}, {"type": "worker", "index": True}]
+)
+def test_a_task_that_is_none_is_refused(monkeypatch, task):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": WORKERS, "task": task}))
+    with pytest.raises(InputError, match='expected a "task" whose "type" is one of worker'):
+        cluster.read()

@@ -27,6 +27,14 @@ def test_a_comma_in_brackets_belongs_to_a_value():
     assert config_of(tabular.get_config(), large).model.hidden == (256,)
 
 
+def test_brackets_in_brackets_belong_to_a_value():
+    mixture = "(('b','train',1.0),('c','train',2.0))"
+    (mixed, alone) = points(f"config.mixture={mixture},()")
+    assert (mixed.values["mixture"], alone.values["mixture"]) == (mixture, "()")
+    made = config_of(tabular.get_config(), mixed).mixture
+    assert made == (("b", "train", 1.0), ("c", "train", 2.0))
+
+
 def test_values_take_the_types_of_the_config_and_leave_it_as_it_was():
     config = tabular.get_config()
     (point,) = points(

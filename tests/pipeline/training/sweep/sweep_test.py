@@ -13,6 +13,8 @@ from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.errors import InputError
+from pipeline.training.state import run_record
+from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.sweep import grid, sweep
 from pipeline.training.sweep.trial import Trial
@@ -124,6 +126,28 @@ def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path, config):
     (point,) = grid.points("config.seed=1")
     trial = Trial(point=point, workdir=Workdir(tmp_path / "nowhere"), config=config[0])
     assert not trial.is_finished(dataset_digest="0")
+
+
+def test_a_run_on_a_mixture_that_is_another_now_is_not_finished(tmp_path, config, dataset):
+    made = config[0]
+    made.mixture = ((str(dataset.directory), "train", 1.0),)
+    workdir = Workdir(tmp_path / "run")
+    workdir.path.mkdir()
+    workdir.evaluation.write_text("{}")
+    (point,) = grid.points("config.seed=1")
+    trial = Trial(point=point, workdir=workdir, config=made)
+    digest = dataset.manifest.digest
+    for trained_on, is_finished in ((digest, True), ("0" * 64, False)):
+        record = RunRecord(
+            dataset_digest=digest,
+            mixture_digests=(trained_on,),
+            config=made.to_dict(),
+            precision={},
+            total_steps=3,
+            finished=True,
+        )
+        run_record.write(workdir.run, record)
+        assert trial.is_finished(dataset_digest=digest) is is_finished
 
 
 def test_a_single_runs_directory_is_refused(tmp_path, config, dataset):

@@ -2,8 +2,10 @@
 
 import csv
 import io
+import math
 
 import numpy as np
+import pytest
 
 from pipeline.data.schema.kinds import Label
 from pipeline.training.sweep.table import Row, csv_text, lines, ranked
@@ -67,3 +69,20 @@ def test_the_file_holds_every_number_of_every_run():
     assert header == ["config.rate", "config.seed", "val_loss", "val_auc", "test_auc", "seconds", "failed"]
     assert first == ["1", "0", str(1 - 0.7), "0.7", "0.35", "1.5", ""]
     assert second == ["a,b", "1", "", "", "", "0.0", 'say "no"']
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_a_number_that_is_not_finite_has_no_deviation(odd: float):
+    rows = [Row(values={"seed": str(n)}, numbers={"val_mae": mae}) for n, mae in enumerate((odd, 1.0))]
+    assert lines(ranked(rows, PRICE), PRICE)[1].split() == ["2", str(odd)]
+
+
+def test_no_number_comes_after_all_numbers_and_before_a_failure():
+    errors = {"c": 3.0, "nan": math.nan, "a": 1.0, "failed": None, "b": 2.0, "inf": math.inf}
+    rows = [
+        Row(values={"a": name}, failed="no disk")
+        if error is None
+        else Row(values={"a": name}, numbers={"val_rmse": error})
+        for name, error in errors.items()
+    ]
+    assert [each.values["a"] for each in ranked(rows, PRICE)] == ["a", "b", "c", "inf", "nan", "failed"]

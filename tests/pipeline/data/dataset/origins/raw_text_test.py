@@ -1,7 +1,10 @@
 """A row is read again by the number of its line: as Python's own reader splits the file."""
 
 import bz2
+import csv
 import gzip
+import io
+import itertools
 import pathlib
 import types
 
@@ -45,6 +48,16 @@ def test_a_row_of_csv_of_several_lines(tmp_path: pathlib.Path):
     part = whole(tmp_path / "a", b'1,"a\n""b"", c\n"\n2,5" pipe\n3,x\n')
     found = raw_text.rows(tmp_path / "a", part, [1, 4, 5], ANY_LINE_END)
     assert found == {1: '1,"a\n""b"", c\n"', 4: '2,5" pipe', 5: "3,x"}
+
+
+def test_quotes_within_cells_join_no_rows(tmp_path: pathlib.Path):
+    text = 'id,size\n1,5" pipe\n2,x\n3,3" pipe,"two\nlines, 4"" wide"\n"4\n",""\n5,a"b,"""c"""\n6,"d"\n'
+    part = whole(tmp_path / "a", text.encode())
+    reader = csv.reader(io.StringIO(text))
+    ends = [0, *(reader.line_num for _ in reader)]
+    lines = text.split("\n")
+    expected = {first + 1: "\n".join(lines[first:last]) for first, last in itertools.pairwise(ends)}
+    assert raw_text.rows(tmp_path / "a", part, list(expected), ANY_LINE_END) == expected
 
 
 def test_a_long_row_is_cut_and_what_is_not_utf8_escaped(tmp_path: pathlib.Path):
