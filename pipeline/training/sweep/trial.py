@@ -53,7 +53,7 @@ class Trial:
         )
 
     def _has_mixture(self, digests: Sequence[str]) -> bool:
-        """Whether the datasets of the mixture are those; where one cannot be opened, the run itself says so."""
+        """Whether the mixture is of those; where a dataset cannot be opened, the run itself says so."""
         with contextlib.suppress(InputError):
             opened = (manifest.open_dataset(directory) for directory, *_ in self.config.mixture)
             return [each.manifest.digest for each in opened] == list(digests)
