@@ -32,8 +32,8 @@ def _of_loss(loss: float, counts: np.ndarray) -> Iterator[tuple[str, str]]:
         yield (
             f"The loss, {formats.number(loss)}, is not below {formats.number(prior)}, that of always "
             "answering with the classes' shares.",
-            "Its probabilities are worse than none, even where its classes are right: it may be too certain. "
-            "Train less, or with --config.train.label_smoothing=0.1.",
+            "Training was too short or its steps too large; or it learned by heart and is too sure: train "
+            "less, or with --config.train.label_smoothing=0.1.",
         )
 
 
