@@ -19,6 +19,8 @@ from pipeline.training.experiment import example_weights
 from pipeline.training.tasks.registry import task_of
 
 _WITHOUT_UNIT = LabelScale()
+# Squared and divided by a batch, or added up over one, they stay within float32's 1e-38 to 3e38.
+_LEAST_SPREAD, _LARGEST_SPREAD = 1e-18, 1e17
 
 
 def build_preprocess(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Preprocess:
@@ -98,9 +100,21 @@ def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
 
 
 def learned_scale(config: ConfigDict, label: Label, statistics: SplitStatistics) -> LabelScale:
-    """The scale by which a model of this config learns labels; `statistics` are those of the train split."""
+    """The scale by which a model of this config learns labels; `statistics` are those of the train split.
+
+    Raises:
+      InputError: labels spread by so little or so much that float32 cannot hold a squared error.
+    """
     # A run of an earlier version learned them as they were.
-    return label_scale(label, statistics) if config.train.get("standardise_labels", False) else _WITHOUT_UNIT
+    if not config.train.get("standardise_labels", False):
+        return _WITHOUT_UNIT
+    scale = label_scale(label, statistics)
+    if not _LEAST_SPREAD <= scale.spread <= _LARGEST_SPREAD:
+        received = f"values with a standard deviation of {scale.spread:.3g} in the train split"
+        expected = f"one from {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}, whose squares float32 can hold"
+        action = "Convert the data in another unit."
+        raise _error(f"label '{label.name}'", received, expected, action=action)
+    return scale
 
 
 def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:

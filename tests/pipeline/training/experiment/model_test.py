@@ -1,5 +1,7 @@
 """A config and a dataset's inputs become a model, or an error that names what does not fit."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -56,13 +58,28 @@ def test_a_regression_answers_in_the_unit_of_its_label():
     np.testing.assert_array_equal(scaled(inputs), [[2000.0]])
 
 
-@pytest.mark.parametrize(("is_asked", "mean"), [({"standardise_labels": True}, 7.0), ({}, 0.0)])
-def test_a_run_of_an_earlier_version_learned_labels_as_they_were(is_asked, mean):
-    summary = NumericSummary(minimum=0.0, maximum=9.0, mean=7.0, std=2.0, zeros=0, quantiles=())
+def scale_of(std: float, **train) -> LabelScale:
+    """By which a regression learns labels of mean 7 and this deviation."""
+    summary = NumericSummary(minimum=0.0, maximum=9.0, mean=7.0, std=std, zeros=0, quantiles=())
     price = FeatureStatistics(name="y", dtype="float32", present=9, missing=0, numeric=summary)
     statistics = SplitStatistics(examples=9, features={"y": price})
-    config = ConfigDict({"train": is_asked})
-    assert model_lib.learned_scale(config, Label(name="y", task="regression"), statistics).mean == mean
+    return model_lib.learned_scale(
+        ConfigDict({"train": train}), Label(name="y", task="regression"), statistics
+    )
+
+
+@pytest.mark.parametrize(("is_asked", "mean"), [({"standardise_labels": True}, 7.0), ({}, 0.0)])
+def test_a_run_of_an_earlier_version_learned_labels_as_they_were(is_asked, mean):
+    assert scale_of(2.0, **is_asked).mean == mean
+
+
+def test_labels_whose_squares_float32_cannot_hold_are_refused():
+    assert [scale_of(std, standardise_labels=True).spread for std in (1e-18, 1e17)] == [1e-18, 1e17]
+    for std in (1e-19, 1e18, float("inf")):
+        with pytest.raises(
+            InputError, match=rf"label 'y': received values .* of {re.escape(f'{std:.3g}')} .*another unit"
+        ):
+            scale_of(std, standardise_labels=True)
 
 
 def test_sizes_follow_from_the_inputs():
