@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.origins.raw_rows import RawRow
+from pipeline.data.input.targets import Mixed, partner_of
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Blame
 from pipeline.training.parts import Run
@@ -37,13 +38,15 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
 
     def blame(step: int, is_spoiled: bool) -> Blame:
         batch = stream.batch(step)
-        weights = stream.targets.weights_of(batch[1])
+        targets = batch[1]
+        weights = stream.targets.weights_of(targets)
         return described(
             _losses(judge(is_spoiled), batch, parts=replicas),
             stream.records(step),
             replicas=replicas,
             origins=functools.partial(origins_of, stream.data),
             weights=None if weights is None else weights.numpy(),
+            shares=targets.shares.numpy() if isinstance(targets, Mixed) else None,
         )
 
     return blame
@@ -56,22 +59,32 @@ def described(
     replicas: int,
     origins: Callable[[Sequence[Record]], list[RawRow | None]],
     weights: np.ndarray | None = None,
+    shares: np.ndarray | None = None,
 ) -> Blame:
-    """The blame, in words.
+    """The blame, in words. Of mixed examples it names both: either may be at fault.
 
     Args:
       losses: float32 [global batch], in the order of the batch.
       records: of the same examples.
       origins: the raw rows of some of them, where the dataset knows them.
       weights: of the examples, float32 [global batch]; None where they have none.
+      shares: of each example in its mixture, float32 [global batch]; None where they are not mixed.
     """
     each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
     worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()
     named = [
         f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
-        + ("" if weights is None else f" at a weight of {weights[index]:g}")
+        f"{_at_weight(weights, index)}"
         for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
     ]
+    if shares is not None:
+        partners = [partner_of(index) for index in worst]
+        raw_rows = origins([records[index] for index in partners])
+        named = [
+            f"{name}, mixed with {1 - shares[index]:.1%} of {place(records[index])}{_in_brackets(raw)}"
+            f"{_at_weight(weights, index)}"
+            for name, index, raw in zip(named, partners, raw_rows, strict=True)
+        ]
     if bad == len(losses) > 1:
         why = f"all {bad:,} records have no finite loss: the weights went there, or a label is extreme"
         return Blame(text=f"{why}; {named[0]}", is_certain=False)
@@ -86,6 +99,14 @@ def described(
 
 def _made_of(raw: RawRow | None) -> str:
     return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
+
+
+def _in_brackets(raw: RawRow | None) -> str:
+    return "" if raw is None else f" ({_made_of(raw).removeprefix('; ')})"
+
+
+def _at_weight(weights: np.ndarray | None, index: int) -> str:
+    return "" if weights is None else f" at a weight of {weights[index]:g}"
 
 
 def _losses(judge: Judge, batch: Batch, *, parts: int) -> np.ndarray:

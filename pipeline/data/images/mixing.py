@@ -15,6 +15,7 @@ from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.keyed_random import Draws
 
 _QUANTILES = 4_096  # between which a share is interpolated
+_LEAST_ALPHA = 1e-6  # of which all of them are 0 or 1, as of a smaller one; SciPy has none of 1e-308
 
 
 def mixed_pair(
@@ -79,4 +80,5 @@ def _share(uniform: tf.Tensor, *, alpha: float) -> tf.Tensor:
 @functools.cache
 def _quantiles(alpha: float) -> np.ndarray:
     """float32 [_QUANTILES], rising from 0 to 1."""
+    alpha = max(alpha, _LEAST_ALPHA)
     return scipy.stats.beta.ppf(np.linspace(0, 1, _QUANTILES), alpha, alpha).astype(np.float32)

@@ -64,6 +64,11 @@ def own_of(targets: TargetsOfBatch) -> Plain:
     return targets.own if isinstance(targets, Mixed) else targets
 
 
+def partner_of(index: int) -> int:
+    """Where in its batch the example is that the one at `index` is mixed with: each two neighbours are."""
+    return index ^ 1
+
+
 def _swapped(rows: tf.Tensor) -> tf.Tensor:
     """Each two neighbours of [batch, …] in the place of each other."""
     pairs = tf.reshape(rows, [-1, 2, *rows.shape[1:]])

@@ -86,7 +86,8 @@ def _mixed_together(plan: ReadPlan, inputs: ModelInputs, augmentation: Augmentat
             f"--config.augmentation.{name}, batch of a replica",
             received=f"{batch:,} example{'s' * (batch != 1)}",
             expected="an even number, as each two neighbours are mixed with each other",
-            action=f"Set --config.global_batch={(batch + 1) * plan.share.replicas}, or leave it out.",
+            action=f"Set --config.global_batch={(batch + 1) * plan.share.replicas}, train on another number "
+            f"of replicas, or leave {name} out.",
         )
     return 2
 

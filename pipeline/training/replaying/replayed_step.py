@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.origins.raw_rows import RawRow
-from pipeline.data.input.targets import Mixed, TargetsOfBatch
+from pipeline.data.input.targets import Mixed, TargetsOfBatch, partner_of
 from pipeline.training.replaying.losses import Judge, worst_first
 from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.raw_features import RawFeatures, raw_features
@@ -105,7 +105,7 @@ def replayed_step(
 def _partner(targets: TargetsOfBatch, records: Sequence[Record], index: int) -> Partner | None:
     if not isinstance(targets, Mixed):
         return None
-    other = index ^ 1  # of each two neighbours
+    other = partner_of(index)
     label, *weight = (each[index].numpy() for each in tf.nest.flatten(targets.other))
     return Partner(
         index=other,

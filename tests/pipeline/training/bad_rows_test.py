@@ -142,6 +142,10 @@ def unknown(some: Sequence[Record]) -> list[None]:
     return [None] * len(some)
 
 
+def raw_lines(some: Sequence[Record]) -> list[RawRow]:
+    return [RawRow(origin=Origin("a.csv", each.ordinal), folder="/", is_line=True, text="x") for each in some]
+
+
 def test_the_blame_names_replicas_and_at_most_three_records():
     losses = np.full(16, 0.5)
     losses[[3, 8, 9, 15]] = np.nan
@@ -155,6 +159,19 @@ def test_the_blame_tells_the_weight_of_an_example():
     losses, weights = np.array([0.5, np.inf]), np.array([1.0, 1e30])
     blame = described(losses, records(2), replicas=1, origins=unknown, weights=weights)
     assert blame.text == "a, record 101 (replica 0) has a loss of inf at a weight of 1e+30"
+
+
+def test_the_blame_names_what_an_example_is_mixed_with():
+    losses, shares = np.array([0.5, 0.5, np.inf, 0.7]), np.array([0.9, 0.9, 0.75, 0.75])
+    blame = described(losses, records(4), replicas=2, origins=unknown, shares=shares)
+    found = "a, record 102 (replica 1) has a loss of inf, mixed with 25.0% of a, record 103"
+    assert blame.text == found
+    weights = np.array([1.0, 1.0, 3.0, 1e30])
+    blame = described(losses, records(4), replicas=2, origins=raw_lines, shares=shares, weights=weights)
+    assert blame.text == (
+        "a, record 102 (replica 1; raw row a.csv line 102: x) has a loss of inf at a weight of 3, "
+        "mixed with 25.0% of a, record 103 (raw row a.csv line 103: x) at a weight of 1e+30"
+    )
 
 
 def test_weights_that_went_there_blame_no_record():

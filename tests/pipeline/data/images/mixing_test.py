@@ -102,7 +102,7 @@ def test_an_alpha_out_of_range_is_refused(name, alpha):
         Augmentation(**{name: alpha})
 
 
-@pytest.mark.parametrize("alpha", [1e-3, 10.0])
+@pytest.mark.parametrize("alpha", [5e-324, 1e-3, 10.0])
 def test_shares_are_sound_at_the_ends_of_the_range(alpha):
     found, _ = shares(mixup=alpha)
     assert ((found >= 0) & (found <= 1)).all()
