@@ -37,9 +37,7 @@ FAULTS = (
         name="rows of equal ids are not summed",
         path=f"{_ENGINE}/update.py",
         # Keras's Adam at 56ca674: the second moment is the sum of the squares, not the square of the sum.
-        sound=(
-            "    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])\n",
-        ),
+        sound=("    ids, rows, shape = gradient.indices, gradient.values, variable.shape\n",),
         faulty=(
             "    rows = gradient.indices, variable.shape[0]\n"
             "    squared = tf.math.unsorted_segment_sum(gradient.values**2, *rows)\n"
@@ -70,8 +68,8 @@ FAULTS = (
     Fault(
         name="the model's own losses do not count",
         path=f"{_ENGINE}/inner.py",
-        sound=(" + sum(model.losses) / parts, sums",),
-        faulty=(", sums",),
+        sound=("sum(tf.cast(each, loss.dtype) for each in model.losses)",),
+        faulty=("0.0",),
         tests=(
             f"{_UPDATE}::test_the_models_own_losses_count_once[one_device]",
             f"{_UPDATE}::test_losses_of_what_layers_output_are_the_mean_over_all_parts[mirrored-2]",
