@@ -27,8 +27,11 @@ def verdict(comparisons: Sequence[Comparison]) -> str:
     """One line on all of them."""
     differing = [each.name for each in comparisons if each.found]
     compared = [each.name for each in comparisons if not each.skipped]
+    skipped = [each.name for each in comparisons if each.skipped]
     if not differing:
-        return f"verdict: all agree ({', '.join(compared)})"
+        agreeing = f"all agree ({', '.join(compared)})" if compared else "none"
+        left_out = f"; not compared: {', '.join(skipped)}" if skipped else ""
+        return f"verdict: {agreeing}{left_out}"
     worst = max((each.found[0] for each in comparisons if each.found), key=lambda each: each.excess)
     return (
         f"verdict: {', '.join(differing)} differ{'s' if len(differing) == 1 else ''}; the worst: {worst.name}"

@@ -45,9 +45,10 @@ def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.S
     batches = subject.batches(_STEPS)
     names = [variable.path for variable in subject.model().trainable_variables]
     exact = plain_loop(subject, batches)
+    nothing = _why_nothing(exact)
 
     def compared(name: str, told: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
-        if why := _why_not(subject, strategy.num_replicas_in_sync * parts, is_parted=parts > 1):
+        if why := nothing or _why_not(subject, strategy.num_replicas_in_sync * parts, is_parted=parts > 1):
             return Comparison(name=name, told=told, skipped=why)
         found = step_changes(subject, batches, strategy=strategy, micro_batches=parts)
         return comparison(name, told, differences(names, found, exact), advice=_ADVICE)
@@ -155,6 +156,13 @@ def differences(names: Sequence[str], found: Changes, exact: Plain) -> list[Diff
         for name, one, other, counts in zip(names, found, exact.changes, exact.counts, strict=True)
         if counts.any()
     ]
+
+
+def _why_nothing(exact: Plain) -> str:
+    """Why what the plain loop gives tells nothing of a step; empty: it does."""
+    if not all(np.isfinite(change).all() for change in exact.changes):
+        return f"{_STEPS} plain steps give weights that are not finite: no step is judged by them"
+    return "" if any(count.any() for count in exact.counts) else "all gradients are rounding alone"
 
 
 def _why_not(subject: Subject, parts: int, *, is_parted: bool) -> str:

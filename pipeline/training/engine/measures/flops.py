@@ -65,14 +65,27 @@ def _convolution(operation: tf.Operation) -> int:
     return 2 * _size(result) * _size(window)
 
 
+def _transposed_convolution(operation: tf.Operation) -> int:
+    """Each number of its input is multiplied by all of a window: [height, width, outputs], of the filters."""
+    _, filters, given = operation.inputs
+    return 2 * _size(given.shape) * _size(filters.shape[:-1])
+
+
 def _einsum(operation: tf.Operation) -> int:
     """A multiply-add for each combination of all indices."""
     terms = operation.get_attr("equation").decode().split("->")[0].split(",")
     sizes: dict[str, int] = {}
     for term, tensor in zip(terms, operation.inputs, strict=True):
-        named = term.replace("...", "")
-        sizes |= dict(zip(named, tensor.shape[len(tensor.shape) - len(named) :], strict=True))
+        for index, size in zip(_indices(term, len(tensor.shape)), tensor.shape, strict=True):
+            sizes[index] = max(size, sizes.get(index, 1))
     return 2 * math.prod(sizes.values())
+
+
+def _indices(term: str, rank: int) -> list[str]:
+    """A name for each axis; those of `...` are counted from the last one, as they are broadcast."""
+    before, dots, after = term.partition("...")
+    more = rank - len(before) - len(after) if dots else 0
+    return [*before, *(f"...{number}" for number in reversed(range(more))), *after]
 
 
 def _size(shape: tf.TensorShape) -> int:
@@ -82,5 +95,6 @@ def _size(shape: tf.TensorShape) -> int:
 _COUNTED: Mapping[str, Callable[[tf.Operation], int]] = {
     **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _matrix_product),
     **dict.fromkeys(("Conv2D", "Conv3D", "DepthwiseConv2dNative"), _convolution),
+    **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _transposed_convolution),
     "Einsum": _einsum,
 }

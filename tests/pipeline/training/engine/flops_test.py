@@ -24,6 +24,11 @@ def model_of(shape: tuple, *several: keras.layers.Layer, dtype: str = "float32")
         (model_of((8, 8, 3), layers.Conv2D(16, 3, strides=2)), 3 * 3 * 16 * 2 * (3 * 3 * 3)),
         (model_of((8, 8, 4), layers.Conv2D(16, 3, groups=2)), 6 * 6 * 16 * 2 * (3 * 3 * 2)),
         (model_of((8, 8, 3), layers.DepthwiseConv2D(3, padding="same")), 8 * 8 * 3 * 2 * (3 * 3)),
+        (model_of((8, 8, 3), layers.Conv2DTranspose(4, 3, 2, padding="same")), 8 * 8 * 3 * 2 * (3 * 3 * 4)),
+        (model_of((9, 3), layers.Conv1DTranspose(4, 3, padding="same")), 9 * 3 * 2 * (3 * 4)),
+        (model_of((4, 4, 4, 2), layers.Conv3DTranspose(3, 3, padding="same")), 64 * 2 * 2 * (27 * 3)),
+        (model_of((5, 3), layers.EinsumDense("...x,xy->...y", (7,))), 5 * 2 * 3 * 7),
+        (model_of((5, 3), layers.EinsumDense("ax...,xy->ay...", (7, 3))), 3 * 2 * 5 * 7),
         (model_of((9,), layers.Embedding(100, 4), dtype="int32"), 0),
         (
             model_of((9,), layers.Embedding(100, 4), layers.Flatten(), layers.Dense(2), dtype="int32"),

@@ -32,7 +32,7 @@ def test_what_differs_is_marked_and_followed_by_what_to_do():
 
 
 def test_the_verdict_names_the_worst():
-    assert verdict([AGREES, SKIPPED]) == "verdict: all agree (one)"
+    assert verdict([AGREES, SKIPPED]) == f"verdict: all agree (one); not compared: {SKIPPED.name}"
     assert verdict([AGREES, DIFFERS, SKIPPED]) == "verdict: two differs; the worst: worst"
     assert lines(SKIPPED) == ["three          not compared: there is none"]
 

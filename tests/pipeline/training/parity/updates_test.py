@@ -9,7 +9,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine import strategy, update
-from pipeline.training.parity import subject, updates
+from pipeline.training.parity import subject, told, updates
 from pipeline.training.parity.compared import Comparison
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 from tests.shared.tiny_dataset import write_dataset
@@ -116,6 +116,17 @@ def test_a_batch_that_cannot_be_parted_is_told(dataset):
     found = compared(dataset, global_batch=15)
     assert found["replicas"].skipped == "config.global_batch=15 is no multiple of 2"
     assert not found["sparse"].skipped
+
+
+def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
+    schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
+    examples = [{"x": float(number), "y": 1e30 * (number % 7)} for number in range(100)]
+    dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": examples})
+    config, one = small_config(), strategy.create("one_device")
+    config.train.standardise_labels = False
+    found = updates.compare(subject.of_config(config, dataset), one, one)
+    assert all("weights that are not finite" in each.skipped for each in found)
+    assert told.verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
 
 
 def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypatch):
