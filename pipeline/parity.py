@@ -13,7 +13,7 @@ micro-batches   the same in two micro-batches
 export          the export of a run, loaded again, against the graph in memory
 
 An error is ‖a − b‖ / ‖b‖. What differs by more than it may is named, the worst first, with what to do. Exit
-code 0: all agree; 1: something differs.
+code 0: all that was compared agrees; 1: something differs.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
