@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.input.targets import Mixed, TargetsOfBatch, partner_of
@@ -23,7 +22,7 @@ class Partner:
 
     index: int  # in the global batch, from 0
     record: Record
-    label: np.ndarray  # []
+    features: RawFeatures  # as stored, the label too
     share: float  # of the example itself in the mixture, 0 to 1
     weight: float | None = None  # its own, as the data hold it
 
@@ -89,7 +88,7 @@ def replayed_step(
                 record=records[index],
                 loss=float(losses[index]),
                 weight=None if example_weights is None else float(example_weights[index]),
-                partner=_partner(batch[1], records, index),
+                partner=_partner(stream, batch[1], records, index),
                 prediction=predictions[index],
                 features=features,
                 inputs={name: tensor[index].numpy() for name, tensor in batch[0].items()},
@@ -102,15 +101,18 @@ def replayed_step(
     )
 
 
-def _partner(targets: TargetsOfBatch, records: Sequence[Record], index: int) -> Partner | None:
+def _partner(
+    stream: TrainingStream, targets: TargetsOfBatch, records: Sequence[Record], index: int
+) -> Partner | None:
     if not isinstance(targets, Mixed):
         return None
     other = partner_of(index)
-    label, *weight = (each[index].numpy() for each in tf.nest.flatten(targets.other))
+    weights = stream.targets.weights_of(targets)
+    (features,) = raw_features(stream.data, [records[other]])
     return Partner(
         index=other,
         record=records[other],
-        label=label,
+        features=features,
         share=float(targets.shares[index]),
-        weight=float(weight[0]) if weight else None,
+        weight=None if weights is None else float(weights[other]),
     )

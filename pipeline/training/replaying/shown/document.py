@@ -9,6 +9,7 @@ import numpy as np
 from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema
+from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.replayed_step import Example, Partner, ReplayedStep
 from pipeline.training.replaying.shown.told import told
 from pipeline.training.replaying.shown.value import shown_value
@@ -67,13 +68,19 @@ def _example(example: Example, schema: Schema) -> dict[str, object]:
         "label": told(example, schema).label,
         **({} if example.partner is None else {"mixed_with": _partner(example.partner, schema)}),
         "prediction": _plain(example.prediction),
+        **_place(record),
+        "raw": _raw(example.raw),
+        "features": _features(example.features, schema),
+    }
+
+
+def _place(record: Record) -> dict[str, object]:
+    return {
         "dataset": record.dataset,
         "split": record.split,
         "file": record.file,
         "record": record.ordinal,
         "row": record.row,
-        "raw": _raw(example.raw),
-        "features": _features(example.features, schema),
     }
 
 
@@ -81,10 +88,10 @@ def _partner(partner: Partner, schema: Schema) -> dict[str, object]:
     return {
         "index": partner.index,
         "share_of_example": partner.share,
-        "label": shown_value(schema.label, partner.label),
+        "label": shown_value(schema.label, partner.features[schema.label.name]),
         **({} if partner.weight is None else {"weight": _number(partner.weight)}),
-        "file": partner.record.file,
-        "record": partner.record.ordinal,
+        "position": partner.record.position,
+        **_place(partner.record),
     }
 
 

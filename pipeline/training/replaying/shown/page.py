@@ -131,7 +131,8 @@ def _raw_text(raw: RawRow | None) -> Markup | None:
 
 def _pictures(example: Example, schema: Schema) -> Markup | None:
     shown = {
-        "as stored": pictures.stored(example, schema),
+        "as stored": pictures.stored(example.features, schema),
+        "mixed with": pictures.stored(example.partner.features, schema) if example.partner else None,
         "as the model got it": pictures.augmented(example),
     }
     figures = [

@@ -8,16 +8,17 @@ import tensorflow as tf
 from pipeline.data.images.pixels import RESCALING
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema
+from pipeline.training.replaying.raw_features import RawFeatures
 from pipeline.training.replaying.replayed_step import Example
 
 _LARGEST_STORED = 2 << 20  # 2 MiB: a page of larger ones would take minutes to load
 _MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png", b"GIF8": "gif", b"RIFF": "webp", b"BM": "bmp"}
 
 
-def stored(example: Example, schema: Schema) -> str | None:
-    """The file of the example's image as a data URL; None where there is none, or it is large."""
+def stored(features: RawFeatures, schema: Schema) -> str | None:
+    """The file of an example's image as a data URL; None where there is none, or it is large."""
     images = schema.of_kind(Image)
-    data = bytes(example.features[images[0].name][()]) if images else b""
+    data = bytes(features[images[0].name][()]) if images else b""
     kinds = [kind for start, kind in _MEDIA_TYPES.items() if data.startswith(start)]
     if not kinds or len(data) > _LARGEST_STORED:
         return None

@@ -1,7 +1,7 @@
 """What is said of a replayed example, in words: terminal, page and JSON say the same."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def told(example: Example, schema: Schema) -> Told:
         loss=example.loss,
         weight=example.weight,
         label=shown_value(label, raw[label.name]),
-        prediction=_prediction(label, raw[label.name], example.prediction),
+        prediction=_prediction(label, _labels(example, label), example.prediction),
         place=place(example.record),
         raw=raw_row(example.raw),
         mixed=_mixed(example.partner, label),
@@ -51,7 +51,7 @@ def _mixed(partner: Partner | None, label: Label) -> str:
     if partner is None:
         return ""
     weight = "" if partner.weight is None else f" of weight {formats.number(partner.weight)}"
-    other = f"{shown_value(label, partner.label)}{weight} ({place(partner.record)})"
+    other = f"{shown_value(label, partner.features[label.name])}{weight} ({place(partner.record)})"
     return f"{partner.share:.1%} itself, {1 - partner.share:.1%} {other}"
 
 
@@ -66,10 +66,20 @@ def raw_row(raw: RawRow | None) -> str:
     return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"
 
 
-def _prediction(label: Label, actual: np.ndarray, prediction: np.ndarray) -> str:
-    """`yes 0.9731` or, where that is not the label, `yes 0.9731, no 0.0269`; of a regression the value."""
+def _labels(example: Example, label: Label) -> list[np.ndarray]:
+    """The example's own, [], and that of what it is mixed with."""
+    mixed = (example,) if example.partner is None else (example, example.partner)
+    return [each.features[label.name] for each in mixed]
+
+
+def _prediction(label: Label, actual: Sequence[np.ndarray], prediction: np.ndarray) -> str:
+    """`yes 0.9731` or, where that is not the label, `yes 0.9731, no 0.0269`; of a regression the value.
+
+    Args:
+      actual: the labels, [] each: two where examples are mixed.
+    """
     if not label.classes:
         return f"{float(prediction):.6g}"
-    chosen, index = int(np.argmax(prediction)), int(actual)
-    shown = [chosen] if chosen == index or not 0 <= index < len(label.classes) else [chosen, index]
+    known = [int(each) for each in actual if 0 <= each < len(label.classes)]
+    shown = dict.fromkeys((int(np.argmax(prediction)), *known))
     return ", ".join(f"{label.classes[each]} {prediction[each]:.4f}" for each in shown)

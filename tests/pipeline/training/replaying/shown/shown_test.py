@@ -20,6 +20,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.replaying.record import Record
 from pipeline.training.replaying.replayed_step import Example, Partner, ReplayedStep
 from pipeline.training.replaying.shown import document, page, terminal
+from pipeline.training.replaying.shown.told import told
 from pipeline.training.replaying.shown.value import shown_value
 from pipeline.training.replaying.weights import Weights
 from tests.shared import pictures
@@ -36,6 +37,7 @@ SCHEMA = Schema(
     ),
 )
 PIXELS = pictures.noise(5, 4)
+OTHER = {"is it?": np.asarray(0), "image": np.asarray(pictures.encode(255 - PIXELS, "PNG"))}  # of a partner
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ def step() -> ReplayedStep:
 
 def test_the_weight_of_what_an_example_is_mixed_with_is_told(step):
     (example,) = step.examples
-    partner = Partner(index=0, record=example.record, label=np.int64(0), share=0.25, weight=4.5)
+    partner = Partner(index=0, record=example.record, features=OTHER, share=0.25, weight=4.5)
     mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
     assert "75.0% no of weight 4.5 (ugly-train" in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
     assert document.of_step(mixed, SCHEMA)["examples"][0]["mixed_with"]["weight"] == 4.5
@@ -92,20 +94,46 @@ def test_the_weight_of_what_an_example_is_mixed_with_is_told(step):
 
 def test_what_an_example_is_mixed_with_is_told_everywhere(step):
     (example,) = step.examples
-    other = dataclasses.replace(example.record, ordinal=88)
-    partner = Partner(index=0, record=other, label=np.int64(0), share=0.625)
+    other = dataclasses.replace(example.record, position=16, ordinal=88)
+    partner = Partner(index=0, record=other, features=OTHER, share=0.625)
     mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
-    told = "62.5% itself, 37.5% no (ugly-train.tfrecord-00000-of-00001, record 88)"
-    assert f"    mixed: {told}" in list(terminal.step_lines(mixed, SCHEMA, total_steps=9))
-    assert told in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
+    text = "62.5% itself, 37.5% no (ugly-train.tfrecord-00000-of-00001, record 88)"
+    assert f"    mixed: {text}" in list(terminal.step_lines(mixed, SCHEMA, total_steps=9))
+    assert text in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
     assert document.of_step(mixed, SCHEMA)["examples"][0]["mixed_with"] == {
         "index": 0,
         "share_of_example": 0.625,
         "label": "no",
+        "position": 16,
+        "dataset": other.dataset,
+        "split": "train",
         "file": other.file,
         "record": 88,
+        "row": None,
     }
     assert "mixed" not in str(document.of_step(step, SCHEMA))
+
+
+def test_the_picture_that_is_mixed_in_is_shown_as_stored_too(step):
+    (example,) = step.examples
+    partner = Partner(index=0, record=example.record, features=OTHER, share=0.625)
+    mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
+    html = page.of_step(mixed, SCHEMA, run="run", total_steps=9)
+    assert re.findall(r'alt="([^"]+)"', html) == ["as stored", "mixed with", "as the model got it"]
+    shown = re.findall(r"data:image/png;base64,([^\"']+)", html)
+    read = [np.asarray(PIL.Image.open(io.BytesIO(base64.b64decode(each)))) for each in shown]
+    np.testing.assert_array_equal(read, [PIXELS, 255 - PIXELS, PIXELS // 2])
+
+
+def test_the_prediction_of_both_labels_is_told_where_neither_is_the_likeliest(step):
+    schema = Schema(name="three", features=(Label(name="y", classes=("a", "b", "c"), task="multiclass"),))
+    plain = dataclasses.replace(
+        step.examples[0], features={"y": np.asarray(1)}, prediction=np.array([0.5, 0.375, 0.125], np.float32)
+    )
+    partner = Partner(index=0, record=plain.record, features={"y": np.asarray(2)}, share=0.625)
+    mixed = dataclasses.replace(plain, partner=partner)
+    assert told(plain, schema).prediction == "a 0.5000, b 0.3750"
+    assert told(mixed, schema).prediction == "a 0.5000, b 0.3750, c 0.1250"
 
 
 def test_the_terminal_has_short_lines_and_all_that_matters(step):
