@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import keras
 import tensorflow as tf
 
+from pipeline.data.errors import InputError
 from pipeline.data.input.targets import TargetsOfBatch
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.guards import skipping
@@ -130,6 +131,8 @@ class Update:
         """Updates the variables, or puts the step back; returns whether its numbers are finite, bool []."""
         pairs = zip(gradients, self._variables, strict=True)
         connected = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+        if not connected:
+            raise _untouched(self._variables)
         summed = tf.distribute.get_replica_context().all_reduce(
             "SUM", [gradient for gradient, _ in connected]
         )
@@ -138,6 +141,16 @@ class Update:
             return skipping.apply_if_finite(self._optimizer, summed, variables, loss=loss)
         self._optimizer.apply(summed, variables)
         return tf.math.is_finite(loss)
+
+
+def _untouched(variables: Sequence[keras.Variable]) -> InputError:
+    names = ", ".join(each.path for each in variables[:5])
+    return InputError(
+        "model",
+        received=f"a loss that none of its {len(variables):,} weights touches: {names}",
+        expected="weights between inputs and logits, with nothing between that has no gradient",
+        action="Look for round, argmax, stop_gradient, a cast to whole numbers, or an unused layer.",
+    )
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices | None, variable: keras.Variable) -> tf.Tensor | None:

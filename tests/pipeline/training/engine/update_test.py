@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from models.wide_deep import OffsetEmbedding
+from pipeline.data.errors import InputError
 from pipeline.training.engine import averages, replicas, update
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.inner import train_step
@@ -68,7 +69,7 @@ def trained(
             lambda context: tf.constant(parts[context.replica_id_in_sync_group])
         )
 
-    run = tf.function(lambda *args: strategy.run(step, args=args))
+    run = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)
     shared = {name: part(values) for name, values in inputs.items()}, part(labels)
     for _ in range(steps):
         run(*shared)
@@ -135,6 +136,18 @@ def test_sparse_gradients_train_as_dense_ones_do(name):
 
     for sparse, dense in zip(weights(OffsetEmbedding), weights(OneHotTable), strict=True):
         np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_loss_that_no_weight_touches_is_told(name):
+    def make() -> keras.Model:
+        x = keras.Input((1,), name="x")
+        return keras.Model([x], keras.ops.round(keras.layers.Dense(1, name="rounded")(x)))
+
+    with pytest.raises(
+        InputError, match=r"none of its 2 weights touches: rounded/kernel, rounded/bias; .*round"
+    ):
+        trained(name, make, lambda: keras.optimizers.SGD(1.0), {"x": np.ones((8, 1), "float32")}, LABELS)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
