@@ -86,9 +86,10 @@ def _soak(case: Case, numbers: Sequence[signal.Signals], folder: pathlib.Path, h
         f"{case.name}: undisturbed, {len(whole.steps)} steps{early}, {whole.cpu_seconds:.1f} CPU s",
         flush=True,
     )
-    draw, faults, left = random.Random(f"{_SEED.value} {case.name}"), 0, list(numbers)
+    draw, faults, left, run = random.Random(f"{_SEED.value} {case.name}"), 0, list(numbers), 0
     while left:
-        disturbed = Disturbed(case=case, whole=whole, folder=folder / f"run-{len(left):02d}", draw=draw)
+        run += 1  # one that ended before its signal is no hit, and another takes it
+        disturbed = Disturbed(case=case, whole=whole, folder=folder / f"run-{run:02d}", draw=draw)
         disturbed.send(left[: _EACH.value])
         for fault in disturbed.faults():
             faults += 1
