@@ -57,6 +57,8 @@ def build(setup: Setup) -> Run:
     schema = setup.dataset.schema
     statistics = statistics_lib.of_training(setup.dataset)
     preprocess = build_preprocess(setup.config, schema, statistics)
+    replicas_in_sync = setup.strategy.num_replicas_in_sync
+    training_data.check_augmentation(setup.config, preprocess.inputs, replicas=replicas_in_sync)
     learned = learned_scale(setup.config, schema.label, statistics)
     with setup.strategy.scope():
         model = build_model(
@@ -66,7 +68,7 @@ def build(setup: Setup) -> Run:
             precision=setup.precision,
             scale=learned,
         )
-        replicas.adapt(model, replicas=setup.strategy.num_replicas_in_sync)
+        replicas.adapt(model, replicas=replicas_in_sync)
         model.optimizer = optimizer.build(
             setup.config.optimizer,
             model.trainable_variables,

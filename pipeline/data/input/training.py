@@ -38,14 +38,17 @@ def training_recipe(
       most_at_once: global batches that are prepared at once at most; it does not change them.
 
     Raises:
-      InputError: a file that is mapped into memory is not what was published.
+      InputError: a file that is mapped into memory is not what was published, or what cannot be is mixed.
     """
+    share = plan.share
+    require_mixable(augmentation, preprocess.inputs, batch=share.batch, replicas=share.replicas)
     schema, way = plan.selection.dataset.schema, stream.way_of(plan)
     has_images = bool(schema.of_kind(Image))
     batches = 1 if has_images else min(_batches_at_once(plan), most_at_once or math.inf)
     turn = batches * plan.share.examples
-    group = _mixed_together(plan, preprocess.inputs, augmentation) if augmentation.mixes else 1
-    rows = _images_at_once(plan, preprocess, multiple_of=group) if has_images else turn
+    rows = (
+        _images_at_once(plan, preprocess, multiple_of=2 if augmentation.mixes else 1) if has_images else turn
+    )
     gather = (Stage(name="gather", apply=way.gather(plan, batches)),) if way.gather else ()
     parse = (
         image_stages(schema, preprocess, augmentation=augmentation, seed=plan.seed)
@@ -71,25 +74,29 @@ def parse_stage(schema: Schema) -> Stage:
     return Stage(name="parse", apply=lambda positions, rows: parsing.parse_rows(rows, schema))
 
 
-def _mixed_together(plan: ReadPlan, inputs: ModelInputs, augmentation: Augmentation) -> int:
-    """Examples that are mixed with each other; raises InputError where these cannot be."""
-    name, batch = "mixup" if augmentation.mixup else "cutmix", plan.share.batch
-    if inputs.image_shape is None or inputs.numeric or inputs.cardinalities or inputs.sequences:
+def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: int, replicas: int) -> None:
+    """Raises InputError where examples are to be mixed, and cannot be.
+
+    Args:
+      batch: examples of a replica.
+    """
+    name = "mixup" if augmentation.mixup else "cutmix"
+    others = inputs.numeric or inputs.cardinalities or inputs.sequences
+    if augmentation.mixes and (inputs.image_shape is None or others):
         raise InputError(
             f"--config.augmentation.{name}",
             received=getattr(augmentation, name),
             expected="0 where a model is fed with anything but one image: a mean of categories is none",
             action="Leave it out.",
         )
-    if batch % 2:
+    if augmentation.mixes and batch % 2:
         raise InputError(
             f"--config.augmentation.{name}, batch of a replica",
             received=f"{batch:,} example{'s' * (batch != 1)}",
             expected="an even number, as each two neighbours are mixed with each other",
-            action=f"Set --config.global_batch={(batch + 1) * plan.share.replicas}, train on another number "
-            f"of replicas, or leave {name} out.",
+            action=f"Set --config.global_batch={(batch + 1) * replicas}, train on another number of "
+            f"replicas, or leave {name} out.",
         )
-    return 2
 
 
 def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int) -> int:

@@ -9,6 +9,8 @@ from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.targets import Targets
+from pipeline.data.input.training import require_mixable
+from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import Mixture, Part, TrainingData
 from pipeline.data.reading.plan import ReadPlan, plan_reading
@@ -51,6 +53,12 @@ def read_plan(
 def augmentation(config: ConfigDict) -> Augmentation:
     """What images go through on the way; raises InputError for a value out of range."""
     return Augmentation(**config.augmentation)
+
+
+def check_augmentation(config: ConfigDict, inputs: ModelInputs, *, replicas: int) -> None:
+    """Raises InputError where data cannot be changed so: before a run writes what it is bound to."""
+    batch = config.global_batch // replicas
+    require_mixable(augmentation(config), inputs, batch=batch, replicas=replicas)
 
 
 def targets(config: ConfigDict, schema: Schema) -> Targets:

@@ -271,3 +271,16 @@ def test_the_ledger_tells_of_a_kill(request_for, train_and_kill, tmp_path):
     assert {kind for kind, seconds in spent.seconds.items() if seconds} == needed | {"lost", "callbacks"}
     assert 0 < spent.longest_save_s < spent.seconds["checkpoint"]
     assert spent.wall_s + spent.away_s == pytest.approx(elapsed, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [("mixup", 0.2, "anything but one image"), ("shift", 5.0, "augmentation 'shift': received 5.0")],
+)
+def test_what_cannot_be_done_to_the_data_is_refused_before_the_run_is_bound_to_it(
+    request_for, tmp_path, config, name, value, message
+):
+    config.augmentation[name] = value
+    with pytest.raises(InputError, match=message):
+        run.train(request_for(tmp_path))
+    assert not (tmp_path / "run.json").exists()
