@@ -5,7 +5,7 @@ import pathlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 
-from pipeline.data import atomic_files
+from pipeline.data import atomic_files, ordinary_files
 from pipeline.data.errors import InputError
 
 CHECKSUM = "crc32"  # of the rest of the line; files of earlier versions have none
@@ -43,7 +43,10 @@ def read(path: pathlib.Path, *, checked: Checked, without: str) -> list[dict]:
     """
     if not path.exists():
         return []
-    lines = path.read_bytes().split(b"\n")[:-1]
+    try:
+        lines = ordinary_files.read_bytes(path).split(b"\n")[:-1]
+    except ordinary_files.NotOrdinaryError as error:
+        raise damaged(path, error.strerror, without=without) from None
     documents = [_document(path, number, line, checked, without) for number, line in enumerate(lines, 1)]
     checksums = [document.pop(CHECKSUM, None) for document in documents]
     for number, (document, checksum) in enumerate(zip(documents, checksums, strict=True), 1):

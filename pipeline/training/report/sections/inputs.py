@@ -7,6 +7,7 @@ import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
+from pipeline.data import ordinary_files
 from pipeline.data.dataset import conversion_record
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
@@ -88,7 +89,7 @@ def _attempt(read: Callable, paths: list[pathlib.Path], problems: list[str]) -> 
 
 def _read_object(path: pathlib.Path) -> Mapping:
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(ordinary_files.read_bytes(path))
     except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}

@@ -9,7 +9,7 @@ import os
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import self_digest
+from pipeline.data import ordinary_files, self_digest
 from pipeline.data.dataset.manifest import sha256
 from pipeline.data.errors import InputError
 
@@ -53,7 +53,7 @@ def read(directory: pathlib.Path) -> Manifest:
     """
     name = f"{directory.name}/{FILE_NAME}"
     try:
-        content = (directory / FILE_NAME).read_bytes()
+        content = ordinary_files.read_bytes(directory / FILE_NAME)
         document = json.loads(content)
         self_digest.check(document)
         if content != _dumped(document):  # a space, for one, is in no digest

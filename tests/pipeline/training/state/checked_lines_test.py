@@ -1,9 +1,11 @@
 """A line is in the file whole or not at all, on a full disk too."""
 
 import errno
+import os
 
 import pytest
 
+from pipeline.data.errors import InputError
 from pipeline.training.state import checked_lines
 from tests.shared.full_disk import no_room
 
@@ -23,3 +25,9 @@ def test_a_line_that_the_disk_has_no_room_for_leaves_the_file_as_it_was(tmp_path
     assert path.read_bytes() == before
     checked_lines.append(path, {"step": 3})  # somebody made room: a thread goes on, as the ledger's does
     assert read(path) == [{"step": 1}, {"step": 3}]
+
+
+def test_a_pipe_in_place_of_lines_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "lines.jsonl")
+    with pytest.raises(InputError, match=r"lines\.jsonl: received not an ordinary file"):
+        read(tmp_path / "lines.jsonl")

@@ -1,5 +1,7 @@
 """Files of a run are whole."""
 
+import os
+
 import pytest
 
 from pipeline.data import atomic_files
@@ -20,3 +22,9 @@ def test_json_that_was_damaged_is_named(tmp_path):
 
 def test_absent_json_is_none(tmp_path):
     assert workdir.read_json(tmp_path / "run.json") is None
+
+
+def test_a_pipe_in_place_of_json_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(InputError, match=r"run\.json: received .*not an ordinary file"):
+        workdir.read_json(tmp_path / "run.json")

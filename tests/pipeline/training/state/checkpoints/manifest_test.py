@@ -1,6 +1,7 @@
 """A manifest of another format is refused; what was written otherwise than by a run is damage."""
 
 import json
+import os
 
 import pytest
 
@@ -50,4 +51,11 @@ def test_a_directory_in_place_of_a_file_is_damage(written):
     (written / "variables").unlink()
     (written / "variables").mkdir()
     with pytest.raises(DamagedError, match=r"variables: "):
+        manifest.check(written)
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(written):
+    (written / manifest.FILE_NAME).unlink()
+    os.mkfifo(written / manifest.FILE_NAME)
+    with pytest.raises(DamagedError, match=r"manifest.json: "):
         manifest.check(written)
