@@ -112,6 +112,13 @@ def test_clipping_in_each_replica_is_found(dataset, monkeypatch):
     assert not found["micro-batches"].found or found["sparse"].found
 
 
+def test_micro_batches_of_which_only_the_last_counts_are_found(dataset, monkeypatch):
+    monkeypatch.setattr(update, "_added", lambda one, other: other)
+    found = compared(dataset)
+    assert found["micro-batches"].found
+    assert not found["sparse"].found and not found["replicas"].found
+
+
 def test_a_batch_that_cannot_be_parted_is_told(dataset):
     found = compared(dataset, global_batch=15)
     assert found["replicas"].skipped == "config.global_batch=15 is no multiple of 2"
