@@ -7,7 +7,7 @@ import keras
 from ml_collections import ConfigDict
 
 from models.registry import MODELS
-from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.dataset.statistics import NumericSummary, SplitStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
 from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
@@ -110,11 +110,17 @@ def learned_scale(config: ConfigDict, label: Label, statistics: SplitStatistics)
         return _WITHOUT_UNIT
     scale = label_scale(label, statistics)
     if not _LEAST_SPREAD <= scale.spread <= _LARGEST_SPREAD:
-        received = f"values with a standard deviation of {scale.spread:.3g} in the train split"
+        spread = f"values with a standard deviation of {scale.spread:.3g} in the train split"
+        received = spread + _from_to(statistics.features[label.name].numeric)
         expected = f"one from {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}, whose squares float32 can hold"
-        action = "Convert the data in another unit."
+        action = "Convert the data in another unit; where few values are so far off, correct these."
         raise _error(f"label '{label.name}'", received, expected, action=action)
     return scale
+
+
+def _from_to(numeric: NumericSummary) -> str:
+    middle = numeric.quantiles[len(numeric.quantiles) // 2] if numeric.quantiles else numeric.mean
+    return f", from {numeric.minimum:g} over {middle:g} in the middle to {numeric.maximum:g}"
 
 
 def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:

@@ -77,7 +77,9 @@ def test_labels_whose_squares_float32_cannot_hold_are_refused():
     assert [scale_of(std, standardise_labels=True).spread for std in (1e-18, 1e17)] == [1e-18, 1e17]
     for std in (1e-19, 1e18, float("inf")):
         with pytest.raises(
-            InputError, match=rf"label 'y': received values .* of {re.escape(f'{std:.3g}')} .*another unit"
+            InputError,
+            match=rf"label 'y': received values .* of {re.escape(f'{std:.3g}')} in the train split, from 0 "
+            r"over 7 in the middle to 9; .*another unit",
         ):
             scale_of(std, standardise_labels=True)
 
