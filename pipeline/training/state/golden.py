@@ -10,6 +10,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data import ordinary_files
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.integrity.damage import naming_damage
@@ -45,8 +46,9 @@ def write(path: pathlib.Path, selection: Selection) -> None:
 def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[str, tf.Tensor]:
     """Model inputs of the saved records, at most [RECORDS, …]."""
     try:
+        ordinary_files.read_bytes(path)  # TensorFlow would wait for a pipe
         serialized = next(iter(tf.data.TFRecordDataset(str(path)).batch(RECORDS)))
-    except (tf.errors.OpError, StopIteration):
+    except (tf.errors.OpError, StopIteration, OSError):
         raise InputError(
             f"golden records {path}",
             received="records that are damaged, or none",

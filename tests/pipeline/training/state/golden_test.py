@@ -1,5 +1,7 @@
 """Golden records are a few of the training split, and decide whether a model is the one that was saved."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -74,3 +76,10 @@ def test_damaged_records_are_refused(dataset, tmp_path, damage):
     preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
     with pytest.raises(InputError, match=r"golden\.tfrecord: received records that are damaged"):
         golden.inputs(path, dataset.schema, preprocess)
+
+
+def test_a_pipe_in_place_of_the_records_is_not_waited_for(dataset, tmp_path):
+    os.mkfifo(tmp_path / "golden.tfrecord")
+    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    with pytest.raises(InputError, match=r"golden\.tfrecord: received records that are damaged"):
+        golden.inputs(tmp_path / "golden.tfrecord", dataset.schema, preprocess)
