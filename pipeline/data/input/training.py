@@ -41,7 +41,8 @@ def training_recipe(
       InputError: a file that is mapped into memory is not what was published, or what cannot be is mixed.
     """
     share = plan.share
-    require_mixable(augmentation, preprocess.inputs, batch=share.batch, replicas=share.replicas)
+    if augmentation.mixes:
+        require_mixable(augmentation, preprocess.inputs, batch=share.batch, replicas=share.replicas)
     schema, way = plan.selection.dataset.schema, stream.way_of(plan)
     has_images = bool(schema.of_kind(Image))
     batches = 1 if has_images else min(_batches_at_once(plan), most_at_once or math.inf)

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import pathlib
 
-from pipeline.data import ordinary_files
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
@@ -89,10 +88,13 @@ def no_run(directory: pathlib.Path, received: str) -> InputError:
 def read_json(path: pathlib.Path) -> dict | None:
     """The document; None where there is no such file. Raises InputError where the file is not JSON."""
     try:
-        return json.loads(ordinary_files.read_bytes(path))
+        document = json.loads(path.read_bytes())
+        if document is None:  # which would pass for a file that is not there
+            raise ValueError("null")
+        return document
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError, ordinary_files.NotOrdinaryError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"file {path}",
             received=f"invalid JSON ({error})",
