@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pipeline.data.printable import printable
 
 EXIT_BAD_INPUT = 2
+EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h, which schedulers know
 _LONGEST_PART = 1000  # characters
 
 # Errors of TensorFlow and of Beam's workers are known by their text. 27 is that of `ulimit -f`.
@@ -36,7 +37,15 @@ class InputError(Exception):
 
     def __reduce__(self) -> tuple:
         # Keyword-only arguments do not survive pickling by default, and Beam pickles what workers raise.
-        return _rebuild, (self.thing, self.received, self.expected, self.action)
+        return _rebuild, (type(self), self.thing, self.received, self.expected, self.action)
+
+
+class TryAgainError(InputError):
+    """Nothing is wrong with the input: the same command may succeed later. Someone else is busy with it, or
+    what it needs is full or away.
+    """
+
+    exit_code = EXIT_TRY_AGAIN
 
 
 def _shortened(text: str) -> str:
@@ -44,8 +53,8 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
 
 
-def _rebuild(thing: str, received: str, expected: str, action: str) -> InputError:
-    return InputError(thing, received=received, expected=expected, action=action)
+def _rebuild(kind: type[InputError], thing: str, received: str, expected: str, action: str) -> InputError:
+    return kind(thing, received=received, expected=expected, action=action)
 
 
 def disk_is_full(error: Exception) -> bool:

@@ -20,11 +20,11 @@ _START = 19  # in /proc/PID/stat behind the name: clock ticks from boot to start
 
 
 @contextlib.contextmanager
-def held(directory: pathlib.Path, *, thing: str) -> Iterator[None]:
+def held(directory: pathlib.Path, *, thing: str, refusal: type[InputError] = InputError) -> Iterator[None]:
     """Holds a directory that exists while the block runs.
 
     Raises:
-      InputError: another process holds it; `thing` names the directory in the message.
+      refusal: another process holds it; `thing` names the directory in the message.
     """
     descriptor = os.open(directory, os.O_RDONLY)
     try:
@@ -35,7 +35,7 @@ def held(directory: pathlib.Path, *, thing: str) -> Iterator[None]:
     except BlockingIOError:
         holder = _holder(os.fstat(descriptor).st_ino)
         os.close(descriptor)
-        raise InputError(
+        raise refusal(
             thing,
             received=f"a directory that {holder} is writing to",
             expected="a directory of its own for each run",
