@@ -10,11 +10,11 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.datetimes import propose_datetime
 from beam_jobs.proposal.spellings import case_aliases
 from beam_jobs.proposal.written_numbers import propose_written
-from pipeline.data.dataset.precision import offset_for
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.statistics.precision import offset_for
 
 _INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categories
 _INTEGER_CATEGORY_LIMIT = 1000  # categories are below it

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile
-from pipeline.data.dataset.precision import offset_for
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Numeric
+from pipeline.data.statistics.precision import offset_for
 
 # Other letters before a number, as in INV10024, make an id.
 _CURRENCIES = (

@@ -1,4 +1,4 @@
-"""Statistics of every feature, gathered beside the rows and merged to the same bits in any order.
+"""How Beam gathers the statistics of every feature, beside the rows: the accumulators are pipeline/data's.
 
 May import cells and pipeline/data. Start with combine.py.
 """

@@ -6,9 +6,9 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_jobs.cells.rows import ORDER_COLUMN
-from beam_jobs.statistics.accumulators import Gathered, gathered_of
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics.accumulators import Gathered, gathered_of
 
 
 class SplitStatisticsFn(beam.CombineFn):

@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from pipeline.data.dataset.precision import COARSEST
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import nearest
+from pipeline.data.statistics.precision import COARSEST
 
 FORMAT = "penstock.anomalies/1"
 

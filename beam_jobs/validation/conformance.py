@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
-from pipeline.data.dataset.precision import rounding, way_out
 from pipeline.data.dataset.statistics import FeatureStatistics, Statistics
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics.precision import rounding, way_out
 
 _SHOWN = 5  # classes that a message names
 

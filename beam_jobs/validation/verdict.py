@@ -7,9 +7,10 @@ from beam_jobs.validation import anomalies as anomalies_lib
 from beam_jobs.validation import baseline as baseline_lib
 from beam_jobs.validation import conformance
 from beam_jobs.validation.anomalies import Anomaly, Policy
-from pipeline.data.dataset import manifest, statistics
+from pipeline.data.dataset import manifest
 from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
     if not baseline:
         return Rules(policy=policy)
     dataset = manifest.open_dataset(baseline)
-    return Rules(policy=policy, baseline=statistics.load(dataset), baseline_digest=dataset.manifest.digest)
+    return Rules(policy=policy, baseline=loading.load(dataset), baseline_digest=dataset.manifest.digest)
 
 
 def judge(measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()) -> Verdict:

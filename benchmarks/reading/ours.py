@@ -9,7 +9,6 @@ import tensorflow as tf
 from benchmarks.reading.graph_batches import GraphBatches
 from benchmarks.reading.shapes import BATCH, SIDE
 from pipeline.data.dataset import manifest
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.statistics import SplitStatistics
@@ -21,6 +20,7 @@ from pipeline.data.reading import parsing
 from pipeline.data.reading.block_rows import features_of_words
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.statistics import loading
 
 _SEED = 1
 _CROP = {"crop_area": (0.08, 1.0), "crop_aspect": (3 / 4, 4 / 3), "flip": True}
@@ -114,7 +114,7 @@ def _recipe(dataset: Dataset, preprocess: Preprocess, workload: str, *, shuffle:
 
 
 def _statistics(dataset: Dataset) -> SplitStatistics:
-    return statistics_lib.load(dataset)["train"]
+    return loading.load(dataset)["train"]
 
 
 def _narrow(feature: tf.Tensor) -> tf.Tensor:

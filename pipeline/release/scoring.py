@@ -103,7 +103,7 @@ def _require_readable(schema: Schema, dataset: Dataset) -> None:
     problems = schema_lib.incompatibilities(schema, dataset.schema)
     if problems:
         raise InputError(
-            f"dataset {dataset.directory}",
+            f"dataset {dataset}",
             received="; ".join(problems),
             expected="records that the model's schema can read",
             action="Use a dataset converted with the model's schema, or train a model on this one.",

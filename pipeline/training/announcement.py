@@ -50,7 +50,7 @@ def lines(
 
 def _decided(request: Request, strategy: tf.distribute.Strategy, precision: Precision) -> Iterator[str]:
     config, dataset, replicas = request.config, request.dataset, strategy.num_replicas_in_sync
-    yield f"dataset    {dataset.directory}: {_sizes(dataset)}"
+    yield f"dataset    {dataset}: {_sizes(dataset)}"
     for directory, split, weight in config.mixture:
         yield f"mixed with {directory}: {split}, weight {weight:g} to {config.train.weight:g}"
     yield (

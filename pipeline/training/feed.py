@@ -3,7 +3,6 @@
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.feed.advice import advice, files_of
@@ -14,6 +13,7 @@ from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import TrainingData, main_of
+from pipeline.data.statistics import loading
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.experiment.model import build_preprocess
@@ -50,7 +50,7 @@ def certify(
 def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:
     """What the first host of the slice reads."""
     dataset = main_of(data).dataset
-    statistics = statistics_lib.of_training(dataset)
+    statistics = loading.of_training(dataset)
     share = Share(
         global_batch=config.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
     )

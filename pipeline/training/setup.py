@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.data.reading.mixture import TrainingData
+from pipeline.data.statistics import loading
 from pipeline.training import announcement, best_checkpoint
 from pipeline.training.engine import cluster, determinism
 from pipeline.training.engine import precision as precision_lib
@@ -96,7 +96,7 @@ def decide(request: Request) -> Setup:
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)
     require_weights(selections.values(), example_weights.column(config, dataset.schema))
-    objective = objective_lib.build(config, dataset.schema, statistics_lib.of_training(dataset))
+    objective = objective_lib.build(config, dataset.schema, loading.of_training(dataset))
     bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
     return Setup(
         config=config,

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.input.targets import Targets
 from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.kinds import Numeric
+from pipeline.data.statistics import loading
 from pipeline.training.experiment import example_weights
 from pipeline.training.replaying.origins import origins_of
 from pipeline.training.replaying.record import records_of
@@ -35,7 +35,7 @@ def require_weights(
 
 
 def _may_hold_others(selection: Selection, weights: Numeric) -> bool:
-    measured = statistics_lib.load(selection.dataset)
+    measured = loading.load(selection.dataset)
     used = set(selection.shards.names)
     splits = selection.dataset.manifest.splits.items()
     return any(

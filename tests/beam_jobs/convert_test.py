@@ -11,10 +11,10 @@ import pytest
 import tensorflow_datasets as tfds
 
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Categorical, Label, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from tests.beam_jobs.conftest import FRUIT, PEOPLE, ROOT, Ended, RunBinary, encoded, fruit_pixels, people_csv
 
 Convert = Callable[..., Ended]
@@ -102,7 +102,7 @@ def test_the_dataset_opens_with_its_statistics(convert_people: Convert, people: 
     assert convert_people("--splits=train=1").code == 0
     dataset = manifest_lib.open_dataset(people / "out")
     assert (dataset.records("train"), dataset.manifest.rows_read) == (40, 40)
-    [train] = statistics_lib.load(dataset).values()
+    [train] = loading.load(dataset).values()
     assert (train.examples, train.features["height"].missing) == (40, 14)
     assert train.features["age"].numeric.mean == 39.5
     assert train.features["rich"].values.values == (("no", 32), ("yes", 8))

@@ -7,11 +7,12 @@ import pytest
 
 from pipeline.configs import base
 from pipeline.data import self_digest
-from pipeline.data.dataset import conversion_record, export_manifest, statistics
+from pipeline.data.dataset import conversion_record, export_manifest
 from pipeline.data.dataset.manifest import open_dataset, sha256
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
+from pipeline.data.statistics import loading
 from pipeline.training.state import history, run_record
 from pipeline.training.state.run_record import RunRecord
 from tests.flips.flip import ALLOWED, Flip, Subject, Verdict, flips
@@ -28,7 +29,7 @@ def dataset(folder: pathlib.Path) -> Subject:
         selections = {split: select(opened, split) for split in opened.manifest.splits}
         for record in damage_budget.sound(selections, budget=1)[1]:
             raise InputError(record.file, received="damage", expected="none", action="")
-        return statistics.load(opened), {split: each.rows for split, each in selections.items()}
+        return loading.load(opened), {split: each.rows for split, each in selections.items()}
 
     return Subject(name="dataset", directory=directory, commands={"verify": verified, "train": train})
 

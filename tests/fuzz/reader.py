@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import answered
 from pipeline.data.dataset import manifest
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.statistics import loading
 
 _BATCH = 16
 
@@ -31,7 +31,7 @@ def _read(argv: Sequence[str]) -> None:
     from pipeline.data.reading.host_share import Share
     from pipeline.data.reading.plan import plan_reading
 
-    statistics = statistics_lib.load(dataset)[TRAIN]
+    statistics = loading.load(dataset)[TRAIN]
     preprocess = Preprocess(dataset.schema, statistics, image_size=(14, 18))
     share = Share(global_batch=_BATCH)
     with naming_damage(selection):

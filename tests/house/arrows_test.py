@@ -14,9 +14,10 @@ DATA = {
     "schema": "",
     "images": "",
     "dataset": "schema",
+    "statistics": "schema dataset",
     "reading": "schema dataset",
     "integrity": "schema dataset images",
-    "preprocessing": "schema dataset images reading",
+    "preprocessing": "schema dataset statistics images reading",
     "input": "schema dataset images reading preprocessing",
     "feed": "dataset input",
 }

@@ -81,11 +81,12 @@ def _inputs(features: Sequence[Interval], statistics: SplitStatistics) -> Inputs
 
 def entries(tables: Mapping[str, KindTable]) -> dict[str, object]:
     """The entry for intervals in each table, by the module that holds it."""
+    gathered = "pipeline.data.statistics.accumulators"
     return {
         "beam_jobs.cells.typed": Cells(parse=_parse),
         "beam_jobs.conversion.metadata": Metadata(),
         "beam_jobs.proposal.features": _propose,
-        "beam_jobs.statistics.accumulators": tables["beam_jobs.statistics.accumulators"].entries[Tensor],
+        gathered: tables[gathered].entries[Tensor],
         "beam_jobs.validation.conformance": (_starts_below_zero,),
         "beam_jobs.verification.record_conformance": lambda feature: Numbers(high=feature.highest),
         "pipeline.data.dataset.blocks": lambda feature: Field(dtype="<f4"),

@@ -18,7 +18,6 @@ from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.features import propose_feature
 from beam_jobs.sources.formats import open_source
 from beam_jobs.sources.pieces.source import Input
-from beam_jobs.statistics import accumulators
 from beam_jobs.validation import conformance
 from beam_jobs.validation.anomalies import Policy
 from beam_jobs.validation.verdict import Rules
@@ -26,7 +25,6 @@ from beam_jobs.verification import record_conformance
 from beam_jobs.verification.dataset import verify
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
@@ -38,6 +36,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kind_table import KindTable, MissingKindError
 from pipeline.data.schema.kinds import KINDS, Label
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulators, loading
 from pipeline.training import run
 from pipeline.training.replaying.shown.value import shown_value
 from pipeline.training.report.sections.feature_table import feature_table
@@ -59,7 +58,7 @@ ASKED = {
     "beam_jobs.conversion.metadata": "Metadata; its defaults say type and shape alone",
     "beam_jobs.proposal.features": "a function of ColumnProfile to the feature, or to None if the column is "
     "of another kind",
-    "beam_jobs.statistics.accumulators": "a function of the feature to an empty Gathered",
+    "pipeline.data.statistics.accumulators": "a function of the feature to an empty Gathered",
     "beam_jobs.validation.conformance": "checks of (split, feature, FeatureStatistics, Policy) to anomalies, "
     "possibly none: ()",
     "beam_jobs.verification.record_conformance": "a function of the feature to Numbers or, for a string "
@@ -76,7 +75,7 @@ ASKED = {
 FIRST_USE: Mapping[str, Callable[[], object]] = {
     "beam_jobs.cells.typed": lambda: typed.parse(SPAN, pa.array(["1..2"])),
     "beam_jobs.conversion.metadata": lambda: metadata.schema_proto(SCHEMA),
-    "beam_jobs.statistics.accumulators": lambda: accumulators.gathered_of(SPAN),
+    "pipeline.data.statistics.accumulators": lambda: accumulators.gathered_of(SPAN),
     "beam_jobs.validation.conformance": lambda: conformance.anomalies(
         {"train": STATISTICS}, Schema(name="spans", features=(SPAN,)), Policy()
     ),
@@ -191,7 +190,7 @@ def converted(rows: list[tuple[int, int]], layout: str, directory: pathlib.Path)
 
 def read(dataset: Dataset) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Intervals [rows, 2] of the whole dataset, raw and as the model gets them."""
-    statistics = statistics_lib.load(dataset)["train"]
+    statistics = loading.load(dataset)["train"]
     selection = select(dataset, "train+validation+test")
     batches = [parse_rows(rows, dataset.schema)[0]["span"] for _, rows in stored_rows(selection)]
     features = {"span": tf.concat(batches, axis=0)}

@@ -38,7 +38,7 @@ def write_dataset(
     """Publishes `splits` under `directory` and opens the result."""
     directory.mkdir(parents=True)
     schema_lib.save(schema, directory / schema_lib.FILE_NAME)
-    statistics = {split: describe(schema, rows) for split, rows in splits.items()}
+    statistics = {split: describe(schema, rows) for split, rows in splits.items() if rows}
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics_lib.dumps(statistics))
     written = {
         split: tuple(

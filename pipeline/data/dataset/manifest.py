@@ -6,6 +6,7 @@ times, hosts or absolute paths.
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -70,7 +71,12 @@ class Manifest:
     def rows_written(self) -> int:
         return sum(self.rows(split) for split in self.splits)
 
-    @property
+    @functools.cached_property
+    def digests_of_files(self) -> Mapping[str, str]:
+        """SHA-256 of each file other than a shard."""
+        return {file.path: file.sha256 for file in self.files}
+
+    @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the manifest's content: equal exactly when every byte of the dataset is."""
         return hashlib.sha256(_canonical(_body(self))).hexdigest()
@@ -78,11 +84,40 @@ class Manifest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A published dataset version: its directory, manifest and schema."""
+    """A published dataset version: its directory, manifest and schema; or several of them, read as one.
+
+    Of several, all `members` lie in `directory`, and files are named from there.
+    """
 
     directory: pathlib.Path
     manifest: Manifest
     schema: Schema
+    members: tuple["Dataset", ...] = ()  # in the order in which they are read
+
+    def __str__(self) -> str:
+        return f"{self.directory} ({len(self.members)} datasets)" if self.members else str(self.directory)
+
+    @property
+    def published(self) -> tuple["Dataset", ...]:
+        """The dataset itself, or its members: what was published, directory by directory."""
+        return self.members or (self,)
+
+    def span(self, member: "Dataset") -> str:
+        """The directory of one of `members`, relative to that of all; empty for the dataset itself."""
+        return str(member.directory.relative_to(self.directory)) if self.members else ""
+
+    def owner(self, name: str) -> tuple["Dataset", str]:
+        """The dataset that published the shard `name`, and what its own manifest calls that shard."""
+        return self._owners[name] if self.members else (self, name)
+
+    @functools.cached_property
+    def _owners(self) -> Mapping[str, tuple["Dataset", str]]:
+        return {
+            inner_name(self.directory, member.directory, shard.path): (member, shard.path)
+            for member in self.members
+            for shards in member.manifest.splits.values()
+            for shard in shards
+        }
 
     def shard_paths(self, split: str) -> list[str]:
         """Absolute paths of the shards of `split` that hold records, in order."""
@@ -98,7 +133,7 @@ class Dataset:
         """Raises InputError if there is no such split."""
         if split not in self.manifest.splits:
             raise InputError(
-                f"dataset {self.directory}",
+                f"dataset {self}",
                 received=f"a request for split '{split}'",
                 expected=f"one of {', '.join(self.manifest.splits)}",
                 action=did_you_mean(
@@ -140,14 +175,14 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
 
 def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> bytes:
     """The content of a file that the manifest lists; raises InputError where it is another."""
-    listed = {file.path: file.sha256 for file in manifest.files}
+    listed = manifest.digests_of_files.get(name)
     try:
         content = ordinary_files.read_bytes(directory / name)
     except OSError as error:
-        raise _not_published(directory / name, error.strerror, listed.get(name)) from None
+        raise _not_published(directory / name, error.strerror, listed) from None
     found = hashlib.sha256(content).hexdigest()
-    if found != listed.get(name):
-        raise _not_published(directory / name, f"SHA-256 {found[:12]}…", listed.get(name))
+    if found != listed:
+        raise _not_published(directory / name, f"SHA-256 {found[:12]}…", listed)
     return content
 
 
@@ -192,6 +227,11 @@ def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterabl
                 expected="files of this directory alone",
                 action="Do not trust it: restore it from a copy, or make it again.",
             )
+
+
+def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
+    """What a file of the dataset in `member` is called from `directory`, in which that lies."""
+    return (member.relative_to(directory) / name).as_posix()
 
 
 def sha256(path: pathlib.Path) -> str:

@@ -85,7 +85,7 @@ def _check_blocks(dataset: Dataset, lengths: np.ndarray) -> None:
     expected = block_frame.of_schema(dataset.schema).size
     if (lengths != expected).any():
         raise InputError(
-            f"dataset {dataset.directory}",
+            f"dataset {dataset}",
             received=f"blocks of {lengths.min():,} to {lengths.max():,} bytes",
             expected=f"{expected:,} bytes each, as beam_jobs.convert writes blocks of this schema",
             action="Convert the raw data again.",

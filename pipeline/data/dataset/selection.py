@@ -107,7 +107,7 @@ def _cut_out(ranges: Ranges, first: int, last: int) -> Ranges:
 
 def _wrong(dataset: Dataset, expression: str, received: str, expected: str, action: str) -> InputError:
     return InputError(
-        f"dataset {dataset.directory}, split '{expression}'",
+        f"dataset {dataset}, split '{expression}'",
         received=received,
         expected=expected,
         action=action,

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, Dataset, published_bytes
-from pipeline.data.dataset.splits import TRAIN, in_order
 from pipeline.data.errors import InputError
 
 _PROTO_TYPE = {
@@ -74,28 +72,6 @@ class SplitStatistics:
 
 
 Statistics = Mapping[str, SplitStatistics]
-
-
-def load(dataset: Dataset) -> Statistics:
-    """Statistics of every split of a published dataset; raises InputError where the file is another."""
-    return loads(published_bytes(dataset.directory, dataset.manifest, STATISTICS_FILE_NAME))
-
-
-def of_training(dataset: Dataset) -> SplitStatistics:
-    """Those of the train split, of which preprocessing is made whatever is trained on.
-
-    Raises:
-      InputError: the dataset has no such split, or the file is another than was published.
-    """
-    found = load(dataset)
-    if TRAIN not in found:
-        raise InputError(
-            f"dataset {dataset.directory}",
-            received=f"the splits {', '.join(in_order(found))}",
-            expected=f"one named '{TRAIN}': its statistics are what numbers are standardised by",
-            action=f"Convert the data again, with --splits={TRAIN}=… among them.",
-        )
-    return found[TRAIN]
 
 
 def read(path: pathlib.Path) -> Statistics:

@@ -31,14 +31,16 @@ class DamagedRecord:
     offset: int  # byte of the file at which its frame starts
     rows: int  # how many it holds
     reason: str
+    span: str = ""  # directory of the dataset where several are read as one, relative to that of all
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Which record it is, whatever is wrong with it."""
+        """Which record it is, whatever is wrong with it, and wherever its dataset lies now."""
         return self.dataset, self.file, self.ordinal
 
     def __str__(self) -> str:
-        return f"{self.file}, record {self.ordinal:,} at byte {self.offset:,}: {self.reason}"
+        file = pathlib.PurePath(self.span, self.file)
+        return f"{file}, record {self.ordinal:,} at byte {self.offset:,}: {self.reason}"
 
 
 def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
@@ -95,11 +97,13 @@ def described(selection: Selection, shard: int, number: int, reason: str) -> Dam
     """The record of this number over all shards, and what is wrong with it."""
     shards = selection.shards
     first, last = shards.rows_of_record(number)
+    dataset, file = selection.dataset.owner(shards.names[shard])
     return DamagedRecord(
-        dataset=selection.dataset.manifest.digest,
-        file=shards.names[shard],
+        dataset=dataset.manifest.digest,
+        file=file,
         ordinal=number - int(shards.record_starts[shard]),
         offset=int(shards.offsets[number]),
         rows=last - first,
         reason=reason,
+        span=selection.dataset.span(dataset),
     )

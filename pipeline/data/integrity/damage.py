@@ -51,7 +51,7 @@ def listed(damaged: Sequence[DamagedRecord]) -> str:
 def _damaged(selections: Sequence[Selection], message: str) -> InputError:
     found = [(selection, checksums.damaged_records(selection)) for selection in selections]
     where = [
-        f"dataset {selection.dataset.directory}, split '{selection.expression}'"
+        f"dataset {selection.dataset}, split '{selection.expression}'"
         for selection, damaged in found
         if damaged or not any(each for _, each in found)
     ]

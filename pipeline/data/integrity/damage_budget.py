@@ -5,7 +5,7 @@ the list of damaged records: it is all that another process needs to read the sa
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
@@ -48,22 +48,25 @@ def sound(
 
 def without(selection: Selection, damaged: Iterable[DamagedRecord]) -> Selection:
     """The selection without the damaged records; what is left counts as checked."""
-    shards, digest = selection.shards, selection.dataset.manifest.digest
-    starts = dict(zip(shards.names, shards.record_starts.tolist(), strict=False))
-    numbers = [
-        starts[record.file] + record.ordinal
-        for record in damaged
-        if record.dataset == digest and record.file in starts
-    ]
+    numbers = [number for record in damaged for number in _numbers(selection, record)]
     left = selection.without(numbers)
     if not left.rows:
         raise InputError(
-            f"dataset {selection.dataset.directory}, split '{selection.expression}'",
+            f"dataset {selection.dataset}, split '{selection.expression}'",
             received="damage in every record",
             expected="at least one sound record",
             action="Restore the files from a copy, or convert the raw data again.",
         )
     return dataclasses.replace(left, is_checked=True)
+
+
+def _numbers(selection: Selection, record: DamagedRecord) -> Iterator[int]:
+    """Of a damaged record, over all shards: of two members with the same bytes, both lose it."""
+    shards = selection.shards
+    for name, start in zip(shards.names, shards.record_starts.tolist(), strict=False):
+        dataset, file = selection.dataset.owner(name)
+        if file == record.file and dataset.manifest.digest == record.dataset:
+            yield start + record.ordinal
 
 
 def to_json(damaged: Damage) -> dict:

@@ -30,7 +30,7 @@ def problem(selections: Sequence[Selection], message: str) -> InputError | None:
     """
     for selection in selections:
         for record, reason in _undecodable(selection):
-            where = f"dataset {selection.dataset.directory}, split '{selection.expression}', {record}"
+            where = f"dataset {selection.dataset}, split '{selection.expression}', {record}"
             return limits.refusal(reason, where=f"image of {where}") or _undecoded(where, reason)
     return limits.refusal(message)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.dataset.precision import COARSEST, rounding, way_out
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Numeric
+from pipeline.data.statistics.precision import COARSEST, rounding, way_out
 
 Transform = Callable[..., tf.Tensor]
 

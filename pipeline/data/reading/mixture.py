@@ -81,7 +81,7 @@ def _kind(selection: Selection) -> tuple[str, str]:
 
 def _error(part: Part, received: str, expected: str) -> InputError:
     return InputError(
-        f"--config.mixture, dataset {part.selection.dataset.directory}, split '{part.selection.expression}'",
+        f"--config.mixture, dataset {part.selection.dataset}, split '{part.selection.expression}'",
         received=received,
         expected=expected,
         action="Correct the weight, or convert this data with the schema and layout of the first dataset.",

@@ -33,7 +33,7 @@ def final_split(config: ConfigDict, dataset: Dataset) -> str:
     filled = filled_splits(dataset)
     if TEST in dataset.manifest.splits and TEST not in filled:
         raise InputError(
-            f"split '{TEST}' of dataset {dataset.directory}",
+            f"split '{TEST}' of dataset {dataset}",
             received="0 rows",
             expected="at least one, to evaluate the trained model on",
             action="Convert more rows, or with other --splits; or evaluate on another split: "

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import objective, training_data
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
@@ -69,7 +69,7 @@ class Subject:
 def of_config(config: ConfigDict, dataset: Dataset) -> Subject:
     """The experiment that a run would begin; raises InputError where the config does not fit the dataset."""
     selections = {config.train.split: select(dataset, config.train.split), **training_data.others(config)}
-    statistics = statistics_lib.of_training(dataset)
+    statistics = loading.of_training(dataset)
     return Subject(
         config=config,
         stream=TrainingStream(

@@ -45,7 +45,7 @@ def _read(path: pathlib.Path, offset: int, size: int) -> bytes:
 
 def _damaged(selection: Selection, what: str) -> InputError:
     return InputError(
-        f"dataset {selection.dataset.directory}",
+        f"dataset {selection.dataset}",
         received=f"a damaged record: {what}",
         expected="the bytes that were published, by the record's checksum",
         action="Restore the file from a copy, or convert the raw data again.",

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.statistics import accumulators, combine
+from beam_jobs.statistics import combine
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulators
 
 SCHEMA = Schema(
     name="s",

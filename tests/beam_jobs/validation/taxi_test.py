@@ -13,10 +13,10 @@ import pyarrow.csv
 import pytest
 
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.kinds import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from tests.beam_jobs.conftest import DATA, Ended, RunBinary, needs_data
 
 pytestmark = needs_data
@@ -97,7 +97,7 @@ def test_the_column_that_is_empty_but_once_is_reported(full: pathlib.Path):
 
 
 def test_statistics_equal_those_of_pyarrow_and_numpy(full: pathlib.Path):
-    measured = statistics_lib.load(manifest_lib.open_dataset(full))["train"].features
+    measured = loading.load(manifest_lib.open_dataset(full))["train"].features
     table = pa.csv.read_csv(taxi_csv(), convert_options=pa.csv.ConvertOptions(strings_can_be_null=True))
     for name in (*NUMBERS, "tips"):
         column, feature = table[name], measured[name]

@@ -15,7 +15,6 @@ import tensorflow as tf
 from sklearn.metrics import roc_auc_score
 
 from pipeline.data import self_digest
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.export_manifest import open_export
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.errors import InputError
@@ -24,6 +23,7 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from pipeline.release import export, replay, scoring
 from pipeline.release.export import Trained
 from tests.shared.tiny_dataset import write_dataset
@@ -69,7 +69,7 @@ def trained(dataset: Dataset) -> Trained:
     keras.utils.set_random_seed(0)
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
-        preprocess = Preprocess(SCHEMA, statistics_lib.load(dataset)["train"])
+        preprocess = Preprocess(SCHEMA, loading.load(dataset)["train"])
         numeric = keras.Input((preprocess.inputs.numeric,), name="numeric")
         categories = keras.Input((len(preprocess.inputs.cardinalities),), dtype="int32", name="categories")
         embedded = keras.layers.Flatten()(keras.layers.Embedding(10, 4)(categories))

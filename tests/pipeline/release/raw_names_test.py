@@ -6,10 +6,10 @@ import keras
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from pipeline.release import export, replay, scoring
 from pipeline.release.export import Trained
 from pipeline.release.raw_names import raw_names, renamed
@@ -51,7 +51,7 @@ def test_a_model_of_features_with_such_names_is_exported_and_scored(
     schema = schema_of(*UGLY)
     rows = [dict.fromkeys(UGLY, float(i)) | {"Age": i / 2, "y": i % 2} for i in range(20)]
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": rows, "test": rows}, layout=layout)
-    preprocess = Preprocess(schema, statistics_lib.load(dataset)["train"])
+    preprocess = Preprocess(schema, loading.load(dataset)["train"])
     numeric = keras.Input((preprocess.inputs.numeric,), name="numeric")
     golden = write_dataset(tmp_path / "golden", schema, {"train": rows})
     trained = Trained(

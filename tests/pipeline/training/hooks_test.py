@@ -3,10 +3,10 @@
 import keras
 import pytest
 
-from pipeline.data.dataset import statistics
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.batches import evaluation_batches, training_batches
 from pipeline.data.reading.host_share import Share
+from pipeline.data.statistics import loading
 from pipeline.training import run
 from pipeline.training.experiment import training_data
 from pipeline.training.experiment.model import build_model, build_preprocess
@@ -59,7 +59,7 @@ def fit(request) -> list[tuple]:
     """What a real `fit` calls, on the same model and the same batches."""
     setup = decide(request)
     config, dataset, recorder = setup.config, setup.dataset, Recorder()
-    preprocess = build_preprocess(config, dataset.schema, statistics.load(dataset)["train"])
+    preprocess = build_preprocess(config, dataset.schema, loading.load(dataset)["train"])
     model = build_model(config, schema=dataset.schema, inputs=preprocess.inputs, precision=setup.precision)
     plan = training_data.read_plan(config, setup.training_data, share=Share(global_batch=20))
     validation = evaluation_batches(select(dataset, "validation"), preprocess, share=Share(global_batch=25))

@@ -41,6 +41,19 @@ def raw_rows(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow
     None where the dataset does not know: an earlier version or `--noorigins` wrote it, or its origins were
     deleted or are damaged (`verify` says so). A text is read from at most 256 MiB of its file.
     """
+    found: list[RawRow | None] = [None] * len(places)
+    by_dataset = collections.defaultdict(list)
+    for at, (shard, row) in enumerate(places):
+        owner, name = dataset.owner(shard)
+        by_dataset[owner.directory].append((at, owner, (name, row)))
+    for some in by_dataset.values():
+        for (at, *_), raw in zip(some, _of_published(some[0][1], [one for *_, one in some]), strict=True):
+            found[at] = raw
+    return found
+
+
+def _of_published(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow | None]:
+    """The same of one published dataset."""
     with contextlib.suppress(InputError):  # the list of files is damaged
         if origins := origins_of(dataset):
             return _with_texts(_found(origins, places), origins)

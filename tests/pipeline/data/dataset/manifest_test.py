@@ -7,11 +7,11 @@ import os
 import pytest
 
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(name="tiny", features=(Numeric(name="x"), Label(name="y", classes=("a", "b"))))
@@ -74,7 +74,7 @@ def test_statistics_with_one_flipped_bit_are_refused(dataset):
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"statistics\.pb: received SHA-256 .*; expected SHA-256"):
-        statistics.load(manifest_lib.open_dataset(dataset.directory))
+        loading.load(manifest_lib.open_dataset(dataset.directory))
 
 
 def test_a_manifest_that_is_a_directory_is_named(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
@@ -15,6 +14,7 @@ from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan, plan_reading
 from pipeline.data.schema.kinds import Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
 
 RECORDS = 21
@@ -37,7 +37,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="module")
 def preprocess(dataset: Dataset) -> Preprocess:
-    return Preprocess(SCHEMA, statistics_lib.load(dataset)["train"])
+    return Preprocess(SCHEMA, loading.load(dataset)["train"])
 
 
 def plan_of(dataset: Dataset, share: Share, **how) -> ReadPlan:
@@ -88,7 +88,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def batches_of(pictures: Dataset, share: Share, count: int, position: int = 0, **alpha: float) -> list:
-    preprocess = Preprocess(pictures.schema, statistics_lib.load(pictures)["train"])
+    preprocess = Preprocess(pictures.schema, loading.load(pictures)["train"])
     plan = plan_of(pictures, share, seed=3, position=position)
     found = training_batches(plan, preprocess, augmentation=Augmentation(flip=True, **alpha))
     return [tf.nest.map_structure(lambda each: each.numpy(), batch) for batch in found.take(count)]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
@@ -18,6 +17,7 @@ from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan, plan_reading
 from pipeline.data.schema.kinds import Image, Label
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from tests.pipeline.training.small_run import SCHEMA, rows, write_small_dataset
 from tests.shared.data_servers import address_of, kill, serving, start
 from tests.shared.tiny_dataset import write_dataset
@@ -60,7 +60,7 @@ def plan_of(dataset: Dataset, *, shuffle: str = "auto", position: int = 0, **hos
 
 def stream_of(plan: ReadPlan, data_service: Sequence[str] = ()) -> tf.data.Dataset:
     dataset = plan.selection.dataset
-    preprocess = Preprocess(dataset.schema, statistics_lib.load(dataset)["train"])
+    preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     return training_batches(plan, preprocess, data_service=data_service)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
@@ -11,6 +10,7 @@ from pipeline.data.reading import block_rows, windows
 from pipeline.data.reading.parsing import parse_examples
 from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Tokens
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(
@@ -62,7 +62,7 @@ def test_raw_features_are_those_of_records(stored):
 
 def test_model_inputs_are_those_of_records(stored):
     dataset, records = stored["rows"]
-    preprocess = Preprocess(SCHEMA, statistics_lib.load(dataset)["train"])
+    preprocess = Preprocess(SCHEMA, loading.load(dataset)["train"])
     of_records = preprocess(parse_examples(records, SCHEMA)[0])
     of_words = preprocess(block_rows.features_of_words(stored["blocks"][1], SCHEMA))
     assert of_records.keys() == of_words.keys()

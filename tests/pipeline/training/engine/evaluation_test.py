@@ -4,15 +4,15 @@ import keras
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import statistics
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.statistics import loading
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.evaluation import Evaluator
 
 
 def evaluate(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> dict:
-    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     with strategy.scope():
         numbers = keras.Input((preprocess.inputs.numeric,), name="numeric")
         model = keras.Model([numbers], keras.layers.Dense(1, kernel_initializer="ones")(numbers))

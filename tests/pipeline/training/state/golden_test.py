@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import statistics
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.label_scale import LabelScale
 from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.statistics import loading
 from pipeline.training.state import golden
 
 SAVED = np.array([[4.0], [-20.0]])
@@ -23,7 +23,7 @@ def test_records_are_written_once_and_read_as_model_inputs(dataset, tmp_path):
     golden.write(path, select(dataset, "train"))
     assert path.stat().st_mtime_ns == before
     assert [path.name for path in tmp_path.iterdir()] == ["golden.tfrecord"]
-    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     assert golden.inputs(path, dataset.schema, preprocess)["numeric"].shape == (golden.RECORDS, 2)
 
 
@@ -73,13 +73,13 @@ def test_damaged_records_are_refused(dataset, tmp_path, damage):
     path = tmp_path / "golden.tfrecord"
     golden.write(path, select(dataset, "train"))
     path.write_bytes(damage(path.read_bytes()))
-    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     with pytest.raises(InputError, match=r"golden\.tfrecord: received records that are damaged"):
         golden.inputs(path, dataset.schema, preprocess)
 
 
 def test_a_pipe_in_place_of_the_records_is_not_waited_for(dataset, tmp_path):
     os.mkfifo(tmp_path / "golden.tfrecord")
-    preprocess = Preprocess(dataset.schema, statistics.load(dataset)["train"])
+    preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
     with pytest.raises(InputError, match=r"golden\.tfrecord: received records that are damaged"):
         golden.inputs(tmp_path / "golden.tfrecord", dataset.schema, preprocess)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_jobs.statistics import exact_sum
+from pipeline.data.statistics import exact_sum
 
 finite = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=50)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beam_jobs.proposal.features import propose_feature
-from pipeline.data.dataset.precision import offset_for
+from pipeline.data.statistics.precision import offset_for
 from tests.beam_jobs.proposal.profiles import profile
 
 EVEN = np.linspace(-1, 1, 101)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.statistics import exact_sum, number_sample
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, ValueCounts
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.statistics import exact_sum, number_sample
 
 _QUANTILE_BINS = 32
 _DISTRIBUTION_BINS = 256

@@ -1,0 +1,159 @@
+"""Several published datasets of one schema, read as one: the spans of a window, one after the other.
+
+The rows of a split are those of the first dataset, then those of the second, and so on. So everything that
+takes a Dataset takes a window: rows, positions and files are numbered over all of its members.
+"""
+
+import dataclasses
+import functools
+import glob
+import hashlib
+import itertools
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard, inner_name, open_dataset
+from pipeline.data.dataset.splits import in_order
+from pipeline.data.errors import InputError
+
+FORMAT = "penstock.window/1"  # of what the digest is made of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowManifest(Manifest):
+    """Of several datasets together, whose files are named from the directory that all of them lie in."""
+
+    digests: tuple[str, ...]  # of the members' manifests, in order
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the members' digests in order: wherever they lie, and whatever they are called."""
+        return hashlib.sha256("\n".join((FORMAT, *self.digests)).encode()).hexdigest()
+
+
+def open_window(patterns: Sequence[str | os.PathLike]) -> Dataset:
+    """Opens the datasets that `patterns` name, directories or globs, as one.
+
+    They are read in the order of `patterns`; those of a glob in the order of their paths, as text. One
+    directory gives what `manifest.open_dataset` gives. Every file of every dataset is checked as it does.
+
+    Raises:
+      InputError: nothing is named, a glob matches no directory, a directory is named twice, one is no sound
+        dataset, or two have another schema or layout.
+    """
+    directories = [found for pattern in patterns for found in _directories(os.fspath(pattern))]
+    if not directories:
+        raise InputError(
+            "--dataset",
+            received="no directory",
+            expected="at least one, as beam_jobs.convert wrote it",
+            action="Name a dataset, or a glob of datasets.",
+        )
+    _check_distinct(directories)
+    return together([open_dataset(directory) for directory in directories])
+
+
+def together(members: Sequence[Dataset]) -> Dataset:
+    """Published datasets as one, in this order; a single one stays what it is.
+
+    Raises InputError where two have another schema or layout.
+    """
+    if len(members) == 1:
+        return members[0]
+    first, *others = members
+    for other in others:
+        _check_alike(first, other)
+    directory = pathlib.Path(os.path.commonpath([member.directory for member in members]))
+    return Dataset(
+        directory=directory,
+        manifest=_manifest(directory, members),
+        schema=first.schema,
+        members=tuple(members),
+    )
+
+
+def _directories(pattern: str) -> list[pathlib.Path]:
+    """The directory that has this very name, or all that match it as a glob; files do not count."""
+    if not glob.has_magic(pattern) or pathlib.Path(pattern).exists():
+        return [pathlib.Path(pattern)]
+    # Not Path.glob: that takes no absolute pattern.
+    paths = sorted(glob.glob(pattern))  # noqa: PTH207
+    found = [pathlib.Path(path) for path in paths if pathlib.Path(path).is_dir()]
+    if not found:
+        raise InputError(
+            f"--dataset={pattern}",
+            received="a glob that matches no directory",
+            expected="one that matches datasets, as beam_jobs.convert wrote them",
+            action="Correct the glob, and put it in quotes so that the shell leaves it as it is.",
+        )
+    return found
+
+
+def _check_distinct(directories: Sequence[pathlib.Path]) -> None:
+    seen: dict[pathlib.Path, pathlib.Path] = {}
+    for directory in directories:
+        before = seen.setdefault(directory.resolve(), directory)
+        if before is not directory:
+            raise InputError(
+                f"dataset {directory}",
+                received=f"the directory that {before} names already",
+                expected="each dataset once",
+                action="Leave one of the two out: its rows would be read twice.",
+            )
+
+
+def _check_alike(first: Dataset, other: Dataset) -> None:
+    """Raises InputError unless the records of both are of one schema and layout."""
+    layouts = first.manifest.layout, other.manifest.layout
+    if layouts[0] != layouts[1]:
+        raise _unlike(other, f"layout '{layouts[1]}'", f"'{layouts[0]}', that of {first.directory}")
+    schemas = first.schema.fingerprint, other.schema.fingerprint
+    if schemas[0] != schemas[1]:
+        received = f"a schema of fingerprint {schemas[1][:12]}{_difference(first, other)}"
+        raise _unlike(other, received, f"{schemas[0][:12]}, that of {first.directory}")
+
+
+def _difference(first: Dataset, other: Dataset) -> str:
+    was, now = ({feature.name: feature for feature in each.schema.features} for each in (first, other))
+    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    return f", which differs in {', '.join(map(repr, names))}" if names else ""
+
+
+def _unlike(other: Dataset, received: str, expected: str) -> InputError:
+    return InputError(
+        f"dataset {other.directory}",
+        received=received,
+        expected=expected,
+        action="Convert both with the same schema and --layout, or read them one by one.",
+    )
+
+
+def _manifest(directory: pathlib.Path, members: Sequence[Dataset]) -> WindowManifest:
+    manifests = [member.manifest for member in members]
+    splits = in_order({split for each in manifests for split in each.splits})
+    return WindowManifest(
+        name=members[0].schema.name,
+        version=f"of {len(members)} datasets",
+        layout=manifests[0].layout,
+        schema_fingerprint=manifests[0].schema_fingerprint,
+        plan_fingerprint="",
+        rows_read=sum(each.rows_read for each in manifests),
+        rows_rejected=sum(each.rows_rejected for each in manifests),
+        splits={
+            split: tuple(itertools.chain.from_iterable(_shards(directory, each, split) for each in members))
+            for split in splits
+        },
+        files=tuple(itertools.chain.from_iterable(_files(directory, each) for each in members)),
+        digests=tuple(each.digest for each in manifests),
+    )
+
+
+def _shards(directory: pathlib.Path, member: Dataset, split: str) -> Iterator[Shard]:
+    for shard in member.manifest.splits.get(split, ()):
+        yield dataclasses.replace(shard, path=inner_name(directory, member.directory, shard.path))
+
+
+def _files(directory: pathlib.Path, member: Dataset) -> Iterator[File]:
+    for file in member.manifest.files:
+        yield dataclasses.replace(file, path=inner_name(directory, member.directory, file.path))
