@@ -1,7 +1,8 @@
 """A trained model → an exported directory, which is whole and verified, or does not exist.
 
-The directory holds the SavedModel, its schema and statistics, a golden batch with its predictions, and
-`export.json`, which names every file with its SHA-256.
+The directory holds the SavedModel, its schema and statistics, a golden batch with its predictions, recorded
+requests with their answers, warm-up requests for TensorFlow Serving, and `export.json`, which names every
+file with its SHA-256.
 """
 
 import contextlib
@@ -11,10 +12,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from pipeline.data import held_directory, self_digest, temporary_files
 from pipeline.data.dataset import export_manifest
@@ -25,6 +27,9 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.release import replay
 from pipeline.release import signatures as signatures_lib
+from pipeline.release.infra import requests as requests_lib
+from pipeline.release.infra import warmup
+from pipeline.release.infra.recording import Functions, recorded
 from pipeline.release.raw_names import renamed
 from pipeline.training.restore import RestoredRun
 
@@ -55,8 +60,12 @@ def trained(run: RestoredRun) -> Trained:
     )
 
 
-def export_model(trained: Trained, output: pathlib.Path) -> dict:
+def export_model(trained: Trained, output: pathlib.Path, *, examples: Sequence[bytes] | None = None) -> dict:
     """Writes and verifies the export at `output`; returns what `export.json` says.
+
+    Args:
+      examples: serialized, without need of a label: those that the recorded requests ask with, see
+        pipeline/release/infra. None: the golden ones.
 
     Raises:
       InputError: `output` exists, or a fresh process computes other predictions from the export.
@@ -68,7 +77,7 @@ def export_model(trained: Trained, output: pathlib.Path) -> dict:
         try:
             export_manifest.check_new(output)  # again: an export that held it may just have ended
             _empty(staging)
-            _write(trained, staging)
+            _write(trained, staging, examples)
             replay_in_fresh_process(staging)
             document = _write_contents(trained, staging)
             staging.rename(output)
@@ -91,7 +100,7 @@ def replay_in_fresh_process(directory: pathlib.Path) -> None:
         )
 
 
-def _write(trained: Trained, directory: pathlib.Path) -> None:
+def _write(trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None) -> None:
     functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
     archive = keras.export.ExportArchive()
     archive.track(trained.model)
@@ -103,9 +112,24 @@ def _write(trained: Trained, directory: pathlib.Path) -> None:
     schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
     shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
-    serve = functions[export_manifest.SERVING_DEFAULT]
+    _write_golden(functions[export_manifest.SERVING_DEFAULT], directory)
+    _write_requests(trained, functions, directory, examples)
+
+
+def _write_golden(serve: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], directory: pathlib.Path) -> None:
     golden = serve(replay.golden_examples(directory))
     np.savez(directory / replay.GOLDEN_PREDICTIONS, **{name: value.numpy() for name, value in golden.items()})
+
+
+def _write_requests(
+    trained: Trained, functions: Functions, directory: pathlib.Path, examples: Sequence[bytes] | None
+) -> None:
+    """Recorded requests with the answers of the graphs in memory, and TensorFlow Serving's warm-up."""
+    golden = replay.golden_examples(directory)
+    asked = golden if examples is None else tf.constant(np.array(examples, object), tf.string)
+    requests = recorded(functions, asked, schema=trained.schema, model=trained.model)
+    requests_lib.save(requests, directory)
+    warmup.write(requests, directory)
 
 
 @contextlib.contextmanager

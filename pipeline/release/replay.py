@@ -15,13 +15,12 @@ from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.export_manifest import GOLDEN_EXAMPLES, RAW, SERVING_DEFAULT
 from pipeline.data.errors import InputError, answers_bad_input
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.release.raw_inputs import raw_inputs
 
-GOLDEN_EXAMPLES = "golden.tfrecord"
 GOLDEN_PREDICTIONS = "golden.npz"
 
 

@@ -42,6 +42,26 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
     return {SERVING_DEFAULT: serving_default, RAW: raw}
 
 
+def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
+    """What `signatures` makes of a schema, as JSON: name → `inputs` and `outputs` → name → [dtype, shape].
+
+    A shape is a list with null for the batch's size.
+    """
+    label = schema.label
+    output = tf.TensorSpec([None, *([len(label.classes)] if label.classes else [])], tf.float32)
+    outputs = {LABEL_TASKS[label.task].output: described(output)}
+    inputs = {
+        SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},
+        RAW: {name: described(spec) for name, spec in _raw_spec(schema).items()},
+    }
+    return {name: {"inputs": given, "outputs": outputs} for name, given in inputs.items()}
+
+
+def described(spec: tf.TensorSpec | tf.Tensor) -> list:
+    """[dtype, shape], as JSON has them."""
+    return [spec.dtype.name, spec.shape.as_list()]
+
+
 def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
     """Named tensors that the `raw` signature takes."""
     names = raw_names(schema)

@@ -13,6 +13,7 @@ from pipeline.data.errors import InputError
 
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
+GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must repeat
 
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples

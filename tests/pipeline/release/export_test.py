@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import pathlib
 import shutil
 import subprocess
@@ -19,33 +18,12 @@ from pipeline.data.dataset.export_manifest import open_export
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.errors import InputError
 from pipeline.data.held_directory import held
-from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.schema.feature import Clean
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import loading
 from pipeline.release import export, replay, scoring
 from pipeline.release.export import Trained
+from tests.pipeline.release.people import ROWS, SCHEMA, small_model, write_people
 from tests.shared.tiny_dataset import write_dataset
-
-SCHEMA = Schema(
-    name="people",
-    features=(
-        Numeric(name="age", missing="mark"),
-        Categorical(name="work", missing="mark", clean=Clean(strip=" ", null_markers=("?", ""))),
-        Categorical(name="kind", vocabulary=("a", "b")),
-        Label(name="rich", classes=("no", "yes")),
-    ),
-)
-ROWS = [
-    {
-        "age": math.nan if i % 7 == 0 else float(i),
-        "work": ["", "Private", "State"][i % 3],
-        "kind": "ab"[i % 2],
-        "rich": i % 2,
-    }
-    for i in range(100)
-]
 
 ONLY_TENSORFLOW = """
 import json, sys
@@ -60,32 +38,12 @@ assert "pipeline" not in sys.modules
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    directory = tmp_path_factory.mktemp("people") / "1.0.0"
-    return write_dataset(directory, SCHEMA, {"train": ROWS[:60], "test": ROWS[60:]})
+    return write_people(tmp_path_factory.mktemp("people") / "1.0.0")
 
 
 @pytest.fixture(scope="module")
 def trained(dataset: Dataset) -> Trained:
-    keras.utils.set_random_seed(0)
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    try:
-        preprocess = Preprocess(SCHEMA, loading.load(dataset)["train"])
-        numeric = keras.Input((preprocess.inputs.numeric,), name="numeric")
-        categories = keras.Input((len(preprocess.inputs.cardinalities),), dtype="int32", name="categories")
-        embedded = keras.layers.Flatten()(keras.layers.Embedding(10, 4)(categories))
-        hidden = keras.layers.Dense(8, "relu")(keras.layers.Concatenate()([numeric, embedded]))
-        logits = keras.layers.Dense(1, dtype="float32")(hidden)
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    return Trained(
-        model=keras.Model({"numeric": numeric, "categories": categories}, logits),
-        preprocess=preprocess,
-        schema=SCHEMA,
-        statistics_path=dataset.directory / "statistics.pb",
-        golden_path=pathlib.Path(dataset.shard_paths("train")[0]),
-        dataset_digest=dataset.manifest.digest,
-        step=7,
-    )
+    return small_model(dataset)
 
 
 @pytest.fixture(scope="module")

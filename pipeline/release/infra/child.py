@@ -1,0 +1,124 @@
+"""A probe in a process of its own, which may crash, hang or be killed without harm to this one."""
+
+import contextlib
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+_PROBE = "pipeline.release.infra.probe"  # by name: importing it here would take what it must do without
+_BLOCK_BYTES = 1 << 16
+_LONGEST_LINE = 300  # characters of what a process said last
+
+
+class ChildError(Exception):
+    """The process ended, hung, or answered with an error; the message says which, as part of a sentence."""
+
+
+class Child:
+    """A context in which a probe of `directory` answers questions.
+
+    Args:
+      requests: the directory in which they are saved.
+      seconds: that may be spent on waiting for its answers, all together.
+      process_mib: see Limits.
+    """
+
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        requests: pathlib.Path,
+        *,
+        seconds: float,
+        process_mib: int | None = None,
+    ) -> None:
+        self._command = [sys.executable, "-m", _PROBE, str(directory), str(requests), str(process_mib or 0)]
+        self._seconds = self._left = seconds
+        self._read = b""
+
+    def __enter__(self) -> Self:
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,  # so that what it starts can be killed with it
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._kill()
+        self._process.stdout.close()
+        self._process.stdin.close()
+        self._errors.close()
+
+    def start(self) -> None:
+        """Waits until it has imported what it needs; raises ChildError."""
+        self._line("while it started")
+
+    def ask(self, question: str, *, during: str, **arguments: object) -> Mapping:
+        """The answer to a question of `Probe`.
+
+        Raises:
+          ChildError: there is none; `during` says what the process did, as in "while it was loaded".
+        """
+        line = json.dumps({"ask": question, "with": arguments}) + "\n"
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ChildError(self._ended(during)) from None
+        document = json.loads(self._line(during))
+        if "error" in document:
+            raise ChildError(f"raised {document['error']} {during}")
+        return document["answer"]
+
+    def _line(self, during: str) -> bytes:
+        while b"\n" not in self._read:
+            started = time.monotonic()
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, self._left))
+            self._left -= time.monotonic() - started
+            if not ready:
+                self._kill()
+                raise ChildError(f"did not answer within {self._seconds:g} seconds {during}, and was killed")
+            block = os.read(self._process.stdout.fileno(), _BLOCK_BYTES)
+            if not block:
+                raise ChildError(self._ended(during))
+            self._read += block
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+    def _ended(self, during: str) -> str:
+        code = self._process.wait()
+        return f"{_told(code)} {during}{self._said_last()}"
+
+    def _said_last(self) -> str:
+        self._errors.seek(0)
+        lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        return f"; it said last: {lines[-1].strip()[:_LONGEST_LINE]}" if lines else ""
+
+    def _kill(self) -> None:
+        """Ends it, and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _told(code: int) -> str:
+    """How a process ended, of its return code."""
+    if code == -signal.SIGKILL:
+        return "was killed (SIGKILL), as the kernel does where memory runs out,"
+    if code < 0:
+        return f"crashed ({signal.Signals(-code).name})"
+    return f"ended with exit code {code}"

@@ -1,0 +1,105 @@
+"""What a model costs, against the limits and the champion: pure arithmetic."""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline.release.infra.limits import Limits
+from pipeline.release.infra.result import Latency, Measured
+
+Ways = Mapping[str, Mapping[str, Sequence]]  # inputs and outputs → name → dtype and shape
+Declared = Mapping[str, Ways]
+
+
+def signature_reasons(found: Declared, declared: Declared) -> list[str]:
+    """A sentence for each signature, input or output that is missing or another. More is no fault."""
+    return [reason for name, expected in declared.items() for reason in _of_signature(name, found, expected)]
+
+
+def cost_reasons(measured: Measured, champion: Measured | None, limits: Limits) -> list[str]:
+    """A sentence for each limit that the model is beyond."""
+    return [*_alone(measured, limits), *(_beside(measured, champion, limits) if champion else ())]
+
+
+def _of_signature(name: str, found: Declared, expected: Ways) -> Iterator[str]:
+    if name not in found:
+        others = ", ".join(f"'{other}'" for other in sorted(found)) or "none"
+        yield f"signature '{name}' is missing; the model has {others}"
+        return
+    for way, tensors in expected.items():
+        for tensor, told in tensors.items():
+            has = found[name][way].get(tensor)
+            if has is None:
+                others = ", ".join(f"'{other}'" for other in sorted(found[name][way])) or "none"
+                yield f"signature '{name}': {way[:-1]} '{tensor}' is missing; it has {others}"
+            elif list(has) != list(told):
+                yield f"signature '{name}': {way[:-1]} '{tensor}' is {_spec(has)}, declared is {_spec(told)}"
+    for tensor in sorted(set(found[name]["inputs"]) - set(expected["inputs"])):
+        yield f"signature '{name}' asks for an input '{tensor}' that is not declared"
+
+
+def _spec(told: Sequence) -> str:
+    dtype, shape = told
+    return f"{dtype}{'' if shape is None else shape}"
+
+
+def _alone(measured: Measured, limits: Limits) -> Iterator[str]:
+    one = measured.latency[0]
+    for what, value, most, unit in (
+        ("the median latency of one row", one.median_ms, limits.median_ms, "ms"),
+        ("the 99th percentile of the latency of one row", one.p99_ms, limits.p99_ms, "ms"),
+        ("the memory that the model takes", measured.memory_mib, limits.memory_mib, "MiB"),
+        ("its size on disk", measured.disk_mib, limits.disk_mib, "MiB"),
+    ):
+        if most is not None and value > most:
+            yield f"{what} is {_number(value)} {unit}; at most {_number(most)} {unit} is allowed"
+
+
+def _beside(measured: Measured, champion: Measured, limits: Limits) -> Iterator[str]:
+    for mine, other in zip(measured.latency, champion.latency, strict=True):
+        rows = "one row" if mine.rows == 1 else f"{mine.rows:,} rows"
+        yield from _of_latency(rows, mine, other, limits)
+    for what, mine, other, ratio, slack in (
+        (
+            "the memory that the model takes",
+            measured.memory_mib,
+            champion.memory_mib,
+            limits.memory_ratio,
+            limits.memory_slack_mib,
+        ),
+        ("its size on disk", measured.disk_mib, champion.disk_mib, limits.disk_ratio, limits.disk_slack_mib),
+    ):
+        yield from _beyond(what, mine, other, ratio=ratio, slack=slack, unit="MiB")
+
+
+def _of_latency(rows: str, mine: Latency, other: Latency, limits: Limits) -> Iterator[str]:
+    """The medians are compared round by round: what else the machine did in a round met both models."""
+    pairs = list(zip(mine.medians, other.medians, strict=True))
+    difference = statistics.median(one - another for one, another in pairs)
+    ratio = statistics.median(one / max(another, 1e-9) for one, another in pairs)
+    if ratio > limits.median_ratio and difference > limits.median_slack_ms:
+        yield (
+            f"the median latency of {rows} is {_number(mine.median_ms)} ms, {ratio:.1f} times the champion's "
+            f"{_number(other.median_ms)} ms; at most {limits.median_ratio:g} times is allowed"
+        )
+    yield from _beyond(
+        f"the 99th percentile of the latency of {rows}",
+        mine.p99_ms,
+        other.p99_ms,
+        ratio=limits.p99_ratio,
+        slack=limits.p99_slack_ms,
+        unit="ms",
+    )
+
+
+def _beyond(what: str, mine: float, other: float, *, ratio: float, slack: float, unit: str) -> Iterator[str]:
+    if mine > ratio * other and mine - other > slack:
+        times = f"{mine / other:.1f} times the champion's" if other else "against the champion's"
+        yield (
+            f"{what} is {_number(mine)} {unit}, {times} {_number(other)} {unit}; at most {ratio:g} times is "
+            "allowed"
+        )
+
+
+def _number(value: float) -> str:
+    """Three digits, and all of those before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
