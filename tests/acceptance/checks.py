@@ -31,7 +31,7 @@ def _pixels(path: pathlib.Path) -> np.ndarray:
 
 
 def check_adult_rows(dataset: pathlib.Path, file: pathlib.Path, columns: Sequence[str]) -> None:
-    """Compares the rows of Adult's test file with those of the test split: a marker of missing values is empty."""
+    """Compares the rows of Adult's test file with those of the test split; a marker is empty."""
     schema = schema_lib.load(dataset / schema_lib.FILE_NAME)
     markers = [frozenset(schema[name].clean.null_markers) for name in columns]
     examples = tfds.as_numpy(tfds.builder_from_directory(dataset).as_dataset(split="test"))
