@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from beam_jobs.conversion import metadata
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.conversion.result import shards_of, statistics_of
+from beam_jobs.conversion.result import gathered_of, shards_of
 from beam_jobs.launch.outcome import Outcome
 from beam_jobs.publication import file_names
 from beam_jobs.publication.destination import Destination
@@ -22,8 +22,10 @@ from pipeline.data.dataset.manifest import File, Manifest, Shard
 from pipeline.data.dataset.origins import files as origin_files
 from pipeline.data.dataset.origins import reader as origins
 from pipeline.data.dataset.origins.files import Entry, Folder
+from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulator_file
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -34,6 +36,7 @@ def publish(
     outcome: Outcome,
     plan: Plan,
     schema: Schema,
+    statistics: Statistics,
     verdict: Verdict,
     conversion: Mapping[str, object],
 ) -> Manifest:
@@ -41,7 +44,8 @@ def publish(
     directory = destination.directory
     splits = {split: _move_shards(destination, outcome, split) for split in plan.shards}
     version = directory.name if _VERSION.fullmatch(directory.name) else "1.0.0"
-    _write_descriptions(directory, splits, outcome=outcome, plan=plan, schema=schema, version=version)
+    _write_descriptions(directory, splits, plan=plan, schema=schema, version=version)
+    _write_measures(directory, outcome, plan, schema, statistics)
     (directory / file_names.ANOMALIES).write_text(verdict.dumps(), encoding="utf-8")
     shards = {shard.path for split in splits.values() for shard in split}
     files = [path for path in _files(directory) if path not in shards]
@@ -114,16 +118,22 @@ def _write_descriptions(
     directory: pathlib.Path,
     splits: Mapping[str, Sequence[Shard]],
     *,
-    outcome: Outcome,
     plan: Plan,
     schema: Schema,
     version: str,
 ) -> None:
     metadata.write_tfds_metadata(schema, splits, layout=plan.layout, version=version, directory=directory)
-    schema_lib.save(schema, directory / schema_lib.FILE_NAME)
+    # Not by `schema_lib.save`: killed at the wrong moment, that leaves a file of a name that is not ours.
+    (directory / schema_lib.FILE_NAME).write_text(schema_lib.dumps(schema), encoding="utf-8")
     (directory / file_names.SCHEMA_PROTO).write_text(metadata.schema_proto(schema), encoding="utf-8")
-    statistics = statistics_lib.dumps(statistics_of(outcome, plan))
-    (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics)
+
+
+def _write_measures(
+    directory: pathlib.Path, outcome: Outcome, plan: Plan, schema: Schema, statistics: Statistics
+) -> None:
+    (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics_lib.dumps(statistics))
+    gathered = accumulator_file.dumps(gathered_of(outcome, plan), schema)
+    (directory / accumulator_file.FILE_NAME).write_bytes(gathered)
     rejections.save(outcome.rejected, directory / manifest_lib.REJECTED_FILE_NAME)
 
 

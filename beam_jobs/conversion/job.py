@@ -11,7 +11,6 @@ from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
 from beam_jobs.conversion.shuffle_files import make_spill
-from beam_jobs.launch import outcome_json
 from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run, run_job
@@ -67,9 +66,8 @@ class Conversion:
         )
         measured = (
             written[MEASURED]
-            | "Statistics" >> beam.CombinePerKey(MergedStatisticsFn(self.schema))
             # As bytes: the runner would look at every object in it to learn its size.
-            | "Sealed" >> beam.MapTuple(lambda split, measured: (split, outcome_json.sealed(measured)))
+            | "Statistics" >> beam.CombinePerKey(MergedStatisticsFn(self.schema))
         )
         return Outputs(
             read=prepared[READ],
@@ -80,18 +78,19 @@ class Conversion:
         )
 
     def check_reconciled(self, outcome: Outcome) -> None:
-        result.check_reconciled(outcome, self.plan)
+        result.check_reconciled(outcome, self.plan, self.schema)
 
     def publish(self, outcome: Outcome, destination: Destination) -> summary.Published:
         result.check_not_empty(outcome, self.plan)
         leaked = leaked_records.anomalies(outcome, self.plan, self.schema, self.rules.policy)
-        statistics = result.statistics_of(outcome, self.plan)
+        statistics = result.statistics_of(outcome, self.plan, self.schema)
         verdict = verdict_lib.judge(statistics, self.schema, self.rules, leaked=leaked)
         manifest = dataset_files.publish(
             destination,
             outcome=outcome,
             plan=self.plan,
             schema=self.schema,
+            statistics=statistics,
             verdict=verdict,
             conversion=summary.conversion(self.command, self.run, self.plan, outcome),
         )

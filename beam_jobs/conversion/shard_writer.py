@@ -25,8 +25,9 @@ from beam_jobs.records import origin_file
 from beam_jobs.records.layouts import LAYOUTS
 from beam_jobs.records.shard_file import ShardFile
 from beam_jobs.sources.pieces.rejections import Rejection
-from beam_jobs.statistics.combine import SplitStatisticsFn
+from beam_jobs.statistics.combine import add_rows
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulator_file
 
 MEASURED = "measured"
 _ROWS_MEASURED = 1 << 18  # at once: a bucket has fewer, unless its rows are equal
@@ -137,8 +138,8 @@ class _Measured:
     """
 
     def __init__(self, schema: Schema, *, keeps_origins: bool) -> None:
-        self._statistics = SplitStatisticsFn(schema)
-        self.accumulator = self._statistics.create_accumulator()
+        self._schema = schema
+        self.accumulator = accumulator_file.merged((), schema)
         self.rows = 0
         self.places: list[np.ndarray] = []
         self._keeps_origins = keeps_origins
@@ -146,7 +147,7 @@ class _Measured:
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         for start in range(0, rows.num_rows, _ROWS_MEASURED):
             part = rows.slice(start, _ROWS_MEASURED)
-            self.accumulator = self._statistics.add_input(self.accumulator, part)
+            add_rows(self.accumulator, part, self._schema)
         self.rows += rows.num_rows
         if self._keeps_origins:
             self.places.append(rows.column(ORIGIN_COLUMN).to_numpy())

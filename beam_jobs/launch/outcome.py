@@ -8,7 +8,6 @@ import apache_beam as beam
 
 from beam_jobs.sources.pieces import rejections
 from beam_jobs.sources.pieces.rejections import Rejected
-from pipeline.data.dataset.statistics import SplitStatistics
 
 # Outputs of the workers beside their main one.
 READ = "read"
@@ -34,7 +33,8 @@ class Outcome:
     rows_read: int
     rejected: Rejected
     files: tuple[Any, ...]  # each a WrittenFile of the job's own kind, in the order of their names
-    statistics: Mapping[str, SplitStatistics]  # by split; empty where a job measures nothing
+    # What `pipeline.data.statistics` gathered of each split, as bytes; empty where a job measures nothing.
+    statistics: Mapping[str, bytes]
     # Of pieces that are a part of a file, by their names.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
@@ -50,6 +50,6 @@ class Outputs:
     read: beam.PCollection[int]
     rejected: tuple[beam.PCollection[rejections.Rejection], ...]
     files: beam.PCollection[WrittenFile]
-    statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, SplitStatistics as JSON
+    statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, what was gathered of it
     # The name of a piece that is a part of a file, and its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None

@@ -1,16 +1,15 @@
 """The outcome of a job as JSON: it lies where the workers write, so that nothing in it may be code.
 
-Numbers come back bit for bit: Python writes a float with as many digits as it needs. Statistics may list
-millions of values. So they are written once, and go into the outcome as the text that a worker sent.
+What was gathered of each split goes into it as the bytes that a worker sent, in base64.
 """
 
+import base64
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 
 from beam_jobs.launch.outcome import Outcome, WrittenFile
 from beam_jobs.sources.pieces.rejections import Rejected, Rejection
-from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.errors import InputError
 
 
@@ -22,13 +21,13 @@ def dumps(
     statistics: Mapping[str, bytes],
     lines: Mapping[str, int],
 ) -> bytes:
-    """An `Outcome`; the statistics of each split are `sealed`."""
+    """An `Outcome`."""
     document = {
         "rows_read": rows_read,
         "rejected": rejected,
         "files": files,
         "lines": lines,
-        "statistics": {split: measured.decode() for split, measured in statistics.items()},
+        "statistics": {split: base64.b64encode(one).decode() for split, one in statistics.items()},
     }
     return json.dumps(document, default=_fields).encode()
 
@@ -41,47 +40,16 @@ def loads(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outco
         rejected=_rejected(document["rejected"]),
         files=tuple(file_type(**file) for file in document["files"]),
         lines=document["lines"],
-        statistics={split: _split(json.loads(found)) for split, found in document["statistics"].items()},
+        statistics={split: base64.b64decode(one) for split, one in document["statistics"].items()},
     )
     for file in outcome.files:
         _check_inside(file, directory)
     return outcome
 
 
-def sealed(statistics: SplitStatistics) -> bytes:
-    return json.dumps(statistics, default=_fields).encode()
-
-
 def _fields(value: object) -> Mapping[str, object]:
-    """Those of a dataclass. `dataclasses.asdict` would copy every value that was counted."""
-    if isinstance(value, ValueCounts):  # two long lists are read faster than many short ones
-        pairs = {"values": [one for one, _ in value.values], "counts": [count for _, count in value.values]}
-        return {**vars(value), **pairs}
+    """Those of a dataclass."""
     return vars(value)
-
-
-def _split(document: Mapping) -> SplitStatistics:
-    features = {name: _feature(feature) for name, feature in document["features"].items()}
-    return SplitStatistics(examples=document["examples"], features=features)
-
-
-def _feature(document: Mapping) -> FeatureStatistics:
-    numeric, values = document["numeric"], document["values"]
-    return FeatureStatistics(
-        **{
-            **document,
-            "numeric": numeric and NumericSummary(**_with_tuples(numeric)),
-            "values": values and _counts(**values),
-        }
-    )
-
-
-def _counts(values: Sequence[str], counts: Sequence[int], **others: object) -> ValueCounts:
-    return ValueCounts(values=tuple(zip(values, counts, strict=True)), **others)
-
-
-def _with_tuples(document: Mapping) -> dict[str, object]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
 
 
 def _rejected(document: Mapping) -> Rejected:

@@ -5,6 +5,7 @@ import re
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.origins import reader as origins
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.statistics import accumulator_file
 
 TEMPORARY = "_tmp"  # the folder of everything that is not published yet
 MARK = "written-by-penstock"  # the file in it that says whose folder it is
@@ -20,6 +21,7 @@ _FIXED = (
     REJECTED_OF_PREDICTIONS,
     schema_lib.FILE_NAME,
     manifest_lib.STATISTICS_FILE_NAME,
+    accumulator_file.FILE_NAME,
     manifest_lib.CONVERSION_FILE_NAME,
     manifest_lib.REJECTED_FILE_NAME.partition("/")[0],
     origins.FOLDER,

@@ -8,6 +8,7 @@ import numpy as np
 import tqdm
 
 from beam_jobs.verification import origins
+from beam_jobs.verification.accumulators import accumulator_problems
 from beam_jobs.verification.files import Problem, conversion_problems, file_problems
 from beam_jobs.verification.origins import RowOrigins
 from beam_jobs.verification.record_rows import LAYOUTS
@@ -106,6 +107,7 @@ def verify(directory: pathlib.Path) -> Verified:
         if index_lib.file_name(shard.path) in listed:
             found += index_problems(directory, shard, read)
     statistics = _statistics(directory, manifest, found)
+    found += accumulator_problems(directory, manifest, schema, statistics)
     in_shards = [problem for shard in shards for problem in shard.problems]
     return Verified(
         directory=directory,

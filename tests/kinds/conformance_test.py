@@ -18,7 +18,6 @@ from beam_jobs.cells.rows import arrow_schema
 from beam_jobs.conversion import metadata
 from beam_jobs.conversion.image_loading import load_images
 from beam_jobs.records.layouts import LAYOUTS
-from beam_jobs.statistics.combine import SplitStatisticsFn
 from beam_jobs.verification import record_rows
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
@@ -30,6 +29,7 @@ from pipeline.data.schema.kinds import KINDS, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.report.sections.feature_table import feature_table
 from tests.kinds.examples import EXAMPLES, Example
+from tests.shared import measuring
 from tests.shared.tiny_dataset import serialize
 
 # Cells that nobody means, as text files and as typed formats give them.
@@ -102,9 +102,9 @@ def parsed(example: Example, rows: pa.RecordBatch, layout: str) -> dict[str, tf.
 
 def measured(example: Example) -> SplitStatistics:
     """Statistics of the good rows, each gathered by a worker of its own."""
-    rows, combine = good_rows(example), SplitStatisticsFn(schema_of(example))
-    parts = [combine.add_input(combine.create_accumulator(), rows.slice(i, 1)) for i in range(rows.num_rows)]
-    return combine.extract_output(combine.merge_accumulators(reversed(parts)))
+    rows = good_rows(example)
+    single = (rows.slice(number, 1) for number in reversed(range(rows.num_rows)))
+    return measuring.measured(schema_of(example), *single)
 
 
 def test_every_kind_has_an_example():

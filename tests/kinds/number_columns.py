@@ -23,7 +23,6 @@ import tensorflow as tf
 from beam_jobs.cells import typed
 from beam_jobs.cells.rows import arrow_schema
 from beam_jobs.records.examples import encode
-from beam_jobs.statistics.combine import SplitStatisticsFn
 from beam_jobs.validation import conformance
 from beam_jobs.validation.anomalies import Policy
 from pipeline.data.errors import InputError
@@ -32,6 +31,7 @@ from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.reading.parsing import parsing_spec
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.schema.schema import Schema
+from tests.shared.measuring import measured
 
 ROWS = 900
 _DRAW = np.random.default_rng(0)
@@ -101,8 +101,7 @@ def outcome(name: str) -> Outcome:
     raw = pa.array(cells)
     rows, kept = _typed(feature, schema, raw)
     rejected = len(raw) - len(kept)
-    combine = SplitStatisticsFn(schema)
-    statistics = combine.extract_output(combine.add_input(combine.create_accumulator(), rows))
+    statistics = measured(schema, rows)
     said = "; ".join(found.message for found in conformance.anomalies({"all": statistics}, schema, Policy()))
     try:
         preprocess = Preprocess(schema, statistics)

@@ -17,6 +17,7 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kind_table import KindTable
 from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.statistics import exact_sum, number_sample
+from pipeline.data.statistics.sample_bytes import SAMPLE
 
 _QUANTILE_BINS = 32
 _DISTRIBUTION_BINS = 256
@@ -51,14 +52,14 @@ class Gathered:
         )
 
 
-class _Numbers(Gathered):
+class Numbers(Gathered):
     """Numbers; of lists, every element."""
 
     def __init__(self) -> None:
         super().__init__()
         self.count = self.zeros = self.scaled = self.scaled_squares = 0
         self.minimum, self.maximum = np.inf, -np.inf
-        self.sample = np.zeros(0, [("order", np.uint64), ("value", np.float64)])
+        self.sample = np.zeros(0, SAMPLE)
 
     def add(self, order: np.ndarray, column: pa.Array) -> None:
         super().add(order, column)
@@ -85,11 +86,11 @@ class _Numbers(Gathered):
         if len(self.sample) == SAMPLE_ROWS:
             candidates = order <= self.sample["order"].max()
             order, values = order[candidates], values[candidates]
-        sample = np.empty(len(values), self.sample.dtype)
+        sample = np.empty(len(values), SAMPLE)
         sample["order"], sample["value"] = order, values
         self.sample = _smallest(np.concatenate([self.sample, sample]))
 
-    def merge(self, other: "_Numbers") -> None:
+    def merge(self, other: "Numbers") -> None:
         super().merge(other)
         self.count += other.count
         self.zeros += other.zeros
@@ -127,7 +128,7 @@ class _Numbers(Gathered):
         return (self.minimum, *inner.tolist(), self.maximum)
 
 
-class _Lengths(Gathered):
+class Lengths(Gathered):
     """The mean length of values in bytes."""
 
     def __init__(self) -> None:
@@ -138,7 +139,7 @@ class _Lengths(Gathered):
         super().add(order, column)
         self.bytes += pc.sum(pc.binary_length(column)).as_py() or 0
 
-    def merge(self, other: "_Lengths") -> None:
+    def merge(self, other: "Lengths") -> None:
         super().merge(other)
         self.bytes += other.bytes
 
@@ -146,7 +147,7 @@ class _Lengths(Gathered):
         return dataclasses.replace(super().result(feature), mean_length=self.bytes / max(1, self.present))
 
 
-class _Values(_Lengths):
+class Values(Lengths):
     """How often each value occurs, an integer in its decimal form."""
 
     def __init__(self) -> None:
@@ -159,7 +160,7 @@ class _Values(_Lengths):
         values = map(str, counted.field("values").to_pylist())
         self._add(dict(zip(values, counted.field("counts").to_pylist(), strict=True)))
 
-    def merge(self, other: "_Values") -> None:
+    def merge(self, other: "Values") -> None:
         super().merge(other)
         self._add(other.counts)
 
@@ -183,7 +184,7 @@ class _Values(_Lengths):
         return ValueCounts(distinct=len(ranked), values=tuple(ranked))
 
 
-class _Classes(_Values):
+class Classes(Values):
     """How often each class occurs, by its name; gathered by its index."""
 
     def result(self, feature: Label) -> FeatureStatistics:
@@ -200,19 +201,19 @@ def gathered_of(feature: Feature) -> Gathered:
 
 
 def _categorical(feature: Categorical) -> Gathered:
-    return _Values()
+    return Values()
 
 
 def _label(feature: Label) -> Gathered:
-    return _Classes() if feature.classes else _Numbers()
+    return Classes() if feature.classes else Numbers()
 
 
 def _numbers(feature: Feature) -> Gathered:
-    return _Numbers()
+    return Numbers()
 
 
 def _lengths(feature: Feature) -> Gathered:
-    return _Lengths()
+    return Lengths()
 
 
 _OF_KIND: KindTable[Callable[[Feature], Gathered]] = KindTable(

@@ -1,22 +1,71 @@
 """The statistics of a published dataset, or of several that are read as one."""
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, Dataset, published_bytes
 from pipeline.data.dataset.splits import TRAIN, in_order
 from pipeline.data.dataset.statistics import SplitStatistics, Statistics
 from pipeline.data.errors import InputError
+from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulator_bytes, accumulator_file
+from pipeline.data.statistics.accumulator_file import FILE_NAME, Splits
+from pipeline.data.statistics.cursor import DamagedError
+
+_Read = TypeVar("_Read")
 
 
 def load(dataset: Dataset) -> Statistics:
-    """Statistics of every split of a published dataset; raises InputError where the file is another."""
-    if dataset.members:
+    """Statistics of every split that has rows; of several datasets, those of all their rows together.
+
+    Raises:
+      InputError: a file is another than was published; or one of several datasets has no accumulators, from
+        which statistics of several follow: an earlier version wrote it.
+    """
+    return statistics.loads(content(dataset))
+
+
+def content(dataset: Dataset) -> bytes:
+    """The same as `statistics.pb` has it: of several datasets, what one of all their rows would have."""
+    if not dataset.members:
+        return published_bytes(dataset.directory, dataset.manifest, STATISTICS_FILE_NAME)
+    splits = [_gathered(member) for member in dataset.members]
+    names = in_order({name for each in splits for name in each})
+    return statistics.dumps({name: _of_split(dataset, splits, name) for name in names})
+
+
+def _of_split(dataset: Dataset, splits: Sequence[Splits], name: str) -> SplitStatistics:
+    parts = [
+        _told(member, accumulator_bytes.loads, each[name], member.schema)
+        for member, each in zip(dataset.members, splits, strict=True)
+        if name in each
+    ]
+    return accumulator_file.results(accumulator_file.merged(parts, dataset.schema), dataset.schema)
+
+
+def _gathered(member: Dataset) -> Splits:
+    if FILE_NAME not in member.manifest.digests_of_files:
         raise InputError(
-            f"dataset {dataset}",
-            received="several datasets that are read as one",
-            expected="a single one: statistics of several are not merged",
-            action="Name one dataset.",
+            f"dataset {member.directory}",
+            received=f"no file {FILE_NAME}: an earlier version of Penstock wrote it",
+            expected="the measures of each dataset that is read with others, to measure all of them together",
+            action="Convert its raw data again, or read that dataset alone.",
         )
-    return statistics.loads(published_bytes(dataset.directory, dataset.manifest, STATISTICS_FILE_NAME))
+    published = published_bytes(member.directory, member.manifest, FILE_NAME)
+    return _told(member, accumulator_file.loads, published, member.schema)
+
+
+def _told(member: Dataset, read: Callable[[bytes, Schema], _Read], content: bytes, schema: Schema) -> _Read:
+    try:
+        return read(content, schema)
+    except DamagedError as error:
+        raise InputError(
+            f"dataset file {member.directory / FILE_NAME}",
+            received=str(error),
+            expected="what was gathered of each split, as this version of beam_jobs.convert writes it",
+            action="Convert its raw data again, or read that dataset alone.",
+        ) from None
 
 
 def of_training(dataset: Dataset) -> SplitStatistics:

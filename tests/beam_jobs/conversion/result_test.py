@@ -2,19 +2,33 @@
 
 import dataclasses
 
+import pyarrow as pa
 import pytest
 
+from beam_jobs.cells.rows import arrow_schema
 from beam_jobs.conversion import result
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shard_writer import WrittenShard
 from beam_jobs.launch.outcome import Outcome
 from beam_jobs.sources.pieces.rejections import Rejected
-from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulator_bytes
+from tests.shared import measuring
 
 PLAN = Plan(
     pieces=(), fractions={}, shards={"train": 2}, buckets={"train": 1}, layout="rows", schema_fingerprint=""
 )
+
+SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
+
+
+def described(rows: int) -> bytes:
+    """What workers say that they gathered of so many rows."""
+    columns = [{"": number, "x": 0.5} for number in range(rows)]
+    batch = pa.RecordBatch.from_pylist(columns, schema=arrow_schema(SCHEMA))
+    return accumulator_bytes.dumps(measuring.gathered(SCHEMA, batch))
 
 
 def shard(number: int, *, rows: int) -> WrittenShard:
@@ -36,12 +50,12 @@ WHOLE = Outcome(
     rows_read=6,
     rejected=Rejected(reasons={"negative": 1}, listed=()),
     files=(shard(0, rows=3), shard(1, rows=2)),
-    statistics={"train": SplitStatistics(examples=5, features={})},
+    statistics={"train": described(5)},
 )
 
 
 def test_all_rows_written_or_rejected_are_fine():
-    result.check_reconciled(WHOLE, PLAN)
+    result.check_reconciled(WHOLE, PLAN, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +67,15 @@ def test_all_rows_written_or_rejected_are_fine():
         {"files": (shard(0, rows=5),)},
         {"files": (shard(0, rows=3), shard(0, rows=2))},
         {"files": (*WHOLE.files, shard(0, rows=0))},
-        {"statistics": {"train": SplitStatistics(examples=4, features={})}},
+        {"statistics": {"train": described(4)}},
         {"statistics": {}},
     ],
 )
 def test_lost_and_repeated_rows_are_noticed(changed: dict):
     with pytest.raises(InputError, match="The runner lost or repeated rows; nothing was published"):
-        result.check_reconciled(dataclasses.replace(WHOLE, **changed), PLAN)
+        result.check_reconciled(dataclasses.replace(WHOLE, **changed), PLAN, SCHEMA)
+
+
+def test_statistics_that_no_worker_sent_are_refused():
+    with pytest.raises(InputError, match="Somebody else writes there"):
+        result.statistics_of(dataclasses.replace(WHOLE, statistics={"train": b"garbage"}), PLAN, SCHEMA)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.statistics import combine
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulators
+from pipeline.data.statistics import accumulator_file, accumulators
+from tests.shared import measuring
 
 SCHEMA = Schema(
     name="s",
@@ -41,9 +41,7 @@ def batch(rows: list[dict]) -> pa.RecordBatch:
 
 def measured(*batches: list[dict]) -> SplitStatistics:
     """Statistics of batches that different workers saw."""
-    fn = combine.SplitStatisticsFn(SCHEMA)
-    parts = [fn.add_input(fn.create_accumulator(), batch(rows)) for rows in batches]
-    return fn.extract_output(fn.merge_accumulators(parts))
+    return measuring.measured(SCHEMA, *map(batch, batches))
 
 
 def test_numbers():
@@ -145,11 +143,10 @@ def test_numbers_of_long_lists_are_summed_in_parts(monkeypatch: pytest.MonkeyPat
     lists = pa.FixedSizeListArray.from_arrays(values, 512)
     order = pa.array(np.arange(len(lists), dtype=np.uint64) * 7919 % 1009)
     rows = pa.record_batch([order, lists], schema=arrow_schema(schema))
-    fn = combine.SplitStatisticsFn(schema)
 
     def peak_and_result() -> tuple[int, SplitStatistics]:
         tracemalloc.start()
-        result = fn.extract_output(fn.add_input(fn.create_accumulator(), rows))
+        result = accumulator_file.results(measuring.gathered(schema, rows), schema)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak, result

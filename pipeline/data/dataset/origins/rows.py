@@ -23,6 +23,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipeline.data import bit_packing
+
 ROW_BITS = 32  # of a row's number, in a number of 64 bits that holds it below that of the file
 CHUNK_ROWS = 1 << 12
 CHECKSUM_BYTES = 4
@@ -54,12 +56,12 @@ class Header:
 
     def chunk(self, number: int) -> tuple[int, int]:
         """Offset and rows of a chunk."""
-        size = -(-CHUNK_ROWS * self.bits // 8) + CHECKSUM_BYTES
+        size = bit_packing.packed_bytes(self.bits, CHUNK_ROWS) + CHECKSUM_BYTES
         return HEADER_BYTES + number * size, min(CHUNK_ROWS, self.rows - number * CHUNK_ROWS)
 
     def chunk_bytes(self, rows: int) -> int:
         """Of a chunk of so many rows, with its checksum."""
-        return -(-rows * self.bits // 8) + CHECKSUM_BYTES
+        return bit_packing.packed_bytes(self.bits, rows) + CHECKSUM_BYTES
 
     @property
     def chunks(self) -> int:
@@ -90,7 +92,7 @@ def packed(places: np.ndarray, *, files_id: bytes, shard_sha256: str) -> Iterato
     for start in range(0, len(places), CHUNK_ROWS):
         some = slice(start, start + CHUNK_ROWS)
         numbers = (files[some] - np.uint64(lowest)) << np.uint64(header.row_bits) | rows[some]
-        content = _bits(numbers, header.bits)
+        content = bit_packing.packed(numbers, header.bits)
         yield content + zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")
 
 
@@ -128,7 +130,7 @@ def unpacked(content: bytes, header: Header, rows: int) -> tuple[np.ndarray, np.
     is_whole = len(content) == header.chunk_bytes(rows)
     if not is_whole or zlib.crc32(packed_rows) != int.from_bytes(checksum, "little"):
         raise DamagedError("other bytes than were written")
-    numbers = _numbers(packed_rows, header.bits, rows)
+    numbers = bit_packing.unpacked(packed_rows, header.bits, rows)
     low = numbers & np.uint64((1 << header.row_bits) - 1)
     files = numbers >> np.uint64(header.row_bits)
     return files.astype(np.int64) + header.lowest_file, low.astype(np.int64)
@@ -139,20 +141,3 @@ def _dumps(header: Header) -> bytes:
     sha256 = bytes.fromhex(header.shard_sha256)
     rest = _REST.pack(header.rows, header.lowest_file, header.files_id, sha256)
     return head + zlib.crc32(head + rest).to_bytes(CHECKSUM_BYTES, "little") + rest
-
-
-def _bits(numbers: np.ndarray, bits: int) -> bytes:
-    """The lowest `bits` of each of uint64 [rows], one after the other."""
-    used = -(-bits // 8)  # bytes of a number
-    digits = np.ascontiguousarray(numbers, "<u8").view(np.uint8).reshape(-1, 8)[:, :used]
-    return np.packbits(
-        np.unpackbits(digits, axis=1, bitorder="little")[:, :bits], bitorder="little"
-    ).tobytes()
-
-
-def _numbers(content: bytes, bits: int, rows: int) -> np.ndarray:
-    """The inverse of `_bits`: uint64 [rows]."""
-    each = np.unpackbits(np.frombuffer(content, np.uint8), count=rows * bits, bitorder="little")
-    digits = np.zeros((rows, 8), np.uint8)
-    digits[:, : -(-bits // 8)] = np.packbits(each.reshape(rows, bits), axis=1, bitorder="little")
-    return digits.view("<u8").reshape(rows).astype(np.uint64)

@@ -1,0 +1,133 @@
+"""Spans that are converted one by one, and read as one, are the dataset of all their rows."""
+
+import collections
+import dataclasses
+import hashlib
+import pathlib
+import random
+import shutil
+from collections.abc import Mapping
+
+import pytest
+
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.verification.dataset import verify
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset.manifest import Dataset, File
+from pipeline.data.dataset.origins.raw_rows import raw_rows
+from pipeline.data.dataset.selection import select
+from pipeline.data.dataset.window import open_window
+from pipeline.data.errors import InputError
+from pipeline.data.reading import parsing, windows
+from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulator_file, accumulators, loading
+from tests.shared.conversions import converted
+
+SCHEMA = Schema(
+    name="trips",
+    features=(
+        Numeric(name="id", number="int64"),
+        Numeric(name="miles", missing="mark"),
+        Categorical(name="payment", missing="mark"),
+        Label(name="tip", classes=("small", "big")),
+    ),
+)
+DAYS = 4
+
+
+def lines(day: int) -> list[str]:
+    """Cells of a day's rows; the last ten are those of the day before, again."""
+    cells = ((day * 1000 + row, row % 7 / 10 or "", "cash" if row % 3 else "é") for row in range(60))
+    rows = [f"{number},{miles},{payment},small" for number, miles, payment in cells]
+    return rows + (lines(day - 1)[:10] if day else [])
+
+
+@pytest.fixture(scope="module")
+def spans(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """`span-0`, …, and `whole`: the same rows in one dataset. Samples are of fewer numbers than there are."""
+    folder = tmp_path_factory.mktemp("spans")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accumulators, "SAMPLE_ROWS", 40)
+        for name, days in [("whole", range(DAYS)), *((f"span-{day}", [day]) for day in range(DAYS))]:
+            text = "\n".join(["id,miles,payment,tip", *(line for day in days for line in lines(day))])
+            (folder / f"{name}.csv").write_text(text + "\n")
+            converted(str(folder / f"{name}.csv"), folder / name, source=CsvFiles(), schema=SCHEMA)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def window(spans) -> Dataset:
+    return open_window([f"{spans}/span-?"])
+
+
+def ids(dataset: Dataset, split: str) -> list[int]:
+    stored = windows.stored_rows(select(dataset, split))
+    return [
+        number
+        for _, rows in stored
+        for number in parsing.parse_rows(rows, dataset.schema)[0]["id"].numpy().ravel().tolist()
+    ]
+
+
+def test_statistics_of_the_spans_are_those_of_all_rows_bit_for_bit(spans, window):
+    assert loading.content(window) == (spans / "whole" / "statistics.pb").read_bytes()
+
+
+def test_every_row_is_in_the_split_that_it_is_in_as_part_of_the_whole(spans, window):
+    whole = open_window([spans / "whole"])
+    for split in ("train", "validation", "test"):
+        assert collections.Counter(ids(window, split)) == collections.Counter(ids(whole, split))
+
+
+def test_each_row_tells_the_file_of_its_span_and_the_line(spans, window):
+    shards = window.shards("train")
+    places = [(shard.path, row) for shard in shards for row in range(shard.rows)]
+    found = raw_rows(window, random.Random(0).sample(places, len(places)))
+    assert {raw.origin.file for raw in found} == {f"span-{day}.csv" for day in range(DAYS)}
+    for raw in found:
+        line = (spans / raw.origin.file).read_text().splitlines()[raw.origin.row - 1]
+        assert raw.text == line
+
+
+def test_a_span_without_accumulators_is_read_alone_and_refused_in_a_window(spans, tmp_path):
+    old = older(spans / "span-1", tmp_path / "span-1")
+    assert loading.load(old)["train"].features["id"].present == old.rows("train")
+    both = open_window([spans / "span-0", tmp_path / "span-1"])
+    assert both.rows("train") == old.rows("train") + open_window([spans / "span-0"]).rows("train")
+    with pytest.raises(InputError, match=r"span-1: received no file accumulators\.bin.*Convert its raw data"):
+        loading.load(both)
+
+
+def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
+    copy = tmp_path / "span-1"
+    shutil.copytree(spans / "span-1", copy)
+    assert verify(copy).problems == ()
+    other = (spans / "span-0" / accumulator_file.FILE_NAME).read_bytes()
+    _republish(copy, {accumulator_file.FILE_NAME: other})
+    [problem] = verify(copy).problems
+    assert (problem.file, problem.problem) == (
+        "accumulators.bin",
+        "gives other statistics than statistics.pb",
+    )
+
+
+def older(span: pathlib.Path, copy: pathlib.Path) -> Dataset:
+    """A dataset as the version before wrote it."""
+    shutil.copytree(span, copy)
+    _republish(copy, {accumulator_file.FILE_NAME: None})
+    return manifest_lib.open_dataset(copy)
+
+
+def _republish(directory: pathlib.Path, contents: Mapping[str, bytes | None]) -> None:
+    """Files with other contents, or none, in a dataset whose manifest says so."""
+    manifest = manifest_lib.load(directory)
+    files = tuple(file for file in manifest.files if file.path not in contents)
+    for name, content in contents.items():
+        (directory / name).unlink()
+        if content is not None:
+            (directory / name).write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
+            files = (*files, File(path=name, bytes=len(content), sha256=digest))
+    text = manifest_lib.dumps(dataclasses.replace(manifest, files=files))
+    (directory / manifest_lib.FILE_NAME).write_text(text)
