@@ -2,10 +2,11 @@
 
   python -m pipeline.export --workdir=runs/census --output=exports/census/1
 
-The export holds two signatures with clean-up and preprocessing inside: `serving_default` takes serialized
-tf.train.Examples (`examples`: string[batch]), `raw` takes each input feature as a named tensor. Outputs are
-float32. Before the directory appears, a fresh process replays a golden batch through both and must get the
-same bits as the graph in memory.
+The export predicts by two signatures with clean-up and preprocessing inside: `serving_default` takes
+serialized tf.train.Examples (`examples`: string[batch]), `raw` takes each input feature as a named tensor.
+Outputs are float32. A third, `model_inputs`, takes what `raw` does and gives what preprocessing makes of it,
+so that a difference between training and serving can be named. Before the directory appears, a fresh process
+replays a golden batch through the first two and must get the same bits as the graph in memory.
 
 TensorFlow cannot take every name (a space, an umlaut, a Python keyword). Where it cannot, `raw` has another
 name for the feature, which this command prints.

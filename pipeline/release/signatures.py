@@ -1,11 +1,11 @@
-"""The two signatures of an exported model, with clean-up and preprocessing inside and float32 out."""
+"""The signatures of an exported model, with clean-up and preprocessing inside and float32 predictions out."""
 
 from collections.abc import Callable, Mapping
 
 import keras
 import tensorflow as tf
 
-from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.export_manifest import MODEL_INPUTS, RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.preprocessing.request_cleaning import clean_requests
 from pipeline.data.reading import parsing
@@ -23,13 +23,17 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
     `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
     `raw` takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw
     data spell it (strings, points in time). Both give the task's predictions, float32 [batch, …], by the name
-    of its output.
+    of its output. `model_inputs` takes what `raw` does, and gives what preprocessing makes of it: see
+    ModelInputs.
     """
-    task = task_of(schema.label)
+    task, names = task_of(schema.label), raw_names(schema)
+
+    def prepared(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return preprocess(clean_requests(dict(features), schema))
 
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        inputs = preprocess(clean_requests(dict(features), schema))
-        return {LABEL_TASKS[schema.label.task].output: task.predictions(model(inputs, training=False))}
+        logits = model(prepared(features), training=False)
+        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits)}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -37,9 +41,15 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
 
     @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
     def raw(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return predict({name: inputs[given] for name, given in raw_names(schema).items()})
+        return predict({name: inputs[given] for name, given in names.items()})
 
-    return {SERVING_DEFAULT: serving_default, RAW: raw}
+    @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
+    def model_inputs(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        found = prepared({name: inputs[given] for name, given in names.items()})
+        sequences = preprocess.inputs.sequences  # called as features are, so perhaps as TensorFlow cannot
+        return {names[name] if name in sequences else name: values for name, values in found.items()}
+
+    return {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs}
 
 
 def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:

@@ -18,6 +18,7 @@ GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
 RAW = "raw"  # takes each input feature by name
+MODEL_INPUTS = "model_inputs"  # takes the same, gives what preprocessing makes of it
 
 
 def open_export(directory: pathlib.Path) -> dict:

@@ -66,6 +66,12 @@ class Preprocess(tf.Module):
         self._numeric = [(part.features, part.transform) for part in numeric]
         self._categories = [(part.features, part.transform) for part in categories]
         self._sequences = {part.feature: part.transform for part in sequences}
+        self._columns_of = {
+            "numeric": [name for part in numeric for name in _names(part.features, part.width)],
+            "categories": [
+                name for part in categories for name in _names(part.features, len(part.cardinalities))
+            ],
+        }
         self.image = next((inputs.image for inputs in kinds if inputs.image), None)
         self._image_shape = self.image and _image_shape(self.image, image_size)
         self.inputs = ModelInputs(
@@ -76,6 +82,11 @@ class Preprocess(tf.Module):
             image_dtype=require_image_dtype(image_dtype),
             image_rescaling=rescaling_left(image_dtype),
         )
+
+    @property
+    def columns(self) -> dict[str, list[str]]:
+        """The feature that each column of `numeric` and of `categories` is of."""
+        return {name: list(features) for name, features in self._columns_of.items()}
 
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Raw features, each [batch, …] → the tensors that `inputs` describes."""
@@ -101,6 +112,11 @@ class Preprocess(tf.Module):
             max_pixels=self.image.max_pixels,
             image_dtype=self.inputs.image_dtype,
         )
+
+
+def _names(features: Sequence[str], width: int) -> list[str]:
+    """The feature of each column: all of one feature's, or one each of several."""
+    return list(features) * width if len(features) == 1 else list(features)
 
 
 def _transformed(

@@ -1,5 +1,6 @@
 """A small model with preprocessing, untrained: what an export makes of it is what counts."""
 
+import dataclasses
 import math
 import pathlib
 
@@ -34,9 +35,12 @@ ROWS = [
 ]
 
 
-def write_people(directory: pathlib.Path) -> Dataset:
-    """The rows, 60 to train and 40 to test with."""
-    return write_dataset(directory, SCHEMA, {"train": ROWS[:60], "test": ROWS[60:]})
+def write_people(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
+    """The rows, 60 to train and 40 to test with. Blocks hold what a schema lists of a category."""
+    work = dataclasses.replace(SCHEMA["work"], vocabulary=("Private", "State"))
+    listed = dataclasses.replace(SCHEMA, features=(SCHEMA["age"], work, *SCHEMA.features[2:]))
+    schema = listed if layout == "blocks" else SCHEMA
+    return write_dataset(directory, schema, {"train": ROWS[:60], "test": ROWS[60:]}, layout=layout)
 
 
 def small_model(dataset: Dataset) -> Trained:
@@ -44,7 +48,7 @@ def small_model(dataset: Dataset) -> Trained:
     keras.utils.set_random_seed(0)
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
-        preprocess = Preprocess(SCHEMA, loading.load(dataset)["train"])
+        preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
         numeric = keras.Input((preprocess.inputs.numeric,), name="numeric")
         categories = keras.Input((len(preprocess.inputs.cardinalities),), dtype="int32", name="categories")
         embedded = keras.layers.Flatten()(keras.layers.Embedding(10, 4)(categories))
@@ -55,7 +59,7 @@ def small_model(dataset: Dataset) -> Trained:
     return Trained(
         model=keras.Model({"numeric": numeric, "categories": categories}, logits),
         preprocess=preprocess,
-        schema=SCHEMA,
+        schema=dataset.schema,
         statistics_path=dataset.directory / "statistics.pb",
         golden_path=pathlib.Path(dataset.shard_paths("train")[0]),
         dataset_digest=dataset.manifest.digest,

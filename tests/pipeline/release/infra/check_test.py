@@ -18,7 +18,7 @@ from pipeline.release.infra import child
 from pipeline.release.infra.check import check, require
 from pipeline.release.infra.limits import Limits
 from tests.house import build_file
-from tests.pipeline.release.infra.faulty import resaved, signed_again, slow, with_other_statistics
+from tests.pipeline.release.faulty import resaved, signed_again, slow, with_other_statistics
 
 pytestmark = pytest.mark.usefixtures("warm")
 
@@ -93,7 +93,8 @@ def test_outputs_in_bfloat16_are_stopped(exported, requests, tmp_path):
 def test_a_renamed_signature_is_stopped(exported, requests, tmp_path):
     faulty = resaved(exported, tmp_path / "1", names={"raw": "rows"})
     assert (
-        only_reason(faulty, requests) == "signature 'raw' is missing; the model has 'rows', 'serving_default'"
+        only_reason(faulty, requests)
+        == "signature 'raw' is missing; the model has 'model_inputs', 'rows', 'serving_default'"
     )
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from pipeline.data import self_digest
 from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.export_manifest import MODEL_INPUTS
 from pipeline.data.dataset.manifest import sha256
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.release.export import Trained
@@ -36,13 +37,13 @@ def resaved(
     names: Mapping[str, str] | None = None,
     weight: np.ndarray | None = None,
 ) -> pathlib.Path:
-    """The export with other outputs, names of signatures, or one weight more that nothing needs."""
+    """The export with other predictions, names of signatures, or one weight more that nothing needs."""
     shutil.copytree(exported, output)
     module = tf.Module()
     module.inner = tf.saved_model.load(str(exported))
     module.weight = None if weight is None else tf.Variable(weight)
     signatures = {
-        (names or {}).get(name, name): _changed(function, change)
+        (names or {}).get(name, name): _changed(function, dict if name == MODEL_INPUTS else change)
         for name, function in module.inner.signatures.items()
     }
     for signature in signatures.values():

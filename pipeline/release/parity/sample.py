@@ -1,0 +1,74 @@
+"""Some rows of a holdout: as records, as features, and as training gives them to the model."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.preprocessing import example_writer
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.schema.schema import Schema
+from pipeline.data.tracing import as_written
+
+BATCH = 256
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample:
+    """`stored`: rows as they are read, string [n] or uint16 [n, words]; `schema` is that of their dataset."""
+
+    stored: tf.Tensor
+    schema: Schema
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def batches(self) -> Iterator["Sample"]:
+        """The same rows, BATCH at a time: pictures of all would fill the memory."""
+        for first in range(0, len(self), BATCH):
+            yield dataclasses.replace(self, stored=self.stored[first : first + BATCH])
+
+    def features(self) -> Mapping[str, tf.Tensor]:
+        """What a record holds, as parsing gives it: [n, …] each."""
+        if self.stored.dtype == tf.string:
+            return tf.io.parse_example(self.stored, parsing.parsing_spec(self.schema))
+        compact = block_rows.features_of_words(self.stored, self.schema)
+        return block_rows.raw_of_compact(compact, self.schema)
+
+    def examples(self) -> tf.Tensor:
+        """Serialized examples, string [n]."""
+        if self.stored.dtype == tf.string:
+            return self.stored
+        features = {name: values.numpy() for name, values in self.features().items()}
+        return tf.constant(np.array(example_writer.serialize(features, self.schema), object), tf.string)
+
+
+def first_rows(selection: Selection, count: int) -> Sample:
+    """The first rows of a selection; raises InputError where a record of theirs is damaged."""
+    alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
+    found, left = [], count
+    with naming_damage(selection):
+        for rows in alone:
+            found.append(rows[:left])
+            left -= len(found[-1])
+            if not left:
+                break
+    return Sample(stored=tf.concat(found, axis=0), schema=selection.dataset.schema)
+
+
+class TrainingInput:
+    """What training and evaluation make of rows, by their own code: rows → the model's inputs."""
+
+    def __init__(self, preprocess: Preprocess, schema: Schema) -> None:
+        self._prepare = tf.function(
+            lambda rows: preprocess(parsing.parse_rows(rows, schema)[0]),
+            autograph=False,
+            reduce_retracing=True,
+        )
+
+    def __call__(self, sample: Sample) -> Mapping[str, tf.Tensor]:
+        return self._prepare(sample.stored)
