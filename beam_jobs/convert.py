@@ -83,7 +83,7 @@ _LAYOUT = flags.DEFINE_enum(
     "which cost least to read.",
 )
 _BASELINE = flags.DEFINE_string(
-    "baseline", None, "DIRECTORY: an earlier dataset to compare the statistics with."
+    "baseline", None, "DIRECTORY: an earlier dataset, or a glob of several, to compare the statistics with."
 )
 _SEVERITY = flags.DEFINE_multi_string(
     "severity",

@@ -21,10 +21,14 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import export_manifest, manifest, selection
+from pipeline.data.dataset import export_manifest, selection, window
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
-_DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
+_DATASET = flags.DEFINE_multi_string(
+    "dataset",
+    None,
+    "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
+)
 _SPLIT = flags.DEFINE_string("split", "test", "SPLIT: what to evaluate on.")
 _EXAMPLE_WEIGHTS = flags.DEFINE_string(
     "example_weights",
@@ -57,7 +61,7 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     del argv
     flag_values.check_local_files({"json": _JSON.value})
-    dataset = manifest.open_dataset(_DATASET.value)
+    dataset = window.open_window(_DATASET.value)
     selection.select(dataset, _SPLIT.value)
     export_manifest.open_export(pathlib.Path(_MODEL.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
@@ -80,7 +84,8 @@ def main(argv: Sequence[str]) -> None:
     )
     if _JSON.value:
         atomic_files.write_json(_JSON.value, result)
-    print(f"{_MODEL.value} on {result['split']} of {_DATASET.value}: {result['examples']:,} examples")
+    datasets = ", ".join(_DATASET.value)
+    print(f"{_MODEL.value} on {result['split']} of {datasets}: {result['examples']:,} examples")
     damage = damage_budget.from_json(result["damaged"])
     if damage:
         print(f"left out: {listed(damage)}")

@@ -25,7 +25,7 @@ from pipeline.configs import base
 from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import manifest
+from pipeline.data.dataset import window
 from pipeline.data.errors import InputError
 from pipeline.data.feed import slices
 
@@ -35,7 +35,11 @@ with config_flag.flagfile_told():
         None,
         "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
     )
-_DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
+_DATASET = flags.DEFINE_multi_string(
+    "dataset",
+    None,
+    "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
+)
 _STEP_MS = flags.DEFINE_float("step_ms", None, "Milliseconds that the accelerator takes for a global batch.")
 _SLICE = flags.DEFINE_string(
     "slice",
@@ -67,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
     slice_ = slices.parse(_SLICE.value)
-    dataset = manifest.open_dataset(_DATASET.value)
+    dataset = window.open_window(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.data import (
         atomic_files,

@@ -33,8 +33,8 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import manifest
 from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset import window
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
 from pipeline.training.state.workdir import existing
@@ -50,7 +50,8 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     [],
-    "DIRECTORY: the dataset of --config; or where a run's dataset is now, if it was moved.",
+    "DIRECTORY: the dataset of --config; or where a run's dataset is now, if it was moved. Several, or a "
+    "glob in quotes, are read as one.",
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write every error to it, as JSON.")
 
@@ -107,7 +108,7 @@ def _comparisons() -> "Iterator[Comparison]":
             weights=run.model.get_weights(),
         )
     else:
-        asked = subject.of_config(_CONFIG.value, manifest.open_dataset(_DATASET.value[0]))
+        asked = subject.of_config(_CONFIG.value, window.open_window(_DATASET.value))
     yield layers.compare(asked)
     yield from updates.compare(asked, one, many)
     if run:
@@ -123,12 +124,12 @@ def _check_flags() -> None:
             expected="either --workdir=RUN, or --config=FILE with --dataset=DIRECTORY",
             action="--workdir compares a run; --config one that has not begun.",
         )
-    if _CONFIG.value and len(_DATASET.value) != 1:
+    if _CONFIG.value and not _DATASET.value:
         raise InputError(
             "--dataset",
-            received=f"{len(_DATASET.value)} directories" if _DATASET.value else "nothing",
+            received="nothing",
             expected="the dataset of --config",
-            action="Name it once.",
+            action="Name its directory.",
         )
 
 

@@ -36,8 +36,8 @@ _SPIKES = flags.DEFINE_bool("spikes", False, "Look for steps whose loss jumped, 
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     [],
-    "DIRECTORY: where the run's dataset is now, if it was moved; once for each that was, of a mixture. It is "
-    "known by its digest.",
+    "DIRECTORY: where the run's dataset is now, if it was moved; once for each that was, of several or of a "
+    "mixture. A glob in quotes will do. It is known by its digest.",
 )
 _CHECKPOINT = flags.DEFINE_integer(
     "checkpoint",

@@ -34,7 +34,7 @@ from pipeline.configs import base
 from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import manifest, selection
+from pipeline.data.dataset import selection, window
 from pipeline.training.experiment import evaluation_splits, rate_scaling
 from pipeline.training.experiment.rate_scaling import RateScaling
 from pipeline.training.sweep import grid, sweep
@@ -46,7 +46,11 @@ with config_flag.flagfile_told():
         None,
         "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
     )
-_DATASET = flags.DEFINE_string("dataset", None, "DIRECTORY: the dataset, as beam_jobs.convert wrote it.")
+_DATASET = flags.DEFINE_multi_string(
+    "dataset",
+    None,
+    "DIRECTORY: the dataset, as beam_jobs.convert wrote it. Several, or a glob in quotes, are read as one.",
+)
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there goes on."
 )
@@ -123,7 +127,7 @@ def main(argv: Sequence[str]) -> int:
     del argv
     flag_values.check_local_files({"json": _JSON.value})
     workdir = flag_values.local_directory("workdir", _WORKDIR.value)
-    dataset = manifest.open_dataset(_DATASET.value)
+    dataset = window.open_window(_DATASET.value)
     selection.select(dataset, _CONFIG.value.train.split)
     evaluation_splits.validation_split(_CONFIG.value, dataset)
     evaluation_splits.final_split(_CONFIG.value, dataset)

@@ -7,7 +7,7 @@ from beam_jobs.validation import anomalies as anomalies_lib
 from beam_jobs.validation import baseline as baseline_lib
 from beam_jobs.validation import conformance
 from beam_jobs.validation.anomalies import Anomaly, Policy
-from pipeline.data.dataset import manifest
+from pipeline.data.dataset import window
 from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
@@ -40,7 +40,7 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
     policy = anomalies_lib.parse_policy(severities, limits)
     if not baseline:
         return Rules(policy=policy)
-    dataset = manifest.open_dataset(baseline)
+    dataset = window.open_window([baseline])
     return Rules(policy=policy, baseline=loading.load(dataset), baseline_digest=dataset.manifest.digest)
 
 

@@ -11,6 +11,7 @@ from pipeline.data.dataset import export_manifest
 from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.window import spans_of
 from pipeline.data.errors import InputError
 from pipeline.data.input.targets import Targets
 from pipeline.data.integrity import damage_budget
@@ -67,6 +68,7 @@ def score(
         "model_digest": export["digest"],
         "dataset": str(dataset.directory),
         "dataset_digest": dataset.manifest.digest,
+        **({"spans": spans_of(dataset)} if dataset.members else {}),
         "damaged": damage_budget.to_json(damage),
     }
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.window import spans_of
 from pipeline.data.reading import order
 from pipeline.training.engine import update
 from pipeline.training.engine.measures.trace import Steps
@@ -56,6 +57,7 @@ def describe(
         command=request.command,
         dataset=str(request.dataset.directory),
         dataset_digest=request.dataset.manifest.digest,
+        spans=spans_of(request.dataset),
         order=order.VERSION,
         update=update.VERSION,
         config_file=request.config_file,

@@ -10,11 +10,11 @@ import keras
 
 from pipeline.data import atomic_files, held_directory
 from pipeline.data.commands.deferred import Deferred
-from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.input.service import naming_lost_service
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.statistics import loading
 from pipeline.training import parts
 from pipeline.training.blame import blame_of
 from pipeline.training.engine import agreement, lost_worker
@@ -180,8 +180,7 @@ def _write_inputs(run: Run) -> None:
         if setup.damage:
             atomic_files.write_json(workdir.damaged, damage_budget.to_json(setup.damage))
         atomic_files.write_bytes(workdir.schema, schema_lib.dumps(dataset.schema).encode())
-        statistics = dataset.directory / manifest_lib.STATISTICS_FILE_NAME
-        atomic_files.write_bytes(workdir.statistics, statistics.read_bytes())
+        atomic_files.write_bytes(workdir.statistics, loading.content(dataset))
 
 
 def _reporter(

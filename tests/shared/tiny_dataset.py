@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import math
 import pathlib
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -23,6 +24,8 @@ from pipeline.data.dataset.tfrecord import FRAME_BYTES
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import accumulator_bytes, accumulator_file
+from tests.shared import measuring
 
 Row = Mapping[str, object]
 
@@ -34,11 +37,21 @@ def write_dataset(
     *,
     shards: int = 2,
     layout: str = "rows",
+    accumulators: bool = False,
 ) -> Dataset:
-    """Publishes `splits` under `directory` and opens the result."""
+    """Publishes `splits` under `directory` and opens the result.
+
+    With `accumulators` it is measured as the converter does, so that it can be measured with others.
+    """
     directory.mkdir(parents=True)
     schema_lib.save(schema, directory / schema_lib.FILE_NAME)
-    statistics = {split: describe(schema, rows) for split, rows in splits.items() if rows}
+    if accumulators:
+        gathered = {split: _gathered(schema, rows) for split, rows in splits.items()}
+        content = accumulator_file.dumps(gathered, schema)
+        (directory / accumulator_file.FILE_NAME).write_bytes(content)
+        statistics = {split: accumulator_file.statistics_of(each, schema) for split, each in gathered.items()}
+    else:
+        statistics = {split: describe(schema, rows) for split, rows in splits.items() if rows}
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics_lib.dumps(statistics))
     written = {
         split: tuple(
@@ -50,7 +63,8 @@ def write_dataset(
         for split, rows in splits.items()
     }
     indexes = [index_lib.file_name(shard.path) for each in written.values() for shard in each]
-    names = (schema_lib.FILE_NAME, manifest_lib.STATISTICS_FILE_NAME, *indexes)
+    measured = (accumulator_file.FILE_NAME,) if accumulators else ()
+    names = (schema_lib.FILE_NAME, manifest_lib.STATISTICS_FILE_NAME, *measured, *indexes)
     manifest = Manifest(
         name=schema.name,
         version="1.0.0",
@@ -94,8 +108,19 @@ def _write_shard(
 
 def _blocks(rows: Sequence[Row], schema: Schema) -> list[bytes]:
     """Blocks are no format of TensorFlow's, so these are written by the converter's own encoder."""
-    batch = pa.RecordBatch.from_pylist([{"": 0, **row} for row in rows], schema=arrow_schema(schema))
+    batch = _typed(schema, rows)
     return [record for records in encode_blocks([batch], schema) for record in records.to_pylist()]
+
+
+def _gathered(schema: Schema, rows: Sequence[Row]) -> bytes:
+    return accumulator_bytes.dumps(measuring.gathered(schema, _typed(schema, rows)))
+
+
+def _typed(schema: Schema, rows: Sequence[Row]) -> pa.RecordBatch:
+    """The rows in the place of a hash of theirs, as the converter has them."""
+    orders = [zlib.crc32(repr(sorted(row.items())).encode()) for row in rows]
+    columns = [{"": order, **row} for order, row in zip(orders, rows, strict=True)]
+    return pa.RecordBatch.from_pylist(columns, schema=arrow_schema(schema))
 
 
 def _index(records: Sequence[bytes]) -> Index:

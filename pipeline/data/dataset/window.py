@@ -8,11 +8,11 @@ import dataclasses
 import functools
 import glob
 import hashlib
-import itertools
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard, inner_name, open_dataset
 from pipeline.data.dataset.splits import in_order
 from pipeline.data.errors import InputError
@@ -64,12 +64,28 @@ def together(members: Sequence[Dataset]) -> Dataset:
     first, *others = members
     for other in others:
         _check_alike(first, other)
-    directory = pathlib.Path(os.path.commonpath([member.directory for member in members]))
+    directory = _common([member.directory for member in members])
     return Dataset(
         directory=directory,
-        manifest=_manifest(directory, members),
+        manifest=_merged(directory, [(member.directory, member.manifest) for member in members]),
         schema=first.schema,
         members=tuple(members),
+    )
+
+
+def load_manifest(directories: Sequence[pathlib.Path]) -> Manifest:
+    """That of the datasets in absolute `directories` as one; no other file is looked at.
+
+    Raises InputError where a directory has none, or it was altered.
+    """
+    published = [(directory, manifest_lib.load(directory)) for directory in directories]
+    return published[0][1] if len(published) == 1 else _merged(_common(directories), published)
+
+
+def spans_of(dataset: Dataset) -> tuple[dict[str, str], ...]:
+    """What a record keeps of several datasets: `directory` and `digest` of each; nothing of a single one."""
+    return tuple(
+        {"directory": str(member.directory), "digest": member.manifest.digest} for member in dataset.members
     )
 
 
@@ -82,7 +98,7 @@ def _directories(pattern: str) -> list[pathlib.Path]:
     found = [pathlib.Path(path) for path in paths if pathlib.Path(path).is_dir()]
     if not found:
         raise InputError(
-            f"--dataset={pattern}",
+            f"dataset {pattern}",
             received="a glob that matches no directory",
             expected="one that matches datasets, as beam_jobs.convert wrote them",
             action="Correct the glob, and put it in quotes so that the shell leaves it as it is.",
@@ -129,31 +145,37 @@ def _unlike(other: Dataset, received: str, expected: str) -> InputError:
     )
 
 
-def _manifest(directory: pathlib.Path, members: Sequence[Dataset]) -> WindowManifest:
-    manifests = [member.manifest for member in members]
+_Published = tuple[pathlib.Path, Manifest]  # a dataset's directory, and what it holds
+
+
+def _merged(directory: pathlib.Path, published: Sequence[_Published]) -> WindowManifest:
+    manifests = [manifest for _, manifest in published]
     splits = in_order({split for each in manifests for split in each.splits})
     return WindowManifest(
-        name=members[0].schema.name,
-        version=f"of {len(members)} datasets",
+        name=manifests[0].name,
+        version=f"of {len(published)} datasets",
         layout=manifests[0].layout,
         schema_fingerprint=manifests[0].schema_fingerprint,
         plan_fingerprint="",
         rows_read=sum(each.rows_read for each in manifests),
         rows_rejected=sum(each.rows_rejected for each in manifests),
-        splits={
-            split: tuple(itertools.chain.from_iterable(_shards(directory, each, split) for each in members))
-            for split in splits
-        },
-        files=tuple(itertools.chain.from_iterable(_files(directory, each) for each in members)),
+        splits={split: tuple(_shards(directory, published, split)) for split in splits},
+        files=tuple(_files(directory, published)),
         digests=tuple(each.digest for each in manifests),
     )
 
 
-def _shards(directory: pathlib.Path, member: Dataset, split: str) -> Iterator[Shard]:
-    for shard in member.manifest.splits.get(split, ()):
-        yield dataclasses.replace(shard, path=inner_name(directory, member.directory, shard.path))
+def _common(directories: Sequence[pathlib.Path]) -> pathlib.Path:
+    return pathlib.Path(os.path.commonpath(directories))
 
 
-def _files(directory: pathlib.Path, member: Dataset) -> Iterator[File]:
-    for file in member.manifest.files:
-        yield dataclasses.replace(file, path=inner_name(directory, member.directory, file.path))
+def _shards(directory: pathlib.Path, published: Sequence[_Published], split: str) -> Iterator[Shard]:
+    for member, manifest in published:
+        for shard in manifest.splits.get(split, ()):
+            yield dataclasses.replace(shard, path=inner_name(directory, member, shard.path))
+
+
+def _files(directory: pathlib.Path, published: Sequence[_Published]) -> Iterator[File]:
+    for member, manifest in published:
+        for file in manifest.files:
+            yield dataclasses.replace(file, path=inner_name(directory, member, file.path))

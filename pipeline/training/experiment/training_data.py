@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.window import open_window
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.targets import Targets
 from pipeline.data.input.training import require_mixable
@@ -21,7 +21,7 @@ from pipeline.training.experiment import example_weights
 def others(config: ConfigDict) -> dict[str, Selection]:
     """What a mixture takes besides --dataset, by a name that is no split's."""
     return {
-        _name(directory, split): select(manifest.open_dataset(directory), split)
+        _name(directory, split): select(open_window([directory]), split)
         for directory, split, _ in config.mixture
     }
 

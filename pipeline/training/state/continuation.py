@@ -67,7 +67,7 @@ def as_begun(config: ConfigDict, before: RunRecord | None) -> ConfigDict:
 def require_same(before: RunRecord, now: RunRecord) -> None:
     """Raises InputError where the working directory belongs to another run."""
     if before.dataset_digest != now.dataset_digest:
-        raise _other("dataset", before.dataset_digest[:12], now.dataset_digest[:12])
+        raise _another_dataset(before, now)
     if before.precision["policy"] != now.precision["policy"]:
         raise _other("--precision", before.precision["policy"], now.precision["policy"])
     if before.order != now.order:
@@ -153,6 +153,19 @@ def _value(config: Mapping, path: str) -> object:
         return field(config, path)
     except (KeyError, TypeError):
         return _ABSENT
+
+
+def _another_dataset(before: RunRecord, now: RunRecord) -> InputError:
+    was, is_ = before.datasets, now.datasets
+    if len(was) == len(is_) == 1:
+        return _other("dataset", before.dataset_digest[:12], now.dataset_digest[:12])
+    for number, ((_, old), (directory, new)) in enumerate(zip(was, is_, strict=False), 1):
+        if old != new:
+            place = f"dataset {number} of {len(is_)}, {directory}"
+            return _other(place, f"digest {old[:12]}", f"digest {new[:12]}")
+    first, _ = (is_ if len(is_) > len(was) else was)[min(len(was), len(is_))]
+    what = f"with {first}" if len(is_) > len(was) else f"without {first}"
+    return _other("datasets", f"{len(was)}", f"{len(is_)}, {what}")
 
 
 def _another_version(thing: str, was: int, is_: int) -> InputError:

@@ -18,8 +18,9 @@ class RunRecord:
     """The content of run.json, in its order. What a run cannot go on without has no default."""
 
     command: str = ""
-    dataset: str = ""  # directory
+    dataset: str = ""  # directory; of several datasets, the one that all of them lie in
     dataset_digest: str
+    spans: tuple[Mapping[str, str], ...] = ()  # directory and digest of each of several datasets, in order
     order: int = 0  # version of the order of rows; 0: from before there were versions
     update: int = 0  # version of how gradients become weights; 0: from before there were versions
     config_file: str = ""
@@ -43,6 +44,12 @@ class RunRecord:
     bad_steps: tuple[Mapping[str, int | str], ...] = ()  # whose loss was not finite: what was done about each
     lengthened: tuple[Mapping[str, int], ...] = ()  # at which step, and how many steps it was to have before
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 by name
+
+    @property
+    def datasets(self) -> tuple[tuple[str, str], ...]:
+        """Directory and digest of each dataset that `--dataset` named, in order."""
+        spans = tuple((span["directory"], span["digest"]) for span in self.spans)
+        return spans or ((self.dataset, self.dataset_digest),)
 
 
 def read(path: pathlib.Path) -> RunRecord | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ml_collections import ConfigDict
 
-from pipeline.data.dataset import manifest
+from pipeline.data.dataset.window import open_window
 from pipeline.data.errors import InputError
 from pipeline.training.state import history, run_record
 from pipeline.training.state import workdir as files
@@ -55,7 +55,7 @@ class Trial:
     def _has_mixture(self, digests: Sequence[str]) -> bool:
         """Whether the mixture is of those; where a dataset cannot be opened, the run itself says so."""
         with contextlib.suppress(InputError):
-            opened = (manifest.open_dataset(directory) for directory, *_ in self.config.mixture)
+            opened = (open_window([directory]) for directory, *_ in self.config.mixture)
             return [each.manifest.digest for each in opened] == list(digests)
         return False
 

@@ -52,7 +52,12 @@ def certificate_command(inputs: ReportInputs) -> str | None:
     run, step_ms = inputs.run, working_step_ms(inputs.history)
     if not (run.get("config_file") and run.get("dataset") and step_ms):
         return None
-    flags = (f"--config={run['config_file']}", f"--dataset={run['dataset']}", f"--step_ms={step_ms:.3g}")
+    datasets = [span["directory"] for span in run.get("spans") or ()] or [run["dataset"]]
+    flags = (
+        f"--config={run['config_file']}",
+        *(f"--dataset={directory}" for directory in datasets),
+        f"--step_ms={step_ms:.3g}",
+    )
     return f"python -m pipeline.feed_rate {shlex.join(flags)}"
 
 

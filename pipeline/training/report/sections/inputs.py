@@ -5,10 +5,10 @@ import itertools
 import json
 import math
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline.data import ordinary_files
-from pipeline.data.dataset import conversion_record
+from pipeline.data.dataset import conversion_record, window
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Manifest
@@ -44,7 +44,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
     """Everything that the run in `workdir` and its dataset hold now."""
     files = Workdir(workdir)
     run = _read_object(files.run)
-    dataset = pathlib.Path(run.get("dataset") or workdir / "no-dataset")
+    first, *others = directories = _directories(run, otherwise=workdir / "no-dataset")
     problems: list[str] = []
     return ReportInputs(
         workdir=workdir,
@@ -53,18 +53,30 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         ledger=tuple(_attempt(ledger.read, [files.ledger], problems) or ()),
         evaluation=_read_object(files.evaluation),
         damaged=_read_object(files.damaged),
-        conversion=_attempt(conversion_record.read, [dataset], problems) or {},
-        rejected=tuple(
-            itertools.islice(_read_lines(dataset / manifest_lib.REJECTED_FILE_NAME), _MAX_REJECTED_READ)
-        ),
-        manifest=_attempt(manifest_lib.load, [dataset], problems),
-        schema=_attempt(schema_lib.load, [dataset / schema_lib.FILE_NAME, files.schema], problems),
+        conversion={} if others else _attempt(conversion_record.read, [first], problems) or {},
+        rejected=tuple(itertools.islice(_rejected(directories), _MAX_REJECTED_READ)),
+        manifest=_attempt(window.load_manifest, [directories], problems),
+        schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
-            _statistics, [dataset / manifest_lib.STATISTICS_FILE_NAME, files.statistics], problems
+            _statistics,
+            # Those of several datasets are in the run alone.
+            [files.statistics] if others else [first / manifest_lib.STATISTICS_FILE_NAME, files.statistics],
+            problems,
         )
         or {},
         problems=tuple(problems),
     )
+
+
+def _directories(run: Mapping, *, otherwise: pathlib.Path) -> list[pathlib.Path]:
+    """Those of the datasets that `--dataset` named, at least one."""
+    spans = [span.get("directory") for span in run.get("spans") or ()]
+    return [pathlib.Path(each or otherwise) for each in spans or [run.get("dataset")]]
+
+
+def _rejected(directories: Sequence[pathlib.Path]) -> Iterator[Mapping]:
+    for directory in directories:
+        yield from _read_lines(directory / manifest_lib.REJECTED_FILE_NAME)
 
 
 def _statistics(path: pathlib.Path) -> Statistics:
@@ -75,7 +87,7 @@ def _statistics(path: pathlib.Path) -> Statistics:
     return statistics_lib.loads(manifest_lib.published_bytes(path.parent, manifest, path.name))
 
 
-def _attempt(read: Callable, paths: list[pathlib.Path], problems: list[str]) -> object | None:
+def _attempt(read: Callable, paths: Sequence, problems: list[str]) -> object | None:
     """What `read` makes of the first path that it can read. If none: None, and the first problem is kept."""
     first: str | None = None
     for path in paths:

@@ -69,6 +69,7 @@ def provenance_section(inputs: ReportInputs) -> Markup:
                 "devices": ", ".join(map(str, run.get("devices") or ())) or None,
             }
         ),
+        _spans(run),
         _versions(run.get("versions") or {}, inputs.conversion.get("versions") or {}),
         _config(run),
         id="again",
@@ -77,6 +78,15 @@ def provenance_section(inputs: ReportInputs) -> Markup:
 
 def _command(name: str, command: str | None) -> Markup | None:
     return tag("div", tag("h3", name), tag("pre", command)) if command else None
+
+
+def _spans(run: Mapping) -> Markup | None:
+    """The datasets that were read as one, in order."""
+    rows = [
+        [span.get("directory"), tag("code", str(span.get("digest"))[:_DIGEST_CHARACTERS])]
+        for span in run.get("spans") or ()
+    ]
+    return folded(f"Datasets, in order: {len(rows):,}", table(["", "digest"], rows)) if rows else None
 
 
 def _versions(training: Mapping, conversion: Mapping) -> Markup | None:

@@ -4,8 +4,10 @@ import dataclasses
 
 import numpy as np
 
+from pipeline.data.dataset.selection import Selection
 from pipeline.data.input.training import training_recipe
 from pipeline.data.reading import stream
+from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.schema.kinds import Categorical, Label
 from pipeline.data.schema.schema import Schema
@@ -17,6 +19,21 @@ SCHEMA = Schema(
         Label(name="y", classes=("no", "yes")),
     ),
 )
+
+BATCH, REPLICAS = 20, 4  # of `ids`
+
+
+def ids(
+    selection: Selection, way: str, *, position: int = 0, steps: int, hosts: int = 1, seed: int = 1
+) -> list[int]:
+    """Ids of `steps` global batches, each put together from what its hosts read."""
+    parts = []
+    for host in range(hosts):
+        share = Share(global_batch=BATCH, replicas=REPLICAS, shard_count=hosts, shard_index=host)
+        plan = ReadPlan(data=selection, ways=(way,), seed=seed, position=position, share=share)
+        read = ids_of(plan, batches=steps * REPLICAS // hosts)
+        parts.append(np.reshape(read, [steps, BATCH // hosts]))
+    return np.concatenate(parts, axis=1).ravel().tolist()
 
 
 def ids_of(plan: ReadPlan, *, batches: int) -> np.ndarray:

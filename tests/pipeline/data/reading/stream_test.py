@@ -15,11 +15,10 @@ from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.stream import WAYS
-from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of, numbers_of
+from tests.pipeline.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of
 from tests.shared.tiny_dataset import write_dataset
 
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
-BATCH, REPLICAS = 20, 4
 ALL = [(name, layout) for name, way in WAYS.items() for layout in way.layouts]
 of_every_way = pytest.mark.parametrize(("way", "layout"), ALL)
 
@@ -55,19 +54,6 @@ def small_parts() -> Iterator[None]:
 def undisturbed(selections, small_parts) -> Callable[[str, str], list[int]]:
     """The ids of three epochs, as one host reads them from the start."""
     return functools.cache(lambda way, layout: ids(selections[layout], way, steps=3 * ROWS // BATCH))
-
-
-def ids(
-    selection: Selection, way: str, *, position: int = 0, steps: int, hosts: int = 1, seed: int = 1
-) -> list[int]:
-    """Ids of `steps` global batches, each put together from what its hosts read."""
-    parts = []
-    for host in range(hosts):
-        share = Share(global_batch=BATCH, replicas=REPLICAS, shard_count=hosts, shard_index=host)
-        plan = ReadPlan(data=selection, ways=(way,), seed=seed, position=position, share=share)
-        read = ids_of(plan, batches=steps * REPLICAS // hosts)
-        parts.append(np.reshape(read, [steps, BATCH // hosts]))
-    return np.concatenate(parts, axis=1).ravel().tolist()
 
 
 @of_every_way

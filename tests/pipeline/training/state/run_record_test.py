@@ -20,7 +20,7 @@ RECORD = RunRecord(
     total_steps=38,
 )
 KEYS = (
-    "command dataset dataset_digest order update config_file config mixture_digests strategy replicas "
+    "command dataset dataset_digest spans order update config_file config mixture_digests strategy replicas "
     "devices precision versions machine jit_compile total_steps damaged_records parameters started finished "
     "steps seconds bad_steps lengthened files digest"
 )
