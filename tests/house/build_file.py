@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "absl": "absl-py",
     "cv2": "opencv-python-headless",
     "google": "protobuf",
+    "grpc": "grpcio",
     "PIL": "pillow",
     "sklearn": "scikit-learn",
     "streaming": "mosaicml-streaming",

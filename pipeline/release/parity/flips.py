@@ -2,17 +2,14 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.splits import TRAIN
-from pipeline.data.schema.schema import Schema
 from pipeline.release.parity.result import Flips
-from pipeline.release.parity.sample import Sample, TrainingInput
+from pipeline.release.parity.sample import AsTrained, Sample
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment.model import build_model, learned_scale
 from pipeline.training.restore import RestoredRun
-from pipeline.training.tasks.registry import task_of
 
 FLOAT32 = "float32"
 
@@ -22,10 +19,10 @@ def flips(run: RestoredRun, sample: Sample) -> Flips | None:
     policy = run.record.precision["policy"]
     if policy == FLOAT32:
         return None
-    prepare = TrainingInput(run.preprocess, sample.schema)
-    pair = [_predict(model, run.schema) for model in (run.model, float32_twin(run))]
-    batches = [[predict(inputs).numpy() for predict in pair] for inputs in map(prepare, sample.batches())]
-    rounded, exact = (np.concatenate(each).astype(np.float64) for each in zip(*batches, strict=True))
+    models = [run.model, float32_twin(run)]
+    predict = AsTrained(run.preprocess, models, run.schema.label, schema=sample.schema)
+    pairs = zip(*(predict(some)[1] for some in sample.batches()), strict=True)
+    rounded, exact = (np.concatenate(each).astype(np.float64) for each in pairs)
     return compared(rounded, exact, policy=policy)
 
 
@@ -57,12 +54,3 @@ def float32_twin(run: RestoredRun) -> keras.Model:
     )
     twin.set_weights(run.model.get_weights())
     return twin
-
-
-def _predict(model: keras.Model, schema: Schema) -> tf.types.experimental.GenericFunction:
-    task = task_of(schema.label)
-    return tf.function(
-        lambda inputs: task.predictions(model(inputs, training=False)),
-        autograph=False,
-        reduce_retracing=True,
-    )

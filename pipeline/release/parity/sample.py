@@ -1,8 +1,9 @@
 """Some rows of a holdout: as records, as features, and as training gives them to the model."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -11,8 +12,10 @@ from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing import example_writer
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.tracing import as_written
+from pipeline.training.tasks.registry import task_of
 
 BATCH = 256
 
@@ -60,15 +63,29 @@ def first_rows(selection: Selection, count: int) -> Sample:
     return Sample(stored=tf.concat(found, axis=0), schema=selection.dataset.schema)
 
 
-class TrainingInput:
-    """What training and evaluation make of rows, by their own code: rows → the model's inputs."""
+class AsTrained:
+    """What training and evaluation make of rows, by their own code: one graph for batches of any size.
 
-    def __init__(self, preprocess: Preprocess, schema: Schema) -> None:
-        self._prepare = tf.function(
-            lambda rows: preprocess(parsing.parse_rows(rows, schema)[0]),
-            autograph=False,
-            reduce_retracing=True,
-        )
+    Args:
+      models: each gives predictions, of the same inputs.
+      schema: of the dataset that the rows are of.
+    """
 
-    def __call__(self, sample: Sample) -> Mapping[str, tf.Tensor]:
-        return self._prepare(sample.stored)
+    def __init__(
+        self, preprocess: Preprocess, models: Sequence[keras.Model], label: Label, *, schema: Schema
+    ) -> None:
+        task = task_of(label)
+
+        def computed(rows: tf.Tensor) -> tuple[Mapping[str, tf.Tensor], list[tf.Tensor]]:
+            inputs = preprocess(parsing.parse_rows(rows, schema)[0])
+            return inputs, [task.predictions(model(inputs, training=False)) for model in models]
+
+        self._computed = computed
+        self._graph: Callable | None = None
+
+    def __call__(self, sample: Sample) -> tuple[Mapping[str, np.ndarray], list[np.ndarray]]:
+        """The models' inputs by name, [n, …] each, and the predictions of each model, [n, …]."""
+        if self._graph is None:
+            rows = tf.TensorSpec([None, *sample.stored.shape[1:]], sample.stored.dtype)
+            self._graph = tf.function(self._computed, input_signature=[rows], autograph=False)
+        return tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(sample.stored))

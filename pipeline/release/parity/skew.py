@@ -11,41 +11,30 @@ from pipeline.release.export import Trained
 from pipeline.release.infra.recording import tolerance
 from pipeline.release.parity.blame import Blame
 from pipeline.release.parity.result import Skew
-from pipeline.release.parity.sample import Sample, TrainingInput
+from pipeline.release.parity.sample import AsTrained, Sample
 from pipeline.release.raw_inputs import raw_inputs
-from pipeline.training.tasks.registry import task_of
 
 AS_STORED = "the stored features, spelled as the raw data spell them"
 
 
 def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
     """Of the loaded export `model`. What training makes of a row is computed from the run alone."""
-    prepare = TrainingInput(trained.preprocess, sample.schema)
-    predict = _predict(trained)
+    label = trained.schema.label
+    as_trained = AsTrained(trained.preprocess, [trained.model], label, schema=sample.schema)
     blame = Blame(trained.preprocess, trained.schema)
-    output, allowed = LABEL_TASKS[trained.schema.label.task].output, tolerance(trained.model)
+    output, allowed = LABEL_TASKS[label.task].output, tolerance(trained.model)
     differing, worst = 0, 0.0
     for some in sample.batches():
         asked = raw_inputs(some.features(), trained.schema)
-        inputs = prepare(some)
-        found, expected = model.signatures[RAW](**asked)[output].numpy(), predict(inputs).numpy()
+        inputs, (expected,) = as_trained(some)
+        found = model.signatures[RAW](**asked)[output].numpy()
         errors = np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)
-        limits = allowed * np.abs(expected).reshape(len(expected), -1).max(axis=1)
-        differing += int(np.sum(~(errors <= np.maximum(limits, allowed))))
+        differing += int(np.sum(~(errors <= allowed * np.abs(expected).max())))
         worst = max(worst, float(errors.max(initial=0.0)))
         if MODEL_INPUTS in model.signatures:
-            blame.compare(_arrays(inputs), _arrays(model.signatures[MODEL_INPUTS](**asked)), _arrays(asked))
+            blame.compare(inputs, _arrays(model.signatures[MODEL_INPUTS](**asked)), _arrays(asked))
     return Skew(
         rows=len(sample), asked_with=AS_STORED, differing=differing, worst=worst, features=blame.features()
-    )
-
-
-def _predict(trained: Trained) -> tf.types.experimental.GenericFunction:
-    task = task_of(trained.schema.label)
-    return tf.function(
-        lambda inputs: task.predictions(trained.model(inputs, training=False)),
-        autograph=False,
-        reduce_retracing=True,
     )
 
 
