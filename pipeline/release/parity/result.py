@@ -54,7 +54,8 @@ class Skew:
     """The same rows through training's input and through the export's signature `raw`.
 
     Attributes:
-      asked_with: what the requests were made of.
+      from_files: rows of which the raw files' own cells were asked with; of the others it was what is stored,
+        spelled as the raw data spell it.
       differing: rows whose prediction differs by more than computing it otherwise can; `worst` is the largest
         difference.
       features: those to blame, the most rows first; empty too where the export cannot tell what its model
@@ -62,7 +63,7 @@ class Skew:
     """
 
     rows: int
-    asked_with: str
+    from_files: int
     differing: int
     worst: float
     features: Sequence[FeatureSkew]

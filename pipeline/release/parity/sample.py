@@ -1,12 +1,14 @@
 """Some rows of a holdout: as records, as features, and as training gives them to the model."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing import example_writer
@@ -22,10 +24,20 @@ BATCH = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-    """`stored`: rows as they are read, string [n] or uint16 [n, words]; `schema` is that of their dataset."""
+    """Attributes:
+
+    stored: rows as they are read, string [n] or uint16 [n, words].
+    places: of each row its shard, as the manifest calls it, and its number there.
+    """
 
     stored: tf.Tensor
-    schema: Schema
+    places: Sequence[tuple[str, int]]
+    dataset: Dataset
+
+    @property
+    def schema(self) -> Schema:
+        """That of the dataset."""
+        return self.dataset.schema
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -33,7 +45,8 @@ class Sample:
     def batches(self) -> Iterator["Sample"]:
         """The same rows, BATCH at a time: pictures of all would fill the memory."""
         for first in range(0, len(self), BATCH):
-            yield dataclasses.replace(self, stored=self.stored[first : first + BATCH])
+            rows = slice(first, first + BATCH)
+            yield dataclasses.replace(self, stored=self.stored[rows], places=self.places[rows])
 
     def features(self) -> Mapping[str, tf.Tensor]:
         """What a record holds, as parsing gives it: [n, …] each."""
@@ -60,7 +73,19 @@ def first_rows(selection: Selection, count: int) -> Sample:
             left -= len(found[-1])
             if not left:
                 break
-    return Sample(stored=tf.concat(found, axis=0), schema=selection.dataset.schema)
+    return Sample(
+        stored=tf.concat(found, axis=0),
+        places=list(itertools.islice(_places(selection), count)),
+        dataset=selection.dataset,
+    )
+
+
+def _places(selection: Selection) -> Iterator[tuple[str, int]]:
+    """Of every row, in stored order."""
+    shards = selection.shards
+    for row in itertools.chain.from_iterable(itertools.starmap(range, selection.ranges)):
+        shard = shards.shard_of_row(row)
+        yield shards.names[shard], row - int(shards.row_starts[shard])
 
 
 class AsTrained:

@@ -9,12 +9,11 @@ from pipeline.data.dataset.export_manifest import MODEL_INPUTS, RAW
 from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.release.export import Trained
 from pipeline.release.infra.recording import tolerance
+from pipeline.release.parity.asked import asked
 from pipeline.release.parity.blame import Blame
+from pipeline.release.parity.raw_cells import RawCells
 from pipeline.release.parity.result import Skew
 from pipeline.release.parity.sample import AsTrained, Sample
-from pipeline.release.raw_inputs import raw_inputs
-
-AS_STORED = "the stored features, spelled as the raw data spell them"
 
 
 def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
@@ -24,17 +23,21 @@ def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
     blame = Blame(trained.preprocess, trained.schema)
     output, allowed = LABEL_TASKS[label.task].output, tolerance(trained.model)
     differing, worst = 0, 0.0
+    raw, from_files = RawCells(sample.dataset), 0
     for some in sample.batches():
-        asked = raw_inputs(some.features(), trained.schema)
+        cells = raw.of(some.places)
+        from_files += sum(each is not None for each in cells)
+        columns = asked(some, cells, trained.schema)
+        tensors = {name: tf.constant(values) for name, values in columns.items()}
         inputs, (expected,) = as_trained(some)
-        found = model.signatures[RAW](**asked)[output].numpy()
+        found = model.signatures[RAW](**tensors)[output].numpy()
         errors = np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)
         differing += int(np.sum(~(errors <= allowed * np.abs(expected).max())))
         worst = max(worst, float(errors.max(initial=0.0)))
         if MODEL_INPUTS in model.signatures:
-            blame.compare(inputs, _arrays(model.signatures[MODEL_INPUTS](**asked)), _arrays(asked))
+            blame.compare(inputs, _arrays(model.signatures[MODEL_INPUTS](**tensors)), columns)
     return Skew(
-        rows=len(sample), asked_with=AS_STORED, differing=differing, worst=worst, features=blame.features()
+        rows=len(sample), from_files=from_files, differing=differing, worst=worst, features=blame.features()
     )
 
 

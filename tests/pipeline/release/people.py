@@ -51,7 +51,8 @@ def small_model(dataset: Dataset) -> Trained:
         preprocess = Preprocess(dataset.schema, loading.load(dataset)["train"])
         numeric = keras.Input((preprocess.inputs.numeric,), name="numeric")
         categories = keras.Input((len(preprocess.inputs.cardinalities),), dtype="int32", name="categories")
-        embedded = keras.layers.Flatten()(keras.layers.Embedding(10, 4)(categories))
+        ids = max(preprocess.inputs.cardinalities)
+        embedded = keras.layers.Flatten()(keras.layers.Embedding(ids, 4)(categories))
         hidden = keras.layers.Dense(8, "relu")(keras.layers.Concatenate()([numeric, embedded]))
         logits = keras.layers.Dense(1, dtype="float32")(hidden)
     finally:

@@ -25,7 +25,7 @@ from tests.pipeline.training.small_run import small_config, write_small_dataset
 
 LIMITS = ParityLimits()
 AGREES = Agreement(rows=10, differing=0, worst=0.0)
-SAME = Skew(rows=10, asked_with="rows", differing=0, worst=0.0, features=())
+SAME = Skew(rows=10, from_files=0, differing=0, worst=0.0, features=())
 
 
 @pytest.fixture(scope="module")
