@@ -34,6 +34,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     interrupt.installed()
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,12 @@ _REJECTED_RAW = flags.DEFINE_bool(
     True,
     "Keep the start of the raw value of a row left out. --norejected_raw keeps its reason and origin only.",
 )
+_ALLOW_EMPTY = flags.DEFINE_bool(
+    "allow_empty",
+    False,
+    "Publish a dataset without rows too, or without rows of a split that an input or the schema's split_by "
+    "names: one of several that are read as one.",
+)
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input that goes to one shard, in MiB.", 1)
 _LAYOUT = flags.DEFINE_enum(
     "layout",
@@ -109,7 +116,7 @@ COMMAND = Command(
         "Raw data": (_INPUT, *source_flags.RAW_DATA),
         "Text as rows of tokens": source_flags.TOKENS,
         "The dataset": (_SCHEMA, _OUTPUT, _SPLITS, _LAYOUT, _SHARD_MIB, _ORIGINS),
-        "What is refused": (_MAX_REJECTED, _REJECTED_RAW, _BASELINE, _SEVERITY, _LIMIT),
+        "What is refused": (_MAX_REJECTED, _REJECTED_RAW, _ALLOW_EMPTY, _BASELINE, _SEVERITY, _LIMIT),
         "Running": (_RUNNER, _JSON),
     },
     unknown=runners.unknown_flags,
@@ -118,11 +125,14 @@ COMMAND = Command(
 
 def main(argv: Sequence[str]) -> None:
     flag_values.check_local_files({"json": _JSON.value})
-    inputs = [parse_input(text) for text in _INPUT.value]
+    inputs = [
+        dataclasses.replace(parse_input(text), may_be_empty=_ALLOW_EMPTY.value) for text in _INPUT.value
+    ]
     plan.check_split_names(inputs)
     schema = schema_lib.load(_SCHEMA.value)
     names.check_names(schema)
     source = source_flags.source_of(inputs, remembered=schema.raw_files)
+    source = source_flags.with_partitions(source, (*schema.columns, *schema.placing_columns))
     check_layout(_LAYOUT.value, schema)
     rules = verdict_lib.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
     leaked_records.check_countable(rules.policy, layout=_LAYOUT.value)
@@ -146,6 +156,7 @@ def main(argv: Sequence[str]) -> None:
         run=run,
         command=command,
         keeps_rejected_raw=_REJECTED_RAW.value,
+        may_be_empty=_ALLOW_EMPTY.value,
     )
     result = convert(conversion, output=flag_values.directory(_OUTPUT.value))
     with telling.of_published(f"the dataset {_OUTPUT.value}"):

@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> None:
     plan.check_split_names(inputs)
     source = source_flags.source_of(inputs, guess=True)
     proposal = propose_from(
-        source,
+        source_flags.with_partitions(source),
         inputs,
         name=_NAME.value,
         label=_LABEL.value,

@@ -32,6 +32,7 @@ class Conversion:
     run: Run
     command: str  # as it was typed
     keeps_rejected_raw: bool = True  # of a row left out, also the start of the raw value
+    may_be_empty: bool = False
 
     doing: ClassVar[str] = "converting"
     file_type: ClassVar[type[WrittenShard]] = WrittenShard
@@ -81,7 +82,8 @@ class Conversion:
         result.check_reconciled(outcome, self.plan, self.schema)
 
     def publish(self, outcome: Outcome, destination: Destination) -> summary.Published:
-        result.check_not_empty(outcome, self.plan)
+        if not self.may_be_empty:
+            result.check_not_empty(outcome, self.plan)
         leaked = leaked_records.anomalies(outcome, self.plan, self.schema, self.rules.policy)
         statistics = result.statistics_of(outcome, self.plan, self.schema)
         verdict = verdict_lib.judge(statistics, self.schema, self.rules, leaked=leaked)

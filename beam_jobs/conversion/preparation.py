@@ -52,7 +52,7 @@ class Prepare(beam.DoFn):
         | TaggedOutput[Literal["lines"], tuple[str, int]]
     ]:
         lines = 0
-        for raw in self._source.read(piece):
+        for raw in self._source.read(piece) if piece.bytes else ():  # a file without a byte has no header
             self._check_columns(raw, piece.paths[0])
             ids = _row_ids(raw, self._schema)
             split = split_rows(raw, ids, self._schema, self._plan, pinned=piece.split)

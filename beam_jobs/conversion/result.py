@@ -61,7 +61,7 @@ def check_not_empty(outcome: Outcome, plan: Plan) -> None:
             f"the input of split '{empty[0]}'" if empty else "the input as a whole",
             received="0 rows",
             expected="at least one row that can be converted",
-            action="Correct the cut-offs of the schema's split_by."
+            action="Correct the cut-offs of the schema's split_by, or give --allow_empty."
             if outcome.rows_read and plan.cut
-            else "Check how these files were written.",
+            else "Check how these files were written; if there are none today, give --allow_empty.",
         )

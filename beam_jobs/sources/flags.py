@@ -1,6 +1,6 @@
 """The flags that say how raw data is read, which `convert`, `infer_schema` and `predict` share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -10,6 +10,7 @@ from beam_jobs.sources import dialect, formats
 from beam_jobs.sources.formats import FORMATS, Option, format_of, open_source
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.path_roots import WithPathRoots
+from beam_jobs.sources.pieces.partitions import WithPartitions
 from beam_jobs.sources.pieces.source import Input, Source
 from beam_jobs.sources.tokens.token_rows import PACKINGS, TokenRows
 from beam_jobs.sources.tokens.tokenizers import open_tokenizer
@@ -116,6 +117,12 @@ def source_of(
         length=_SEQUENCE_LENGTH.value,
         packing=_PACKING.value,
     )
+
+
+def with_partitions(source: Source, columns: Collection[str] | None = None) -> Source:
+    """A table's source that takes these columns, None being all, from folders too: `date=2026-11-01`."""
+    is_table = not isinstance(source, ImageFolders | TokenRows)
+    return WithPartitions(source=source, columns=columns) if is_table else source
 
 
 def _with_path_roots(source: Source) -> Source:

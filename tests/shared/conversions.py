@@ -24,9 +24,10 @@ def converted(
     origins: bool = True,
     flags: Sequence[str] = (),
     rejected: float = 0.0,
+    may_be_empty: bool = False,
 ) -> Dataset:
     """The dataset that `source` gives of what is at `location`; `rejected` is the largest fraction."""
-    inputs = [Input(location=location)]
+    inputs = [Input(location=location, may_be_empty=may_be_empty)]
     plan = make_plan(inputs, source, schema, shard_bytes=shard_bytes, layout=layout, origins=origins)
     job = Conversion(
         source=source,
@@ -35,6 +36,7 @@ def converted(
         rules=verdict.parse_rules(severities=(), limits=(), baseline=None),
         run=Run(runner="FnApiRunner", beam_flags=tuple(flags), max_rejected_fraction=rejected),
         command="",
+        may_be_empty=may_be_empty,
     )
     convert(job, output=str(output))
     return manifest_lib.open_dataset(output)

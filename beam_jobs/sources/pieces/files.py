@@ -1,6 +1,7 @@
 """Which files an input names, on any filesystem that Beam knows."""
 
 import dataclasses
+import glob
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ import pyarrow as pa
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from beam_jobs.sources.pieces.partitions import FOLDER
 from beam_jobs.sources.pieces.source import Input, Piece
 from pipeline.data.errors import InputError
 
@@ -51,15 +53,18 @@ class Match(NamedTuple):
 
 
 def parse_input(text: str) -> Input:
-    """`SPLIT=LOCATION` or `LOCATION`."""
-    pinned = _PINNED.fullmatch(text)
+    """`SPLIT=LOCATION` or `LOCATION`; what is there under the name of the whole is a location."""
+    # Not Path.glob: that takes no absolute pattern.
+    is_there = os.path.exists(text) or glob.glob(text)  # noqa: PTH110, PTH207
+    pinned = None if is_there else _PINNED.fullmatch(text)
     return Input(split=pinned[1], location=pinned[2]) if pinned else Input(location=text)
 
 
 def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     """The files that `given` names, in path order, hidden ones left out; raises InputError if there are none.
 
-    A directory stands for the files in it or, if `deep`, for those in its folders too.
+    A directory stands for the files in it, and in folders such as `date=2026-11-01`; if `deep`, for those in
+    all of its folders.
     """
     location = given.location.rstrip("/") if len(given.location) > 1 else given.location
     # A name may hold characters of a glob: a directory or file of exactly this name comes first.
@@ -67,7 +72,7 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
         start = len(FileSystems.join(location, ""))
         inside = match_inside(location)
         # Beam's own "*" would leave out names with a backslash.
-        found = {path: match for path, match in inside.items() if deep or "/" not in path[start:]}
+        found = {path: match for path, match in inside.items() if deep or _is_in_partition(path[start:])}
     elif FileSystems.exists(location):
         found, start = _match(_literal(location)), len(location)
     else:
@@ -91,11 +96,16 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
 
 
 def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
-    """A piece for each file that is not empty; raises InputError if all files of an input are."""
-    listed = [list_files(given) for given in inputs]
-    for group in listed:
-        check_not_empty(group)
-    found = [file for group in listed for file in group if file.bytes]
+    """A piece for each file that is not empty; raises InputError if all files of an input are.
+
+    Where an input may be empty, one without a byte stands for all of its files.
+    """
+    found: list[InputFile] = []
+    for given in inputs:
+        listed = list_files(given)
+        if not given.may_be_empty:
+            check_not_empty(listed)
+        found += [file for file in listed if file.bytes] or listed[:1]
     root = common_root(file.path for file in found)
     return [
         Piece(paths=(file.path,), stamps=(file.stamp,), root=root, bytes=file.bytes, split=file.split)
@@ -198,6 +208,11 @@ def _literal(name: str) -> str:
 
 def _is_glob(location: str) -> bool:
     return any(character in location for character in "*?[")
+
+
+def _is_in_partition(path: str) -> bool:
+    """Whether all folders of `path` name a column and its value."""
+    return all(FOLDER.fullmatch(folder) for folder in path.split("/")[:-1])
 
 
 def _is_hidden(path: str) -> bool:

@@ -22,6 +22,7 @@ class Input:
 
     location: str  # a file, a directory or a glob
     split: str = ""  # empty: rows are split by fractions
+    may_be_empty: bool = False  # files without a byte are read as files without a row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
