@@ -1,6 +1,7 @@
 """Whatever a request holds, for every kind: finite answers, the same through each way to the model."""
 
 import dataclasses
+import json
 import math
 import pathlib
 from collections.abc import Callable, Mapping
@@ -24,9 +25,13 @@ from pipeline.data.reading.parsing import parse_examples
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import KINDS, Label
 from pipeline.data.schema.schema import Schema
+from pipeline.release.infra import requests as requests_lib
+from pipeline.release.infra.recording import recorded
+from pipeline.release.infra.servers.rest import columns_as_json
 from pipeline.release.signatures import signatures
 from tests.kinds.conformance_test import UGLY, as_bytes, measured, typed_rows
 from tests.kinds.examples import EXAMPLES, Example
+from tests.shared.model_server import inputs_of_json
 from tests.shared.tiny_dataset import serialize
 
 INPUTS = [example for example in EXAMPLES if not isinstance(example.feature, Label)]
@@ -191,3 +196,30 @@ def test_what_conversion_keeps_is_trained_on_predicted_and_served_alike(ways, sp
     assert np.isfinite(answer).all()
     np.testing.assert_allclose(ways.predicted(record), answer, rtol=1e-6)
     np.testing.assert_allclose(ways.raw(request), answer, rtol=1e-6)
+
+
+def test_recorded_requests_of_every_kind_survive_storage_and_json(ways, tmp_path):
+    row = {example.name: example.stored()[0] for example in INPUTS}
+    examples = tf.constant([serialize(SCHEMA, row)] * 2)
+    functions = {
+        "serving_default": lambda given: ways.served.signatures["serving_default"](examples=given),
+        "raw": lambda given: ways.served.signatures["raw"](**given),
+    }
+    found = recorded(functions, examples, schema=SCHEMA, model=keras.Sequential())
+    requests_lib.save(found, tmp_path)
+    for call, loaded in zip(found.calls, requests_lib.load(tmp_path).calls, strict=True):
+        for one, other in ((call.inputs, loaded.inputs), (call.outputs, loaded.outputs)):
+            assert sorted(one) == sorted(other)
+            assert all(same(one[name], other[name]) for name in one), call.signature
+        if call.rows:
+            document = json.loads(json.dumps({"inputs": columns_as_json(call.inputs)}))
+            sent = inputs_of_json(document)
+            asked = {name: np.array(values, call.inputs[name].dtype) for name, values in sent.items()}
+            assert all(same(call.inputs[name], asked[name]) for name in call.inputs)
+
+
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether dtype, shape and bits are; of text, its bytes."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return one.tolist() == other.tolist() if one.dtype == object else one.tobytes() == other.tobytes()

@@ -120,7 +120,9 @@ class _Rest(http.server.BaseHTTPRequestHandler):
         version = asked["version"] and int(asked["version"])
         signature = document.get("signature_name", "serving_default")
         try:
-            outputs = self._models.predict("rest", asked["model"], version, signature, _inputs(document))
+            outputs = self._models.predict(
+                "rest", asked["model"], version, signature, inputs_of_json(document)
+            )
         except AbsentVersionError as error:
             self._send(404, {"error": str(error)})
         except (tf.errors.OpError, KeyError, TypeError, ValueError) as error:
@@ -140,7 +142,7 @@ class _Rest(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-def _inputs(document: Mapping) -> dict[str, object]:
+def inputs_of_json(document: Mapping) -> dict[str, object]:
     """Columns by name, of a request by columns or by rows."""
     if "inputs" in document:
         return {name: _decoded(values) for name, values in document["inputs"].items()}

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 _PROBE = "pipeline.release.infra.probe"  # by name: importing it here would take what it must do without
+_ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # the first of two would take all of a GPU's memory
 _BLOCK_BYTES = 1 << 16
 _LONGEST_LINE = 300  # characters of what a process said last
 
@@ -51,6 +52,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
+            env=os.environ | _ENVIRONMENT,
             start_new_session=True,  # so that what it starts can be killed with it
         )
         return self
@@ -65,7 +67,7 @@ class Child:
 
     def start(self) -> None:
         """Waits until it has imported what it needs; raises ChildError."""
-        self._line("while it started")
+        self._answered("while it started")
 
     def ask(self, question: str, *, during: str, **arguments: object) -> Mapping:
         """The answer to a question of `Probe`.
@@ -79,10 +81,18 @@ class Child:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise ChildError(self._ended(during)) from None
-        document = json.loads(self._line(during))
+        document = self._answered(during)
         if "error" in document:
             raise ChildError(f"raised {document['error']} {during}")
         return document["answer"]
+
+    def _answered(self, during: str) -> Mapping:
+        """The next line that is an answer: what is imported may print lines of its own."""
+        while True:
+            with contextlib.suppress(ValueError):
+                found = json.loads(self._line(during))
+                if isinstance(found, dict):
+                    return found
 
     def _line(self, during: str) -> bytes:
         while b"\n" not in self._read:

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
+from pipeline.data.errors import InputError
 from pipeline.data.reading import parsing
 from pipeline.data.schema.schema import Schema
 from pipeline.release import signatures as signatures_lib
@@ -31,7 +32,17 @@ def recorded(functions: Functions, examples: tf.Tensor, *, schema: Schema, model
       functions: the graphs of the model by signature, as `signatures` makes them: eagerly computed, its
         answers have other bits.
       examples: serialized, string [rows].
+
+    Raises:
+      InputError: there are no examples.
     """
+    if not len(examples):
+        raise InputError(
+            "requests to be recorded",
+            received="no examples",
+            expected="one or more",
+            action="Take a holdout that has rows, or leave it to the golden examples.",
+        )
     return Requests(
         calls=list(_calls(functions, examples, schema)),
         declared=signatures_lib.declared(schema),

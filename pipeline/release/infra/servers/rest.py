@@ -28,7 +28,7 @@ class RestClient:
 
     def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
         """See Client. Numbers come as JSON has them, and become what was recorded, by name."""
-        body = json.dumps({"signature_name": call.signature, "inputs": _columns(call.inputs)})
+        body = json.dumps({"signature_name": call.signature, "inputs": columns_as_json(call.inputs)})
         status, answer = self._posted(body.encode(), seconds)
         try:
             document = json.loads(answer)
@@ -59,7 +59,8 @@ def _error(status: int, told: str) -> AbsentError | RefusedError:
     return kind(f"HTTP status {status}: {' '.join(told.split())[:_LONGEST_ERROR]}")
 
 
-def _columns(inputs: Mapping[str, np.ndarray]) -> dict[str, object]:
+def columns_as_json(inputs: Mapping[str, np.ndarray]) -> dict[str, object]:
+    """`inputs` of a request: nested lists by name."""
     return {name: _json(values) for name, values in inputs.items()}
 
 

@@ -189,6 +189,20 @@ def test_a_process_that_ends_is_told_of(code, told, monkeypatch, exported, reque
     assert told in only_reason(exported, requests)
 
 
+def test_what_a_process_prints_is_no_answer(tmp_path, monkeypatch):
+    code = """
+import json, sys
+print("starting"); print([1]); print("{}")
+for line in sys.stdin:
+    print("{ asked"); print(json.dumps({"answer": {"was": json.loads(line)["ask"]}}), flush=True)
+"""
+    start = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **rest: start([command[0], "-uc", code], **rest))
+    with child.Child(tmp_path, tmp_path, seconds=60) as process:
+        process.start()
+        assert process.ask("load", during="while it was loaded") == {"was": "load"}
+
+
 def test_a_champion_that_is_gone_is_told_of(exported, requests, tmp_path):
     reason = only_reason(exported, requests, against=tmp_path / "gone")
     assert reason.startswith(f"the champion's process, of {tmp_path / 'gone'}, raised ")

@@ -68,6 +68,11 @@ def test_few_examples_are_asked_with_once(trained):
     assert found.tolerance == 8 * 2.0**-8  # the model computes in bfloat16
 
 
+def test_without_an_example_there_is_nothing_to_record(trained):
+    with pytest.raises(InputError, match="received no examples; expected one or more"):
+        recorded({}, tf.constant([], tf.string), schema=SCHEMA, model=trained.model)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
