@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from beam_jobs.validation import drift
 from beam_jobs.validation.anomalies import Anomaly, Policy, named
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, Statistics
+from pipeline.data.statistics import drift
 
 _DEVIATIONS = 4.0  # how far chance may move a fraction
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from beam_jobs.validation import baseline, drift
+from beam_jobs.validation import baseline
 from beam_jobs.validation.anomalies import Anomaly, Policy
 from beam_jobs.verification import hashes
 from beam_jobs.verification.dataset import ReadSplit, RowAddress, Verified, id_features
 from beam_jobs.verification.hashes import MIXED, Counted
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
+from pipeline.data.statistics import drift
 
 _EXAMPLES = 10  # records of a finding that are named
 

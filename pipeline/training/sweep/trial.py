@@ -4,9 +4,6 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ml_collections import ConfigDict
@@ -17,10 +14,7 @@ from pipeline.training.state import history, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.sweep.grid import Point
-
-_SECONDS_BETWEEN_LOOKS = 0.2
-_TOLD = "error: "
-_MEMBER = "pipeline.training.workers.member"  # a process that ends with the one that started it
+from pipeline.training.workers import child
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,28 +64,11 @@ class Trial:
           came: function () → number of the signal that this process was sent, or 0.
         """
         own = ("--sweep=", "--json=", f"--workdir={self.workdir.path}", *self.point.flags)
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", _MEMBER, *command, *own],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C comes from here, once
-            )
-            try:
-                return _ended(process, came)
-            finally:
-                process.kill()
-                process.wait()
-                process.stdin.close()
+        return child.run((*command, *own), log=self.log, came=came)
 
     def why_failed(self, code: int) -> str:
         """The line with which the run ended, or its exit code."""
-        if code < 0:
-            return f"ended by {signal.Signals(-code).name}"
-        lines = self.log.read_text(errors="replace").splitlines()
-        told = [line.removeprefix(_TOLD) for line in lines[-20:] if line.startswith(_TOLD)]
-        return told[-1] if told else f"exit code {code}, see {self.log}"
+        return child.why_failed(code, log=self.log)
 
     def numbers(self) -> dict[str, float]:
         """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""
@@ -109,15 +86,3 @@ class Trial:
 
 def _named(prefix: str, metrics: Mapping) -> dict[str, float]:
     return {f"{prefix}_{name}": value for name, value in metrics.items() if isinstance(value, float)}
-
-
-def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:
-    """The exit code, when it is there."""
-    sent = 0
-    while True:
-        try:
-            return process.wait(_SECONDS_BETWEEN_LOOKS)
-        except subprocess.TimeoutExpired:
-            if came() and not sent:
-                sent = came()
-                process.send_signal(sent)

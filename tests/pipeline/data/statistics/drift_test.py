@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import distance as scipy_distance
 
-from beam_jobs.validation import drift
 from pipeline.data.dataset.statistics import NumericSummary
+from pipeline.data.statistics import drift
 
 
 def summary(values: np.ndarray) -> NumericSummary:
