@@ -1,8 +1,10 @@
 """Serialized examples → raw feature tensors, by the schema."""
 
+from collections.abc import Collection
+
 import tensorflow as tf
 
-from pipeline.data.reading.block_rows import features_of_words
+from pipeline.data.reading.block_rows import features_of_words, raw_of_compact
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
@@ -37,6 +39,24 @@ def parse_rows(rows: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], t
     features = features_of_words(rows, schema)
     label = features.pop(schema.label.name)
     return features, cast_label(label, schema.label)
+
+
+def stored_features(
+    rows: tf.Tensor, schema: Schema, names: Collection[str] | None = None
+) -> dict[str, tf.Tensor]:
+    """What rows hold of the features `names`, or of all: [batch, *feature.shape] each.
+
+    Rows of blocks give what a record would: a string in place of its index.
+
+    Args:
+      rows: as they are read, string [batch] or uint16 [batch, words].
+    """
+    if rows.dtype == tf.string:
+        spec = parsing_spec(schema)
+        return tf.io.parse_example(rows, {name: spec[name] for name in (spec if names is None else names)})
+    compact = features_of_words(rows, schema)
+    kept = compact if names is None else {name: compact[name] for name in names}
+    return raw_of_compact(kept, schema)
 
 
 def cast_label(label: tf.Tensor, feature: Label) -> tf.Tensor:

@@ -232,6 +232,8 @@ def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
             problems.append(f"feature '{feature.name}' is {have}, not {want}")
         elif isinstance(feature, Numeric) and isinstance(other, Numeric) and feature.offset != other.offset:
             problems.append(f"feature '{feature.name}' has offset {other.offset!r}, not {feature.offset!r}")
+        elif isinstance(feature, Label) and not isinstance(other, Label):
+            problems.append(f"feature '{feature.name}' is a {other.kind}, not the label")
         elif isinstance(feature, Label) and feature.classes != other.classes:
             problems.append(f"label '{feature.name}' has classes {other.classes}, not {feature.classes}")
     return problems

@@ -13,7 +13,7 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing import example_writer
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.tracing import as_written
@@ -50,10 +50,7 @@ class Sample:
 
     def features(self) -> Mapping[str, tf.Tensor]:
         """What a record holds, as parsing gives it: [n, …] each."""
-        if self.stored.dtype == tf.string:
-            return tf.io.parse_example(self.stored, parsing.parsing_spec(self.schema))
-        compact = block_rows.features_of_words(self.stored, self.schema)
-        return block_rows.raw_of_compact(compact, self.schema)
+        return parsing.stored_features(self.stored, self.schema)
 
     def examples(self) -> tf.Tensor:
         """Serialized examples, string [n]."""
