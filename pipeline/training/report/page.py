@@ -4,6 +4,7 @@ import os
 import pathlib
 
 from pipeline.data import atomic_files
+from pipeline.training.report.drawing.document import document
 from pipeline.training.report.drawing.markup import Markup, tag
 from pipeline.training.report.sections.dataset import dataset_section
 from pipeline.training.report.sections.findings import findings_section
@@ -14,14 +15,6 @@ from pipeline.training.report.sections.time_account import time_account_section
 from pipeline.training.report.sections.training import training_section
 
 FILE_NAME = "report.html"
-STYLE = pathlib.Path(__file__).parent / "drawing" / "style.css"
-_ENCODING_AND_WIDTH = Markup(
-    '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-)
-# Whatever a value of the data holds, the page loads and runs nothing.
-_NOTHING_FROM_OUTSIDE = Markup(
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-)
 
 
 def write_report(workdir: str | os.PathLike) -> pathlib.Path:
@@ -40,24 +33,13 @@ def write_report(workdir: str | os.PathLike) -> pathlib.Path:
 def render(inputs: ReportInputs) -> Markup:
     """The whole page."""
     name = title(inputs)
-    head = tag(
-        "head",
-        _ENCODING_AND_WIDTH,
-        _NOTHING_FROM_OUTSIDE,
-        tag("title", name),
-        tag("style", Markup(STYLE.read_text())),
-    )
-    body = tag(
-        "body",
+    return document(
+        name,
         tag("header", tag("h1", name), headline(inputs), origin(inputs)),
-        tag(
-            "main",
-            findings_section(inputs),
-            results_section(inputs),
-            training_section(inputs),
-            time_account_section(inputs),
-            dataset_section(inputs),
-            provenance_section(inputs),
-        ),
+        findings_section(inputs),
+        results_section(inputs),
+        training_section(inputs),
+        time_account_section(inputs),
+        dataset_section(inputs),
+        provenance_section(inputs),
     )
-    return Markup(f"<!doctype html>\n{tag('html', head, body, lang='en')}\n")

@@ -10,17 +10,11 @@ from pipeline.training.replaying.shown import pictures, words
 from pipeline.training.replaying.shown.told import told
 from pipeline.training.replaying.spikes import Spike, Spikes
 from pipeline.training.report.drawing import formats
+from pipeline.training.report.drawing.document import document
 from pipeline.training.report.drawing.markup import Markup, definitions, folded, join, tag
-from pipeline.training.report.page import STYLE
 
 _MOST_OPEN = 24  # features of an example; the rest is folded away
 _CHARACTERS = 300  # of a value
-_HEAD = Markup(
-    '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-    # Whatever a value of the data holds, the page loads and runs nothing; pictures stand in it.
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-    "style-src 'unsafe-inline'; img-src data:\">"
-)
 _OWN_STYLE = Markup(
     ".pictures{display:flex;flex-wrap:wrap;gap:16px;margin:8px 0}"
     ".pictures img{display:block;height:168px;max-width:100%;object-fit:contain;image-rendering:pixelated;"
@@ -40,7 +34,7 @@ def of_step(step: ReplayedStep, schema: Schema, *, run: str, total_steps: int) -
         tag("p", f"{run} · {words.place_of_step(step)}", class_="origin"),
         _judged(step),
     )
-    return _page(title, header, tag("main", *_examples(step, schema)))
+    return _page(title, header, *_examples(step, schema))
 
 
 def of_spikes(spikes: Spikes, schema: Schema, *, run: str) -> Markup:
@@ -49,12 +43,11 @@ def of_spikes(spikes: Spikes, schema: Schema, *, run: str) -> Markup:
     found = [part for spike in spikes.found for part in _spike(spike, schema)]
     none = tag("section", tag("p", words.no_jump(spikes))) if not spikes.found else None
     more = tag("p", words.left_out(spikes), class_="note") if spikes.left_out else None
-    return _page("Steps whose loss jumped", header, tag("main", none, *found, more))
+    return _page("Steps whose loss jumped", header, none, *found, more)
 
 
-def _page(title: str, *children: Markup) -> Markup:
-    head = tag("head", _HEAD, tag("title", title), tag("style", Markup(STYLE.read_text()), _OWN_STYLE))
-    return Markup(f"<!doctype html>\n{tag('html', head, tag('body', *children), lang='en')}\n")
+def _page(title: str, header: Markup, *sections: Markup | None) -> Markup:
+    return document(title, header, *sections, style=_OWN_STYLE, with_pictures=True)
 
 
 def _tiles(step: ReplayedStep) -> Markup:

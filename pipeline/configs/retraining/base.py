@@ -1,0 +1,64 @@
+"""What every retraining can set, with defaults. A file of your own begins with get_config() of this one.
+
+Paths are relative to --root, where they are not absolute.
+"""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    config = ConfigDict()
+
+    config.name = "model"  # versions are published to ROOT/serving/NAME/1, 2, …
+
+    config.spans = ConfigDict()
+    config.spans.raw = "raw/date=*"  # a glob: each file or folder it matches is a span, in the order of names
+    config.spans.schema = "schema.json"  # what all spans are converted with
+    config.spans.convert = ()  # more flags of beam_jobs.convert, such as ("--layout=blocks",)
+    config.spans.exclude = ()  # names of spans that are left out, such as ("2026-11-09",)
+    config.spans.marker = ""  # a file, such as "_SUCCESS", without which a folder is no span yet
+    config.spans.unusable = "skip"  # a span that cannot be converted or repeats another; or stop
+
+    config.window = ConfigDict()  # which spans are trained on
+    config.window.last = 0  # the last so many before the holdout; 0: all
+    config.window.start = ""  # the name of the first span; empty: the first there is
+    config.window.end = ""  # the name of the last one, holdout included
+    config.window.least = 1  # spans that there must be to train on
+
+    config.holdout = ConfigDict()  # what models are judged on
+    config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
+    config.holdout.last = 1  # spans, where it is later
+    config.holdout.most_seen = 0.0  # part of its rows that may stand in the training rows too
+
+    config.train = ConfigDict()
+    config.train.config = "pipeline/configs/tabular.py"  # relative to where the command runs
+    config.train.flags = ()  # more flags of pipeline.train, such as ("--config.train.epochs=3",)
+    config.train.start = "scratch"  # or champion: its weights and preprocessing (warm start)
+
+    config.triggers = ConfigDict()  # any of them makes a cycle due
+    config.triggers.new_spans = 1  # so many that no finished cycle has looked at; 0: never
+    config.triggers.cron = ""  # such as "0 3 * * *", in UTC
+    config.triggers.age_days = 0.0  # of the served model; 0: however old
+    config.triggers.drift = 0.0  # distance of a new span from the champion's training statistics; 0: any
+
+    config.drift = ConfigDict()
+    config.drift.hold = 0.3  # a new span this far away holds retraining until a person has looked; 0: never
+    config.drift.ignore = ()  # features that always move, such as ("trip_start_timestamp",)
+
+    # How models are compared: pipeline/release/gate/rules.py. Empty or absent: the default there.
+    config.gate = ConfigDict({}, convert_dict=True)
+    config.gate_anchor = 0  # the version that no model may fall behind; 0: the first that was published
+    config.parity = ConfigDict()  # limits: pipeline/release/parity/limits.py
+    config.infra = ConfigDict()  # limits: pipeline/release/infra/limits.py
+    config.serving_url = ""  # a TensorFlow Serving that is asked too: http://… or grpc://…
+
+    config.keep = ConfigDict()
+    config.keep.versions = 5  # published versions, besides the anchor
+    config.keep.cycles = 5  # cycles whose run and export are kept; receipts and reports always are
+
+    config.attempts = 10  # starts of one stage that is killed each time; then the cycle has failed
+
+    config.notify = ConfigDict()  # gets JSON on stdin, or as a POST; a failure of it fails nothing
+    config.notify.command = ""
+    config.notify.webhook = ""
+    return config
