@@ -1,0 +1,78 @@
+"""Digests of raw files. Each file is read once: while its size and times stay, the cache knows its digest."""
+
+import hashlib
+import json
+import os
+import pathlib
+import stat
+import time
+from collections.abc import Callable
+
+from pipeline.data import atomic_files
+from pipeline.data.ordinary_files import NotOrdinaryError
+
+_CHUNK = 1 << 20  # bytes
+# A file that changed so shortly before it was read may change again without another time.
+_SETTLED_NS = 2_000_000_000
+
+
+class Digests:
+    """SHA-256 by path.
+
+    Args:
+      path: of the cache. A damaged or absent one only costs time.
+      clock: nanoseconds since 1970.
+    """
+
+    def __init__(self, path: pathlib.Path, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._path, self._clock = path, clock
+        self._known: dict[str, list] = _loaded(path)
+        self._asked: dict[str, list] = {}
+
+    def of(self, file: str) -> str:
+        """SHA-256, in hexadecimal. Raises OSError, as opening does."""
+        stamp = _stamp(file)
+        known = self._known.get(file)
+        if known and known[:-1] == stamp:
+            self._asked[file] = known
+            return known[-1]
+        now = self._clock()
+        digest = _sha256(file)
+        if _stamp(file) == stamp and max(stamp[1:3]) < now - _SETTLED_NS:
+            self._asked[file] = [*stamp, digest]
+        return digest
+
+    def save(self) -> None:
+        """Keeps those that were asked for."""
+        if self._asked != self._known:
+            atomic_files.write_json(self._path, self._asked)
+
+
+def _loaded(path: pathlib.Path) -> dict[str, list]:
+    try:
+        found = json.loads(path.read_bytes())
+        return {file: list(entry) for file, entry in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _stamp(file: str) -> list[int]:
+    """What changes with the file: its size, times and place on the disk."""
+    status = pathlib.Path(file).stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
+
+
+def _sha256(file: str) -> str:
+    digest = hashlib.sha256()
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotOrdinaryError
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+    except OSError as error:
+        error.filename = file
+        raise
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()

@@ -1,0 +1,120 @@
+"""Which spans of raw data there are: a glob, and what its matches hold."""
+
+import dataclasses
+import glob
+import hashlib
+import os
+import pathlib
+from collections.abc import Sequence
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.spans.content import Digests
+
+_WILDCARDS = frozenset("*?[")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RawSpan:
+    """A file or folder of raw data.
+
+    Attributes:
+      name: what the glob's wildcards matched; of `date=2026-11-01` only what is behind the equals sign.
+      digest: SHA-256 over the names and contents of all its files.
+      content: the same over the contents alone: of a copy under another name it is the same.
+    """
+
+    name: str
+    path: pathlib.Path
+    files: int
+    size: int  # bytes
+    digest: str
+    content: str
+
+
+def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
+    """The spans, in the order of their names.
+
+    Args:
+      pattern: an absolute glob. Each match is a span.
+      marker: the name of a file without which a folder is not whole yet; empty: every folder is.
+
+    Raises:
+      InputError: two matches have one name, or a file cannot be read.
+    """
+    # Of an absolute pattern: pathlib takes relative ones only.
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
+    paths = [pathlib.Path(path) for path in found]
+    whole = [path for path in paths if not (marker and path.is_dir()) or (path / marker).exists()]
+    named = [(_name(pattern, path), path) for path in whole]
+    _check_distinct(named)
+    return [_read(name, path, digests) for name, path in sorted(named)]
+
+
+def _name(pattern: str, path: pathlib.Path) -> str:
+    """What stands where the pattern has wildcards; the last part where it has none."""
+    parts, patterns = path.parts, pathlib.Path(pattern).parts
+    if "**" in patterns or len(parts) != len(patterns):
+        return _bare(parts[-1])
+    matched = [
+        _bare(part) for part, asked in zip(parts, patterns, strict=True) if _WILDCARDS.intersection(asked)
+    ]
+    return "_".join(matched) or _bare(parts[-1])
+
+
+def _bare(part: str) -> str:
+    """`date=2026-11-01` is the span 2026-11-01, as `2026-11-01.csv` is."""
+    value = part.rpartition("=")[2] or part
+    return value.partition(".")[0] or value
+
+
+def _check_distinct(named: Sequence[tuple[str, pathlib.Path]]) -> None:
+    paths: dict[str, pathlib.Path] = {}
+    for name, path in named:
+        if name in paths:
+            raise InputError(
+                "config.spans.raw",
+                received=f"{paths[name]} and {path}, which are both span '{name}'",
+                expected="a name of its own for each span",
+                action="Rename one of them, or let the glob match more of the path.",
+            )
+        paths[name] = path
+
+
+def _read(name: str, path: pathlib.Path, digests: Digests) -> RawSpan:
+    files = sorted(_files(path))
+    try:
+        found = {os.path.relpath(file, path): digests.of(file) for file in files}
+        size = sum(pathlib.Path(file).stat().st_size for file in files)
+    except OSError as error:
+        raise InputError(
+            f"span '{name}'",
+            received=f"{error.filename}: {error.strerror}",
+            expected="files that this command can read",
+            action="Correct the permissions, or wait until the span is whole.",
+        ) from None
+    return RawSpan(
+        name=name,
+        path=path,
+        files=len(files),
+        size=size,
+        digest=_digest(f"{inner}\0{digest}" for inner, digest in found.items()),
+        content=_digest(sorted(found.values())),
+    )
+
+
+def _files(path: pathlib.Path) -> list[str]:
+    """All files of a span, in every folder of it; a link to a folder is followed."""
+    if not path.is_dir():
+        return [str(path)]
+    return [
+        str(pathlib.Path(folder, name))
+        for folder, _, names in os.walk(path, followlinks=True)
+        for name in names
+    ]
+
+
+def _digest(lines: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(os.fsencode(line) + b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,80 @@
+"""The audit log is only ever added to, also by two at once and behind a kill."""
+
+import datetime
+import multiprocessing
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.records import audit
+
+NOON = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)
+
+
+def acts(path):
+    return [entry["act"] for entry in audit.entries(path)]
+
+
+def add_many(path, name):
+    for number in range(30):
+        audit.add(path, name, at=NOON, number=number)
+
+
+def test_entries_keep_their_order(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit.add(path, "held", at=NOON, reason="ünicode\n and a new line")
+    audit.add(path, "released", at=NOON)
+    assert audit.entries(path) == [
+        {"at": NOON.isoformat(), "act": "held", "reason": "ünicode\n and a new line"},
+        {"at": NOON.isoformat(), "act": "released"},
+    ]
+
+
+def test_an_entry_that_a_killed_process_left_unfinished_is_dropped(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit.add(path, "held", at=NOON)
+    audit.add(path, "released", at=NOON)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert acts(path) == ["held"]
+    audit.add(path, "published", at=NOON)
+    assert acts(path) == ["held", "published"]
+
+
+def test_a_changed_entry_is_named(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit.add(path, "held", at=NOON)
+    audit.add(path, "released", at=NOON)
+    path.write_text(path.read_text().replace("held", "hold"))
+    with pytest.raises(InputError, match=r"line 1 of .*audit\.jsonl"):
+        audit.entries(path)
+
+
+def test_what_was_said_is_not_said_again_where_it_is_asked_for_once(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    later = NOON + datetime.timedelta(hours=1)
+    audit.add_once(path, "published", at=NOON, version=1)
+    audit.add_once(path, "published", at=later, version=1)
+    audit.add_once(path, "published", at=later, version=2)
+    assert [entry["version"] for entry in audit.entries(path)] == [1, 2]
+
+
+def test_two_that_write_at_once_lose_nothing(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=add_many, args=(path, name)) for name in ("one", "other")]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    for name in ("one", "other"):
+        numbers = [entry["number"] for entry in audit.entries(path) if entry["act"] == name]
+        assert numbers == list(range(30))
+
+
+def test_a_clock_that_was_set_back_is_named(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit.add(path, "published", at=NOON)
+    audit.check_clock(path, NOON)
+    audit.check_clock(path, NOON - datetime.timedelta(seconds=30))
+    with pytest.raises(InputError, match=r"the clock: received 2026-10-31T12:00:00.*Set the clock"):
+        audit.check_clock(path, NOON - datetime.timedelta(days=1))

@@ -1,0 +1,42 @@
+"""Receipts are written once and carry their own digest."""
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.records import receipts
+
+
+def test_what_was_done_once_is_not_told_otherwise_later(tmp_path):
+    path = tmp_path / "train.json"
+    assert receipts.write(path, {"loss": 0.5}) == {"loss": 0.5}
+    assert receipts.write(path, {"loss": 0.1}) == {"loss": 0.5}
+    assert receipts.read(path) == {"loss": 0.5}
+
+
+def test_without_a_file_there_is_no_receipt(tmp_path):
+    assert receipts.read(tmp_path / "train.json") is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text.replace("0.5", "0.4"),
+        lambda text: text[: len(text) // 2],
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: "[" * 100_000,
+    ],
+    ids=["changed", "cut", "empty", "list", "deep"],
+)
+def test_a_damaged_receipt_is_named(tmp_path, damage):
+    path = tmp_path / "train.json"
+    receipts.write(path, {"loss": 0.5})
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(InputError, match=r"receipt .*train\.json"):
+        receipts.read(path)
+
+
+def test_a_folder_in_its_place_is_named(tmp_path):
+    (tmp_path / "train.json").mkdir()
+    with pytest.raises(InputError, match=r"train\.json"):
+        receipts.read(tmp_path / "train.json")

@@ -1,0 +1,78 @@
+"""Spans of raw data: their names, and digests that tell what changed."""
+
+import os
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.spans import raw
+from pipeline.release.cycles.spans.content import Digests
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def find(root, pattern, **more):
+    return raw.find(str(root / pattern), Digests(root / "cache.json"), **more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file", "name"),
+    [
+        ("raw/date=*", "raw/date=2026-11-01/a.csv", "2026-11-01"),
+        ("raw/*.csv", "raw/2026-11-01.csv", "2026-11-01"),
+        ("raw/*.csv.gz", "raw/2026-11-01.csv.gz", "2026-11-01"),
+        ("raw/year=*/month=*", "raw/year=2026/month=11/a.csv", "2026_11"),
+        ("raw/day one", "raw/day one/a.csv", "day one"),
+        ("raw/**/date=*", "raw/x/y/date=1/a.csv", "1"),
+        ("raw/date=*", "raw/date=ünï cödé/a.csv", "ünï cödé"),
+        ("raw/date=*", "raw/date=/a.csv", "date="),
+    ],
+)
+def test_a_span_is_called_what_the_wildcards_match(tmp_path, pattern, file, name):
+    write(tmp_path, {file: "1\n"})
+    assert [span.name for span in find(tmp_path, pattern)] == [name]
+
+
+def test_spans_are_ordered_by_name(tmp_path):
+    write(tmp_path, {f"raw/date={day}/a.csv": day for day in ("2026-11-10", "2026-11-02", "2026-10-31")})
+    assert [span.name for span in find(tmp_path, "raw/date=*")] == ["2026-10-31", "2026-11-02", "2026-11-10"]
+
+
+def test_two_matches_of_one_name_are_refused(tmp_path):
+    write(tmp_path, {"raw/1.csv": "", "raw/1.tsv": ""})
+    with pytest.raises(InputError, match="both span '1'"):
+        find(tmp_path, "raw/*")
+
+
+def test_the_digest_tells_contents_and_names(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n", "raw/date=2/b.csv": "1\n", "raw/date=3/a.csv": "2\n"})
+    one, renamed, other = find(tmp_path, "raw/date=*")
+    assert len({one.digest, renamed.digest, other.digest}) == 3
+    assert one.content == renamed.content != other.content
+
+
+def test_a_file_that_is_rewritten_in_the_same_size_and_time_has_another_digest(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n"})
+    path = tmp_path / "raw/date=1/a.csv"
+    os.utime(path, ns=(10**18, 10**18))
+    (before,) = find(tmp_path, "raw/date=*")
+    path.write_text("2\n")
+    os.utime(path, ns=(10**18, 10**18))
+    (after,) = find(tmp_path, "raw/date=*")
+    assert before.digest != after.digest
+
+
+def test_a_folder_without_its_marker_is_no_span_yet(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n", "raw/date=2/a.csv": "1\n", "raw/date=2/_SUCCESS": ""})
+    assert [span.name for span in find(tmp_path, "raw/date=*", marker="_SUCCESS")] == ["2"]
+
+
+def test_a_name_that_is_no_text_has_a_digest(tmp_path):
+    write(tmp_path, {"raw/date=1/" + os.fsdecode(b"\xff.csv"): "1\n"})
+    (span,) = find(tmp_path, "raw/date=*")
+    assert span.files == 1
