@@ -71,6 +71,14 @@ ARROWS: Mapping[str, Set[str]] = {
         "models",
     },
     "pipeline/release": {"pipeline/data", "pipeline/training"},
+    # A cycle starts convert, train and export as processes of their own: by name, it imports none of them.
+    "pipeline/release/cycles": {
+        "pipeline/release",
+        "pipeline/data",
+        "pipeline/training",
+        "pipeline",
+        "beam_jobs",
+    },
     "beam_jobs": {"pipeline/data"},
     **rooms("beam_jobs", BEAM_JOBS, "pipeline/data"),
     **rooms("beam_jobs/sources", SOURCES, "beam_jobs/cells", "pipeline/data"),
