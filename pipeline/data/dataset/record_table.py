@@ -63,7 +63,7 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         digest, count, size, or the content of a few records.
     """
     shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
-    indexes = [_checked_index(dataset, shard) for shard in shards]
+    indexes = [checked_index(dataset, shard) for shard in shards]
     lengths = np.concatenate([each.lengths for each in indexes]).astype(np.int64)
     if dataset.manifest.layout == "blocks":
         _check_blocks(dataset, lengths)
@@ -96,7 +96,8 @@ def _starts(counts: Iterable[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(list(counts))]).astype(np.int64)
 
 
-def _checked_index(dataset: Dataset, shard: Shard) -> Index:
+def checked_index(dataset: Dataset, shard: Shard) -> Index:
+    """The index of a shard; raises InputError where it does not fit it."""
     name = index.file_name(shard.path)
     found = index.loads(published_bytes(dataset.directory, dataset.manifest, name), name)
     end = int(found.offsets[-1] + found.lengths[-1]) + FRAME_BYTES if len(found) else 0

@@ -52,6 +52,13 @@ class _Part(NamedTuple):
 
 def select(dataset: Dataset, expression: str) -> Selection:
     """Selects rows; raises InputError if the expression is wrong, names no split, or selects nothing."""
+    splits, ranges = selected_ranges(dataset, expression)
+    shards = record_table.load(dataset, splits)
+    return Selection(dataset=dataset, expression=expression, shards=shards, ranges=ranges)
+
+
+def selected_ranges(dataset: Dataset, expression: str) -> tuple[list[str], Ranges]:
+    """The splits that `select` reads, and which of their rows, numbered over these splits. Reads no index."""
     parts = _parts(dataset, expression)
     splits = list(dict.fromkeys(part.split for part in parts))
     begins = dict(zip(splits, np.cumsum([0, *(dataset.rows(split) for split in splits)]), strict=False))
@@ -64,8 +71,7 @@ def select(dataset: Dataset, expression: str) -> Selection:
         raise _wrong(dataset, expression, "no records", "at least one", "Select more, or change --splits.")
     if any(before[1] > after[0] for before, after in itertools.pairwise(kept)):
         raise _wrong(dataset, expression, "parts that overlap", "each row once", "Correct the bounds.")
-    shards = record_table.load(dataset, splits)
-    return Selection(dataset=dataset, expression=expression, shards=shards, ranges=kept)
+    return splits, kept
 
 
 def _parts(dataset: Dataset, expression: str) -> list[_Part]:
