@@ -5,7 +5,6 @@ The lock is on the directory itself. The kernel releases it when the process die
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import shutil
 import uuid
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 from beam_jobs.publication import file_names
 from beam_jobs.publication.claim import MARK, already_published, check_ours, leftovers_in_order
 from beam_jobs.publication.file_names import TEMPORARY
-from pipeline.data import held_directory
+from pipeline.data import atomic_files, held_directory
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 
@@ -37,12 +36,12 @@ class LocalDestination:
         # Everything must be on the disk before the name that vouches for it is.
         for path in self.directory.rglob("*"):
             if path.is_file() and path.relative_to(self.directory).parts[0] != TEMPORARY:
-                _sync(path)
+                atomic_files.synchronise(path)
         draft = self.local / name
         draft.write_text(content)
-        _sync(draft)
+        atomic_files.synchronise(draft)
         draft.replace(self.directory / name)
-        _sync(self.directory)
+        atomic_files.synchronise(self.directory)
 
 
 @contextlib.contextmanager
@@ -129,11 +128,3 @@ def _remove_temporary(output: pathlib.Path) -> None:
             path.unlink()
     (output / MARK).unlink(missing_ok=True)
     (output / TEMPORARY).rmdir()
-
-
-def _sync(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

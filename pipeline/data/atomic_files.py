@@ -28,3 +28,12 @@ def write_json(path: str | os.PathLike, document: Mapping) -> None:
     """Replaces `path` in one step with the document."""
     # repr: a config may hold what JSON cannot, such as a LambdaCallback's function.
     write_bytes(path, (json.dumps(document, indent=2, default=repr) + "\n").encode())
+
+
+def synchronise(path: str | os.PathLike) -> None:
+    """Returns when the file, or the names in the directory, would survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

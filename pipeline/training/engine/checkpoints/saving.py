@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data import atomic_files
 from pipeline.data.errors import InputError, disk_full, disk_is_full
 from pipeline.training.engine.checkpoints import tensor_files
 from pipeline.training.engine.checkpoints.background import Background
@@ -93,7 +94,7 @@ class Saving:
                 variables=self._paths,
             )
             for path in filter(pathlib.Path.exists, self._counts_on):
-                manifest.synchronise(path)
+                atomic_files.synchronise(path)
             manifest.write(temporary, described)
             directory.publish(temporary)
         except BaseException:

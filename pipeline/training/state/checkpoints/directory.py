@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 
+from pipeline.data import atomic_files
 from pipeline.training.state.checkpoints import flat, manifest
 from pipeline.training.state.checkpoints.manifest import DamagedError
 
@@ -74,7 +75,7 @@ def publish(temporary: pathlib.Path) -> pathlib.Path:
     """Renames a checkpoint whose files are whole; returns its path. Raises OSError where there is one."""
     path = temporary.with_suffix("")
     temporary.rename(path)  # a directory that holds files is never replaced: rename(2)
-    manifest.synchronise(path.parent)
+    atomic_files.synchronise(path.parent)
     for each in _set_aside(path.parent, path.name):
         _delete(each)
     return path

@@ -5,11 +5,10 @@ It also says of which run the checkpoint is, at which step, and with which metri
 
 import dataclasses
 import json
-import os
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import ordinary_files, self_digest
+from pipeline.data import atomic_files, ordinary_files, self_digest
 from pipeline.data.dataset.manifest import sha256
 from pipeline.data.errors import InputError
 
@@ -41,7 +40,7 @@ def write(directory: pathlib.Path, manifest: Manifest) -> None:
     path = directory / FILE_NAME
     path.write_bytes(_dumped(self_digest.with_digest(document)))
     for each in (*paths, path, directory):
-        synchronise(each)
+        atomic_files.synchronise(each)
 
 
 def read(directory: pathlib.Path) -> Manifest:
@@ -86,15 +85,6 @@ def check(directory: pathlib.Path) -> Manifest:
         if problem:
             raise DamagedError(f"{directory.name}/{name}: {problem}")
     return manifest
-
-
-def synchronise(path: pathlib.Path) -> None:
-    """Returns when the file, or the names in the directory, would survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _dumped(document: Mapping) -> bytes:
