@@ -1,0 +1,99 @@
+"""Every metric beside scikit-learn's, weights included, from predictions as exports give them."""
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+
+from pipeline.data.errors import InputError
+from pipeline.release.gate.measured import measure
+from pipeline.release.gate.metrics import METRICS, metric_of
+from pipeline.release.gate.prepared import prepared
+from pipeline.release.gate.rules import GateRules
+from pipeline.release.gate.scored import Scored
+
+CLOSE = 1e-9
+ROWS, CLASSES = 240, 4
+RNG = np.random.default_rng(2)
+WEIGHTS = RNG.gamma(1, 1, ROWS) * (RNG.random(ROWS) < 0.9)
+BINARY = RNG.integers(2, size=ROWS)
+POSITIVE = np.clip(RNG.beta(2, 2, ROWS) * 0.7 + 0.3 * BINARY, 0.01, 0.99)
+CLASS = RNG.integers(CLASSES, size=ROWS)
+RATES = RNG.dirichlet(np.ones(CLASSES), ROWS)
+TRUTH = RNG.normal(5, 2, ROWS)
+VALUES = TRUTH + RNG.normal(0, 1, ROWS)
+
+BY_SKLEARN = {
+    "binary": (
+        BINARY,
+        POSITIVE,
+        {
+            "log_loss": lambda w: sk.log_loss(BINARY, POSITIVE, sample_weight=w),
+            "auc": lambda w: sk.roc_auc_score(BINARY, POSITIVE, sample_weight=w),
+            "accuracy": lambda w: sk.accuracy_score(BINARY, POSITIVE > 0.5, sample_weight=w),
+            "brier": lambda w: sk.brier_score_loss(BINARY, POSITIVE, sample_weight=w),
+        },
+    ),
+    "multiclass": (
+        CLASS,
+        RATES,
+        {
+            "log_loss": lambda w: sk.log_loss(CLASS, RATES, sample_weight=w),
+            "accuracy": lambda w: sk.accuracy_score(CLASS, RATES.argmax(1), sample_weight=w),
+            "brier": lambda w: sk.brier_score_loss(CLASS, RATES, sample_weight=w, labels=range(CLASSES)),
+        },
+    ),
+    "regression": (
+        TRUTH,
+        VALUES,
+        {
+            "mean_squared_error": lambda w: sk.mean_squared_error(TRUTH, VALUES, sample_weight=w),
+            "mean_absolute_error": lambda w: sk.mean_absolute_error(TRUTH, VALUES, sample_weight=w),
+        },
+    ),
+}
+
+
+def value(scored: Scored, name: str) -> float:
+    metric = metric_of(scored.task, name)
+    return measure(metric, prepared(scored).sample(metric), GateRules()).value("challenger").value
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, metric.name) for task, metrics in METRICS.items() for metric in metrics]
+)
+def test_it_is_scikit_learns(task, name, weights):
+    labels, predictions, expected = BY_SKLEARN[task]
+    scored = Scored(task=task, labels=labels, predictions={"challenger": predictions}, weights=weights)
+    assert value(scored, name) == pytest.approx(expected[name](weights), rel=CLOSE)
+
+
+@pytest.mark.parametrize("name", [metric.name for metric in METRICS["binary"]])
+def test_two_probabilities_say_the_same_as_one(name):
+    both = np.stack([1 - POSITIVE, POSITIVE], axis=1)
+    one, two = (
+        value(Scored(task="binary", labels=BINARY, predictions={"challenger": made}), name)
+        for made in (POSITIVE, both)
+    )
+    assert one == pytest.approx(two, rel=CLOSE)
+
+
+def test_a_wrong_certainty_costs_what_it_costs_in_training():
+    scored = Scored(task="binary", labels=np.array([1, 1]), predictions={"challenger": np.array([0.0, 1.0])})
+    assert value(scored, "log_loss") == pytest.approx(-np.log(1e-7) / 2, rel=CLOSE)
+    assert value(scored, "brier") == 0.5
+
+
+def test_half_is_no_yes():
+    scored = Scored(task="binary", labels=np.array([0, 1]), predictions={"challenger": np.array([0.5, 0.5])})
+    assert value(scored, "accuracy") == 0.5
+
+
+def test_a_column_of_values_is_values():
+    scored = Scored(task="regression", labels=TRUTH, predictions={"challenger": VALUES[:, None]})
+    assert value(scored, "mean_squared_error") == pytest.approx(np.mean((VALUES - TRUTH) ** 2), rel=CLOSE)
+
+
+def test_a_metric_of_another_task_is_named():
+    with pytest.raises(InputError, match="task 'regression': received 'auc'; expected mean_squared_error, "):
+        metric_of("regression", "auc")
