@@ -127,6 +127,10 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
 
+.PHONY: publishing-check
+publishing-check: install  ## Publish under 200 `kill -9` and under readers: is a version ever half there? Two minutes.
+	.venv/bin/python -m tests.publishing
+
 .PHONY: ledger-check
 ledger-check: install  ## Kill a run three times: does its ledger add up to the wall time within 1%? Four minutes.
 	.venv/bin/python -m tests.pipeline.training.ledger_kills
