@@ -1,4 +1,4 @@
-"""All twelve commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
+"""All thirteen commands answer a wrong command line and Ctrl-C alike: one line, an exit code, no traceback.
 
 Those that need no TensorFlow to answer must not import it: here its import fails.
 """
@@ -98,6 +98,12 @@ COMMANDS = {
         unreadable=["--workdir=nowhere"],
         reading=["--workdir={}"],
         waits_with_tensorflow=True,
+    ),
+    "pipeline.retrain": Commanded(
+        wrong_type="--config.keep.versions=many",
+        lacking=(["--config=pipeline/configs/retraining/base.py"], "--root"),
+        unreadable=["reconcile", "--config=pipeline/configs/retraining/base.py", "--root=nowhere"],
+        reading=["--flagfile={}/flags"],
     ),
     "pipeline.feed_rate": Commanded(
         wrong_type="--seconds=two",

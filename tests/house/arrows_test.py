@@ -59,7 +59,7 @@ def rooms(folder: str, arrows: Mapping[str, str], *others: str) -> dict[str, Set
 
 ARROWS: Mapping[str, Set[str]] = {
     "models": set(),
-    "pipeline": {"models"},
+    "pipeline": {"models", "beam_jobs"},  # retrain starts convert, by its name
     "pipeline/configs": {"pipeline/data/images"},  # the augmentation's settings
     "pipeline/data": set(),
     **rooms("pipeline/data", DATA),
@@ -71,14 +71,6 @@ ARROWS: Mapping[str, Set[str]] = {
         "models",
     },
     "pipeline/release": {"pipeline/data", "pipeline/training"},
-    # A cycle starts convert, train and export as processes of their own: by name, it imports none of them.
-    "pipeline/release/cycles": {
-        "pipeline/release",
-        "pipeline/data",
-        "pipeline/training",
-        "pipeline",
-        "beam_jobs",
-    },
     "beam_jobs": {"pipeline/data"},
     **rooms("beam_jobs", BEAM_JOBS, "pipeline/data"),
     **rooms("beam_jobs/sources", SOURCES, "beam_jobs/cells", "pipeline/data"),

@@ -28,6 +28,7 @@ def get_config() -> ConfigDict:
     config.holdout = ConfigDict()  # what models are judged on
     config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
     config.holdout.last = 1  # spans, where it is later
+    config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where the models were trained so
     config.holdout.most_seen = 0.0  # part of its rows that may stand in the training rows too
 
     config.train = ConfigDict()
@@ -46,7 +47,7 @@ def get_config() -> ConfigDict:
     config.drift.ignore = ()  # features that always move, such as ("trip_start_timestamp",)
 
     # How models are compared: pipeline/release/gate/rules.py. Empty or absent: the default there.
-    config.gate = ConfigDict({}, convert_dict=True)
+    config.gate = ConfigDict()
     config.gate_anchor = 0  # the version that no model may fall behind; 0: the first that was published
     config.parity = ConfigDict()  # limits: pipeline/release/parity/limits.py
     config.infra = ConfigDict()  # limits: pipeline/release/infra/limits.py

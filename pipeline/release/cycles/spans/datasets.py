@@ -17,13 +17,13 @@ from pipeline.release.cycles.spans.content import Digests
 from pipeline.release.cycles.spans.raw import RawSpan, find
 
 _FORMAT = "penstock.span/1"
-_CONVERT = "beam_jobs.convert"  # a process of its own: Beam is no part of this one
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """How spans become datasets. `flags` are more flags of beam_jobs.convert."""
+    """How spans become datasets: by beam_jobs.convert, whose name is `module`, with more `flags` of it."""
 
+    module: str
     schema: pathlib.Path
     flags: tuple[str, ...]
 
@@ -67,7 +67,7 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
 
 def _command(span: RawSpan, conversion: Conversion, directory: pathlib.Path) -> Sequence[str]:
     return (
-        _CONVERT,
+        conversion.module,
         f"--input={span.path}",
         f"--schema={conversion.schema}",
         f"--output={directory}",

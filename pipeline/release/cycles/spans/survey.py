@@ -27,7 +27,7 @@ class Span:
     fingerprint: str
     raw: RawSpan
     unusable: str
-    receipt: Mapping[str, object] | None
+    receipt: Mapping[str, object] | None = dataclasses.field(compare=False)
 
     @property
     def key(self) -> tuple[str, str]:

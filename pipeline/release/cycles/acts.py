@@ -1,0 +1,113 @@
+"""What a person decides: promote, rollback, hold, release, gc. The audit log has each with its reason."""
+
+import datetime
+import pathlib
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.planning.champion import ROLLED_BACK
+from pipeline.release.cycles.reconcile import Clock
+from pipeline.release.cycles.records import audit, ended, hold, receipts, root
+from pipeline.release.cycles.records.ended import Begun
+from pipeline.release.cycles.records.root import Root
+from pipeline.release.cycles.settings import Settings
+from pipeline.release.cycles.stages.collect import collect
+from pipeline.release.cycles.stages.job import Job
+from pipeline.release.publish import publish as publish_lib
+
+
+def promote(path: pathlib.Path, settings: Settings, *, cycle: str, reason: str, clock: Clock) -> int:
+    """Publishes a cycle that the gate did not promote; returns the version. Empty `cycle`: the newest.
+
+    Raises:
+      InputError: there is no such cycle, its export is gone, it failed the parity or the infra check, or the
+        version did not serve and was taken back.
+    """
+    # Imported here: the stages bring TensorFlow, which takes seconds.
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+
+    # isort: split
+    from pipeline.release.cycles.stages.publish import put, verified
+
+    with root.opened(path, name=settings.config.name) as opened:
+        begun = _promotable(opened, cycle)
+        audit.add(opened.audit, "promoted", at=clock(), cycle=begun.id, reason=reason)
+        job = Job(root=opened, settings=settings, id=begun.id, plan=begun.plan, now=clock)
+        version = put(job, promoted_by=reason)
+        found = verified(job, version)
+        if not found["passed"]:
+            raise InputError(
+                f"version {version}",
+                received="; ".join(found["reasons"]),
+                expected="a version that serves as recorded",
+                action="It was taken back; what was served before is served again.",
+            )
+        return version
+
+
+def _promotable(opened: Root, asked: str) -> Begun:
+    cycles = ended.cycles(opened)
+    if not cycles:
+        raise _no_such(asked, "none yet")
+    found = [cycle for cycle in cycles if cycle.id.startswith(asked)]
+    if len(found) != 1 and asked:
+        raise _no_such(asked, ", ".join(cycle.id for cycle in cycles[-5:]))
+    begun = found[-1]
+    if begun.end is None or not (begun.folder / "export").is_dir():
+        raise InputError(
+            f"cycle {begun.id}",
+            received="one that has not ended" if begun.end is None else "one whose export is gone",
+            expected="a cycle that has ended and still has its export",
+            action="Run reconcile; config.keep.cycles says how many keep their export.",
+        )
+    for gate in ("parity", "infra"):
+        said = receipts.read(begun.folder / f"{gate}.json")
+        if not said["passed"]:
+            raise InputError(
+                f"cycle {begun.id}",
+                received=f"it failed {gate}: {said['reasons'][0]}",
+                expected="a model that decides and serves as it was trained",
+                action="Nobody can promote this one. Correct the cause and train again.",
+            )
+    return begun
+
+
+def _no_such(asked: str, there: str) -> InputError:
+    return InputError(
+        f"--cycle={asked}",
+        received="no cycle, or more than one, of that name",
+        expected=f"the id of a cycle, or its beginning: {there}",
+        action="`pipeline.retrain status` lists them.",
+    )
+
+
+def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, clock: Clock) -> int:
+    """Serves the bytes of version `to` again, under a higher number, which is returned.
+
+    The cycles published since are quarantined: they are never published again.
+    """
+    with root.opened(path, name=settings.config.name) as opened:
+        at = clock()
+        version = publish_lib.rollback(opened.serving, to=to, reason=reason, at=at.isoformat())
+        audit.add_once(opened.audit, ROLLED_BACK, at=at, version=version, to=to, reason=reason)
+        return version
+
+
+def put_on_hold(path: pathlib.Path, settings: Settings, *, reason: str, at: datetime.datetime) -> None:
+    """Without the lock: a cycle that runs stops before it publishes."""
+    hold.put(root.existing(path, name=settings.config.name), reason=reason, by="a person", at=at)
+
+
+def release(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock) -> dict:
+    """Returns why it was held."""
+    with root.opened(path, name=settings.config.name) as opened:
+        return hold.release(opened, reason=reason, at=clock())
+
+
+def gc(path: pathlib.Path, settings: Settings, *, clock: Clock) -> dict:
+    """See collect; returns what went."""
+    with root.opened(path, name=settings.config.name) as opened:
+        running = [cycle.id for cycle in ended.cycles(opened) if not cycle.end and not cycle.failure]
+        gone = collect(opened, settings, running=running[0] if running else "")
+        if any(gone.values()):
+            audit.add(opened.audit, "collected", at=clock(), **gone)
+        return gone

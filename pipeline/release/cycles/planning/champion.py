@@ -1,0 +1,76 @@
+"""What is served now, and the anchor that no later model may fall behind."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from pipeline.data.dataset import export_manifest
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.records.root import Root
+from pipeline.release.publish import versions
+
+PUBLISHED, ROLLED_BACK, TAKEN_BACK = "published", "rolled_back", "taken_back"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Served:
+    """A published version. `at` is when it was published, ISO 8601; `digest` that of the export."""
+
+    version: int
+    directory: pathlib.Path
+    cycle: str
+    at: str
+    digest: str
+
+
+def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
+    """The newest version; None where nothing was ever published.
+
+    Raises:
+      InputError: what the audit log says was published is not there, or is not whole.
+    """
+    expected = _last_published(entries)
+    newest = versions.newest(root.serving) if root.serving.is_dir() else None
+    if expected is not None and (newest is None or newest < expected):
+        raise InputError(
+            f"the champion, version {expected} of {root.serving}",
+            received=f"version {newest} as the newest" if newest else "no version at all",
+            expected=f"the version that {root.audit} says was published",
+            action="Restore its folder from a copy; or republish another one: "
+            "pipeline.retrain rollback --to=VERSION --reason=…",
+        )
+    return None if newest is None else served(root, newest)
+
+
+def anchor(root: Root, asked: int) -> Served | None:
+    """Version `asked`, or the first one that is there where it is 0; None where nothing is published."""
+    there = versions.versions(root.serving) if root.serving.is_dir() else []
+    if not asked:
+        return served(root, there[0]) if there else None
+    if asked not in there:
+        raise InputError(
+            "config.gate_anchor",
+            received=asked,
+            expected=f"a version in {root.serving}: {', '.join(map(str, there)) or 'there is none yet'}",
+            action="Correct it, or set 0: then it is the first one.",
+        )
+    return served(root, asked)
+
+
+def served(root: Root, version: int) -> Served:
+    """Raises InputError where the version is not whole."""
+    directory = versions.path_of(root.serving, version)
+    told = versions.published(root.serving, version)
+    return Served(
+        version=version,
+        directory=directory,
+        cycle=told["cycle"],
+        at=told["at"],
+        digest=export_manifest.open_export(directory)["digest"],
+    )
+
+
+def _last_published(entries: Sequence[Mapping]) -> int | None:
+    taken = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
+    there = {entry["version"] for entry in entries if entry["act"] in (PUBLISHED, ROLLED_BACK)}
+    return max(there - taken, default=None)

@@ -1,0 +1,139 @@
+"""A config of retraining, checked, as the rest uses it."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+
+from croniter import croniter
+from ml_collections import ConfigDict
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles.records.root import Root
+from pipeline.release.cycles.spans import datasets
+from pipeline.release.cycles.spans.survey import Sources
+from pipeline.release.gate.rules import GateRules
+from pipeline.release.infra.limits import Limits
+from pipeline.release.parity.limits import ParityLimits
+
+LATER, SPLIT = "later", "split"
+SCRATCH, CHAMPION = "scratch", "champion"
+_CHOICES = {
+    "spans.unusable": ("skip", "stop"),
+    "holdout.kind": (LATER, SPLIT),
+    "train.start": (SCRATCH, CHAMPION),
+}
+_LEAST = {
+    "window.last": 0,
+    "window.least": 1,
+    "holdout.last": 1,
+    "triggers.new_spans": 0,
+    "triggers.age_days": 0,
+    "triggers.drift": 0,
+    "drift.hold": 0,
+    "keep.versions": 1,
+    "keep.cycles": 1,
+    "gate_anchor": 0,
+    "attempts": 1,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Commands:
+    """Modules that a cycle starts as processes of their own. Only a binary may name binaries."""
+
+    convert: str
+    train: str
+    export: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What pipeline/configs/retraining/base.py explains, with the parts that have types of their own."""
+
+    config: ConfigDict
+    commands: Commands
+    gate: GateRules
+    parity: ParityLimits
+    infra: Limits
+
+    def sources(self, root: Root) -> Sources:
+        """Raises InputError where there is no schema."""
+        spans = self.config.spans
+        return Sources(
+            pattern=str(root.absolute(spans.raw)),
+            conversion=datasets.Conversion(
+                module=self.commands.convert,
+                schema=datasets.schema_of(root.absolute(spans.schema)),
+                flags=tuple(spans.convert),
+            ),
+            exclude=tuple(spans.exclude),
+            unusable=spans.unusable,
+            marker=spans.marker,
+        )
+
+    def digest(self) -> str:
+        """Of every setting that changes what a cycle makes or decides, the file of the experiment too."""
+        config = json.loads(self.config.to_json_best_effort())
+        told = {key: config[key] for key in ("train", "holdout", "gate", "gate_anchor", "parity", "infra")}
+        experiment = _experiment(self.config.train.config).read_bytes()
+        told["experiment"] = hashlib.sha256(experiment).hexdigest()
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def ending_at(settings: Settings, name: str) -> Settings:
+    """The same, of a window whose last span is `name`."""
+    config = settings.config.copy_and_resolve_references()
+    config.window.end = name
+    return dataclasses.replace(settings, config=config)
+
+
+def parse(config: ConfigDict, commands: Commands) -> Settings:
+    """Raises InputError for a value that cannot be meant."""
+    for key, choices in _CHOICES.items():
+        _check(key, _value(config, key), _value(config, key) in choices, " or ".join(choices))
+    for key, least in _LEAST.items():
+        value = _value(config, key)
+        _check(key, value, value >= least, f"a number from {least} on")
+    cron = config.triggers.cron
+    _check(
+        "triggers.cron", cron, not cron or croniter.is_valid(cron), 'a cron expression, such as "0 3 * * *"'
+    )
+    _experiment(config.train.config)
+    return Settings(
+        config=config,
+        commands=commands,
+        gate=GateRules.of(config.gate),
+        parity=_typed("parity", ParityLimits, config.parity),
+        infra=_typed("infra", Limits, config.infra),
+    )
+
+
+def _value(config: ConfigDict, key: str) -> object:
+    for part in key.split("."):
+        config = config[part]
+    return config
+
+
+def _check(key: str, value: object, is_right: bool, expected: str) -> None:
+    if not is_right:
+        raise InputError(f"config.{key}", received=repr(value), expected=expected, action="Correct it.")
+
+
+def _experiment(path: str) -> pathlib.Path:
+    """The file of --config for pipeline.train."""
+    found = pathlib.Path(path)
+    _check(
+        "train.config",
+        path,
+        found.is_file(),
+        "a file with an experiment, one of pipeline/configs or your own",
+    )
+    return found
+
+
+def _typed(key: str, kind: type, config: ConfigDict) -> object:
+    names = [field.name for field in dataclasses.fields(kind)]
+    for name in config:
+        _check(f"{key}.{name}", config[name], name in names, f"one of {', '.join(names)}")
+    return kind(**config.to_dict())

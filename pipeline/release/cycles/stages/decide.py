@@ -1,0 +1,57 @@
+"""DECIDE: one decision of what parity, the gate and the infra check found."""
+
+from collections.abc import Iterator, Mapping
+
+from pipeline.data.dataset import statistics
+from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME
+from pipeline.data.dataset.splits import TRAIN
+from pipeline.release.cycles.records import ended
+from pipeline.release.cycles.records.ended import REJECT
+from pipeline.release.cycles.stages.job import Job
+from pipeline.release.cycles.stages.prior import prior_of
+from pipeline.release.gate.scored import Scored
+from pipeline.release.gate.verdict import judge
+from pipeline.release.holdout.answers import Answers
+from pipeline.release.holdout.answers import load as load_answers
+
+
+def decide(job: Job) -> dict:
+    """The decision with its reasons, and the whole verdict of the gate."""
+    answers = load_answers(job.answers)
+    verdict = judge(scored(job, answers), job.settings.gate, reuse=reuses(job, answers.digest))
+    refused = [*_refused("parity", job.said("parity")), *_refused("infra check", job.said("infra"))]
+    return {
+        "decision": REJECT if refused else verdict.decision,
+        "reasons": [*refused, *verdict.reasons],
+        "gate": verdict.to_json(),
+    }
+
+
+def scored(job: Job, answers: Answers) -> Scored:
+    """Answers as the gate takes them. What a first model must beat comes from the training rows alone."""
+    measured = statistics.read(job.export / STATISTICS_FILE_NAME)[TRAIN]
+    return Scored(
+        task=answers.task,
+        labels=answers.labels,
+        predictions=answers.predictions,
+        weights=answers.weights,
+        clusters=answers.clusters,
+        slices=answers.slices,
+        prior=prior_of(measured, job.training.dataset.schema.label),
+    )
+
+
+def reuses(job: Job, digest: str) -> int:
+    """How many cycles before have decided by the same rows."""
+    count = 0
+    for cycle in ended.cycles(job.root):
+        said = cycle.folder / "evaluate.json"
+        if cycle.id != job.id and cycle.has_judged and said.exists():
+            count += ended.receipts.read(said)["holdout_digest"] == digest
+    return count
+
+
+def _refused(gate: str, said: Mapping) -> Iterator[str]:
+    """The reasons of a gate that must be passed."""
+    if not said["passed"]:
+        yield from (f"{gate}: {reason}" for reason in said["reasons"])

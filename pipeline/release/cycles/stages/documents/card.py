@@ -1,0 +1,128 @@
+"""MODEL_CARD.md: what the model was made of, how good it is, where it is weak, how to make it again."""
+
+from collections.abc import Iterator, Mapping
+
+from pipeline.release.cycles.stages.job import Job
+
+FILE_NAME = "MODEL_CARD.md"
+_SLICES = 20
+
+
+def written(job: Job, *, promoted_by: str) -> str:
+    """Markdown. The same text for the same cycle."""
+    return "\n".join(_lines(job, promoted_by)) + "\n"
+
+
+def _lines(job: Job, promoted_by: str) -> Iterator[str]:
+    plan, data, export, decided = job.plan, *(job.said(stage) for stage in ("data", "export", "decide"))
+    gate = decided["gate"]
+    yield f"# {job.root.name}, cycle {job.id}"
+    yield ""
+    size = f"{export['parameters']:,} parameters"
+    yield f"A {export['task']} model of {size}, exported at step {export['step']:,}."
+    yield f"Cycle begun {plan['at'][:16]} UTC."
+    yield ""
+    yield "## Decision"
+    yield ""
+    if promoted_by:
+        yield f"The gate said {decided['decision']}; a person promoted the model: {_plain(promoted_by)}"
+        yield ""
+    yield from (f"- {_plain(reason)}" for reason in decided["reasons"])
+    yield ""
+    yield "## Data"
+    yield ""
+    yield from _data(plan, data)
+    yield ""
+    yield "## Metrics"
+    yield ""
+    yield f"On {gate['rows']:,} rows of the holdout; intervals of {gate['rules']['confidence']:.0%}."
+    yield ""
+    yield from _metrics(gate)
+    yield ""
+    yield from _slices(gate)
+    yield "## Limits"
+    yield ""
+    yield from _limits(job)
+    yield ""
+    yield "## How to make it again"
+    yield ""
+    yield from _again(job)
+
+
+def _data(plan: Mapping, data: Mapping) -> Iterator[str]:
+    yield "| span | role | rows | dataset | raw data |"
+    yield "|---|---|---|---|---|"
+    for span in plan["spans"]:
+        rows = sum(span["rows"].values())
+        digests = f"{span['dataset_digest'][:16]} | {span['raw_digest'][:16]}"
+        yield f"| {_plain(span['name'])} | {' and '.join(span['roles'])} | {rows:,} | {digests} |"
+    yield ""
+    for role in ("training", "holdout"):
+        part = data[role]
+        yield f"- {role}: splits {part['split']}, digest {part['dataset_digest']}"
+    overlap = data["overlap"]
+    yield f"- rows of the holdout that training has too: {overlap['rows']:,} ({overlap['fraction']:.2%})"
+    for span in plan["left_out"]:
+        yield f"- left out: span {_plain(span['name'])}, {_plain(span['why'])}"
+
+
+def _metrics(gate: Mapping) -> Iterator[str]:
+    yield "| metric | this model | better than the champion by |"
+    yield "|---|---|---|"
+    for metric in gate["metrics"]:
+        champion = metric["differences"].get("champion")
+        yield f"| {metric['name']} | {_interval(metric['values']['challenger'])} | {_interval(champion)} |"
+
+
+def _slices(gate: Mapping) -> Iterator[str]:
+    found = [each for each in gate["slices"]["results"] if each.get("values")]
+    if not found:
+        return
+    yield "## Slices"
+    yield ""
+    yield f"| slice | rows | {gate['metric']} |"
+    yield "|---|---|---|"
+    for each in found[:_SLICES]:
+        value = _interval(each["values"].get("challenger"))
+        yield f"| {_plain(each['feature'])} = {_plain(each['value'])} | {each['rows']:,} | {value} |"
+    yield ""
+
+
+def _limits(job: Job) -> Iterator[str]:
+    """What is known to be outside of what was tried."""
+    gate, infra = job.said("decide")["gate"], job.said("infra")
+    small = [each for each in gate["slices"]["results"] if not each.get("values")]
+    holdout = [span["name"] for span in job.plan["spans"] if "holdout" in span["roles"]]
+    spans = f"{_plain(holdout[0])} to {_plain(holdout[-1])}"
+    yield f"- It was judged on data of {spans} only; see the drift in the report."
+    if small:
+        yield f"- {len(small)} slices had too few rows to be judged."
+    elif not gate["slices"]["results"]:
+        yield "- No slice was judged: config.gate.slices is empty."
+    if infra.get("measured"):
+        median = infra["measured"]["latency"][0]["median_ms"]
+        yield f"- One row took {median:.2f} ms (median) on the machine of the cycle, without a network."
+
+
+def _again(job: Job) -> Iterator[str]:
+    train = job.settings.config.train
+    yield f"Every input is in lineage.json; the code's digest is {job.plan['code']}."
+    yield ""
+    yield "```"
+    yield f"python -m pipeline.train --config={train.config} {' '.join(train.flags)} \\"
+    yield "    --dataset=SPAN1 --dataset=SPAN2 … --workdir=RUN"
+    yield "python -m pipeline.export --workdir=RUN --output=EXPORT"
+    yield "```"
+
+
+def _interval(each: Mapping | None) -> str:
+    if not each or each["value"] is None:
+        return "–"
+    if each["low"] is None:
+        return f"{each['value']:.5g}"
+    return f"{each['value']:.5g} ({each['low']:.5g} to {each['high']:.5g})"
+
+
+def _plain(text: str) -> str:
+    """A text of the data on one line, which ends no cell and begins no markup."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

@@ -1,0 +1,105 @@
+"""A line for each thing that happens."""
+
+from collections.abc import Mapping
+
+from pipeline.release.cycles.planning.plan import Plan
+from pipeline.release.cycles.spans.survey import Span
+
+
+def of_span(span: Span) -> str:
+    """Of one that was converted just now."""
+    if span.unusable:
+        return f"span {span.name}: left out, {span.unusable}"
+    return f"span {span.name}: {span.rows:,} rows"
+
+
+def of_cycle(plan: Plan, receipt: Mapping) -> str:
+    """Above its stages."""
+    how = "goes on" if plan.goes_on else "begins"
+    due = f": {'; '.join(receipt['due'])}" if receipt["due"] else ""
+    return f"cycle {plan.id} {how}{due}\n  {window_of(receipt)}"
+
+
+def window_of(receipt: Mapping) -> str:
+    """What a cycle is trained on, judged on and compared with."""
+    trained = _range([span["name"] for span in receipt["spans"] if "training" in span["roles"]])
+    judged = _range([span["name"] for span in receipt["spans"] if "holdout" in span["roles"]])
+    champion = receipt["champion"].get("version")
+    against = f"against version {champion}" if champion else "the first model"
+    return f"trained on {trained}, judged on {judged}, {against}"
+
+
+def of_stage(name: str, said: Mapping) -> str:
+    """What a stage came to, in a few words."""
+    return _STAGES[name](said)
+
+
+def held(found: Mapping) -> str:
+    """Why nothing happens."""
+    since = f" since {found['at'][:16]}" if found["at"] else ""
+    return f"held by {found['by'] or 'a person'}{since}: {found['reason']}"
+
+
+def _range(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"span {names[0]}"
+    return f"{len(names)} spans, {names[0]} to {names[-1]}"
+
+
+def _data(said: Mapping) -> str:
+    rows = {part: sum(said[part]["rows"].values()) for part in ("training", "holdout")}
+    return f"{rows['training']:,} rows to train on, {rows['holdout']:,} to judge with"
+
+
+def _train(said: Mapping) -> str:
+    numbers = [f"{key} {value:.4f}" for key, value in said["metrics"].items() if isinstance(value, float)]
+    return ", ".join(numbers[:3])
+
+
+def _export(said: Mapping) -> str:
+    return f"step {said['step']:,}, {said['parameters']:,} parameters"
+
+
+def _checked(said: Mapping) -> str:
+    return "passed" if said["passed"] else f"FAILED: {said['reasons'][0]}"
+
+
+def _evaluate(said: Mapping) -> str:
+    return f"{said['rows']:,} rows asked of {', '.join(said['models'])}"
+
+
+def _decide(said: Mapping) -> str:
+    return f"{said['decision']}: {said['reasons'][0] if said['reasons'] else ''}"
+
+
+def _publish(said: Mapping) -> str:
+    return f"version {said['version']}" if said["version"] else f"nothing, {said['why']}"
+
+
+def _verify(said: Mapping) -> str:
+    if said["version"] is None:
+        return "nothing to verify"
+    return "it serves" if said["passed"] else f"TAKEN BACK: {said['reasons'][0]}"
+
+
+def _gc(said: Mapping) -> str:
+    told = [
+        f"{len(said[key])} {key} {verb}"
+        for key, verb in (("versions", "removed"), ("cycles", "emptied"))
+        if said[key]
+    ]
+    return ", ".join(told) or "nothing to remove"
+
+
+_STAGES = {
+    "data": _data,
+    "train": _train,
+    "export": _export,
+    "parity": _checked,
+    "evaluate": _evaluate,
+    "infra": _checked,
+    "decide": _decide,
+    "publish": _publish,
+    "verify": _verify,
+    "gc": _gc,
+}

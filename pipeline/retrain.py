@@ -1,0 +1,228 @@
+r"""Retrains on a schedule: looks at what is there, does what is due, judges the result and publishes it.
+
+  python -m pipeline.retrain reconcile --config=taxi.py --root=/data/taxi
+
+is what any scheduler calls, as often as it likes: a second call does nothing, a killed one goes on. The
+folder --root holds the raw data, in dated pieces; the schema; and all that this command makes of them.
+
+  reconcile   does what is due, once
+  plan        says what reconcile would do and why, and changes nothing
+  status      what is served, and how every cycle ended
+  promote     publishes a cycle that the gate did not promote (--reason)
+  rollback    serves an earlier version again, under a higher number (--to, --reason)
+  hold        stops everything, until release (--reason)
+  release     ends a hold, and accepts the data it was for (--reason)
+  backfill    cycles of the past (--from, --to); nothing is published without --publish
+  gc          removes what config.keep does not keep
+
+A config begins with get_config() of pipeline/configs/retraining/base.py, which explains every setting.
+
+Exit code 0: all is as it should be, also where nothing was due, where a model was rejected, or on hold. 10
+with --fail_on_reject: the model was not promoted. 75: another process is at it, or something is in the way
+that may be gone later; call again. 2: a person must correct something.
+"""
+
+if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+    from pipeline.data.commands import interrupt
+
+    interrupt.installed()
+
+import datetime
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+
+from absl import flags, logging
+from ml_collections import config_flags
+
+from pipeline.configs.retraining import base
+from pipeline.data import atomic_files
+from pipeline.data.commands import config_flag, config_keys, flag_values
+from pipeline.data.commands.command import Command
+from pipeline.data.commands.run import run_command
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
+from pipeline.release.cycles import acts, backfill, reconcile, settings
+from pipeline.release.cycles.planning import champion
+from pipeline.release.cycles.planning import plan as plan_lib
+from pipeline.release.cycles.reconcile import Outcome
+from pipeline.release.cycles.records import audit, root
+from pipeline.release.cycles.records.ended import PROMOTE
+from pipeline.release.cycles.settings import Commands, Settings
+from pipeline.release.cycles.spans import survey
+from pipeline.release.cycles.told import status as status_lib
+
+with config_flag.flagfile_told():
+    _CONFIG = config_flags.DEFINE_config_file(
+        "config", None, "FILE: what is retrained, when, and what a model must show."
+    )
+_ROOT = flags.DEFINE_string(
+    "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
+)
+_REASON = flags.DEFINE_string("reason", "", "TEXT: why; it stands in the audit log.")
+_VERSION = flags.DEFINE_string("to", "", "VERSION that rollback serves again; or the last SPAN of backfill.")
+_FROM = flags.DEFINE_string("from", "", "SPAN: the first one of backfill. Empty: the first there is.")
+_CYCLE = flags.DEFINE_string("cycle", "", "ID, or its beginning: what promote publishes. Empty: the newest.")
+_PUBLISH = flags.DEFINE_boolean("publish", False, "Whether backfill publishes what the gate promotes.")
+_RETRY = flags.DEFINE_boolean("retry", False, "Whether reconcile tries a cycle again that failed.")
+_FAIL_ON_REJECT = flags.DEFINE_boolean(
+    "fail_on_reject", False, "Exit code 10 where reconcile came to a decision other than to promote."
+)
+_NOW = flags.DEFINE_string("now", "", "TIME, ISO 8601: taken for the present, to try a schedule. In UTC.")
+_HTML = flags.DEFINE_string("html", None, "FILE: status also writes a page to it.")
+_JSON = flags.DEFINE_string("json", None, "FILE: plan and status also write all they know to it, as JSON.")
+
+COMMAND = Command(
+    name="pipeline.retrain",
+    description=__doc__,
+    required=(_CONFIG, _ROOT),
+    arguments="SUBCOMMAND",
+    flags={
+        "What is retrained": (_CONFIG, _ROOT),
+        "What a person decides": (_REASON, _VERSION, _FROM, _CYCLE, _PUBLISH, _RETRY),
+        "Exit codes, time and results": (_FAIL_ON_REJECT, _NOW, _HTML, _JSON),
+    },
+    config_keys=lambda: config_keys.keys_of(base),
+)
+EXIT_REJECTED = 10
+_COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
+
+
+def main(argv: Sequence[str]) -> int:
+    act = _subcommand(argv)
+    flag_values.check_local_files({"json": _JSON.value, "html": _HTML.value})
+    logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
+    return _ACTS[act](settings.parse(_CONFIG.value, _COMMANDS), pathlib.Path(_ROOT.value).absolute()) or 0
+
+
+def _reconcile(asked: Settings, path: pathlib.Path) -> int:
+    outcome = reconcile.reconcile(path, asked, clock=_clock(), retry=_RETRY.value)
+    _tell(outcome)
+    decided = outcome.did == "cycle" and outcome.decision != PROMOTE
+    return EXIT_REJECTED if decided and _FAIL_ON_REJECT.value else 0
+
+
+def _tell(outcome: Outcome) -> None:
+    head = {
+        "nothing": "nothing is due",
+        "held": "held: nothing is done",
+        "cycle": f"cycle {outcome.cycle}: {outcome.decision}"
+        + (f", version {outcome.version} is served" if outcome.version else ""),
+    }[outcome.did]
+    print("\n".join([head, *(f"  {reason}" for reason in outcome.why)]))
+
+
+def _plan(asked: Settings, path: pathlib.Path) -> None:
+    opened = root.existing(path, name=asked.config.name)
+    spans = survey.look(opened, asked.sources(opened))
+    plan = plan_lib.make(opened, asked, spans, now=_clock()())
+    if _JSON.value:
+        atomic_files.write_json(_JSON.value, status_lib.plan_as_json(plan))
+    print("\n".join(status_lib.plan(plan)))
+
+
+def _status(asked: Settings, path: pathlib.Path) -> None:
+    opened = root.existing(path, name=asked.config.name)
+    served = champion.champion(opened, audit.entries(opened.audit))
+    if _JSON.value:
+        atomic_files.write_json(_JSON.value, status_lib.as_json(opened, served))
+    if _HTML.value:
+        from pipeline.release.cycles.told import page
+
+        atomic_files.write_bytes(_HTML.value, page.status_page(opened, served).encode())
+    print("\n".join(status_lib.status(opened, served, now=_clock()())))
+
+
+def _promote(asked: Settings, path: pathlib.Path) -> None:
+    version = acts.promote(path, asked, cycle=_CYCLE.value, reason=_reason(), clock=_clock())
+    print(f"version {version} is served")
+
+
+def _rollback(asked: Settings, path: pathlib.Path) -> None:
+    if not _VERSION.value.isdecimal():
+        raise InputError(
+            "--to",
+            received=_VERSION.value or "nothing",
+            expected="the number of a version",
+            action="`pipeline.retrain status` lists them.",
+        )
+    version = acts.rollback(path, asked, to=int(_VERSION.value), reason=_reason(), clock=_clock())
+    print(f"version {version} is served: the bytes of version {_VERSION.value}")
+
+
+def _hold(asked: Settings, path: pathlib.Path) -> None:
+    acts.put_on_hold(path, asked, reason=_reason(), at=_clock()())
+    print("held: nothing is trained or published until release")
+
+
+def _release(asked: Settings, path: pathlib.Path) -> None:
+    held = acts.release(path, asked, reason=_reason(), clock=_clock())
+    print(f"released; it was held because: {held['reason']}")
+
+
+def _backfill(asked: Settings, path: pathlib.Path) -> None:
+    for outcome in backfill.backfill(
+        path, asked, start=_FROM.value, end=_VERSION.value, publishes=_PUBLISH.value, clock=_clock()
+    ):
+        _tell(outcome)
+
+
+def _gc(asked: Settings, path: pathlib.Path) -> None:
+    print(json.dumps(acts.gc(path, asked, clock=_clock())))
+
+
+_ACTS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {
+    "reconcile": _reconcile,
+    "plan": _plan,
+    "status": _status,
+    "promote": _promote,
+    "rollback": _rollback,
+    "hold": _hold,
+    "release": _release,
+    "backfill": _backfill,
+    "gc": _gc,
+}
+
+
+def _subcommand(argv: Sequence[str]) -> str:
+    asked = argv[1:]
+    if len(asked) != 1 or asked[0] not in _ACTS:
+        names = ", ".join(_ACTS)
+        raise InputError(
+            "pipeline.retrain",
+            received=" ".join(asked) or "no subcommand",
+            expected=f"one of {names}",
+            action=did_you_mean(asked[0], _ACTS, otherwise="See --help.") if asked else "See --help.",
+        )
+    return asked[0]
+
+
+def _reason() -> str:
+    if not _REASON.value.strip():
+        raise InputError(
+            "--reason",
+            received="nothing",
+            expected="why, in a few words, for the audit log",
+            action='Give it, such as --reason="labels of 2026-11-09 were checked".',
+        )
+    return _REASON.value.strip()
+
+
+def _clock() -> reconcile.Clock:
+    """The time in UTC; --now stands still."""
+    if not _NOW.value:
+        return lambda: datetime.datetime.now(datetime.UTC)
+    try:
+        asked = datetime.datetime.fromisoformat(_NOW.value)
+    except ValueError:
+        raise InputError(
+            f"--now={_NOW.value}",
+            received="no time",
+            expected="one as ISO 8601 has it, such as 2026-11-01T03:00",
+            action="Correct it.",
+        ) from None
+    return lambda: asked if asked.tzinfo else asked.replace(tzinfo=datetime.UTC)
+
+
+if __name__ == "__main__":
+    run_command(main, COMMAND)
