@@ -189,6 +189,10 @@ benchmark-input: install peers  ## The input pipeline beside its peers, as bench
 	.venv/bin/python -m benchmarks.input --data=$(BENCHMARK_DATA)/input --results=benchmarks/RESULTS.md \
 	  --json=$(BENCHMARK_DATA)/input.json
 
+.PHONY: benchmark-window
+benchmark-window: install  ## What reading 30 spans as one costs beside one dataset of the same rows; five minutes.
+	.venv/bin/python -m benchmarks.window --scratch=$(BENCHMARK_DATA)/window
+
 .PHONY: peers
 peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.
 

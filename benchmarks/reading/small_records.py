@@ -35,8 +35,13 @@ def written(scratch: pathlib.Path, rows: int, *, layout: str = "rows") -> pathli
         here.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(_table(rows), here / "raw.parquet")
         schema_lib.save(schema(rows), here / "schema.json")
-        run_convert(here, here / "raw.parquet", "parquet", f"--shard_mib={_SHARD_MIB[layout]}", layout=layout)
+        run_convert(here, here / "raw.parquet", "parquet", shards(layout), layout=layout)
     return dataset
+
+
+def shards(layout: str) -> str:
+    """The flag of `convert` that says how large a shard is."""
+    return f"--shard_mib={_SHARD_MIB[layout]}"
 
 
 def _table(rows: int) -> pa.Table:

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import record_fetch, windows
+from pipeline.data.reading import mapped, record_fetch, windows
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
@@ -139,6 +139,13 @@ def test_the_order_knows_nothing_of_the_shards(undisturbed, tmp_path, way: str, 
     other = select(publish(tmp_path / "other", layout=layout, shards=5), "train")
     assert len(other.shards.paths) == 5
     assert ids(other, way, position=2400, steps=20) == undisturbed(way, layout)[2400:2800]
+
+
+def test_shards_too_large_to_copy_are_gathered_from_each_by_itself(datasets, undisturbed, monkeypatch):
+    part = select(datasets["blocks"], "train")
+    assert part.shards.bytes.sum() <= mapped.COPIED_BYTES
+    monkeypatch.setattr(mapped, "COPIED_BYTES", 0)
+    assert ids(part, "mapped", steps=ROWS // BATCH) == undisturbed("mapped", "blocks")[:ROWS]
 
 
 def test_the_global_order_knows_nothing_of_the_layout(undisturbed):
