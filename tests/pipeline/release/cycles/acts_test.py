@@ -1,0 +1,168 @@
+"""What a person decides about a cycle that the gate left open, and what is published is verified."""
+
+import pathlib
+import shutil
+import sys
+
+import pytest
+
+from pipeline.data.errors import InputError
+from pipeline.release.cycles import acts, backfill, cycle
+from pipeline.release.cycles.records import audit, hold
+from pipeline.release.publish import publish, versions
+from tests.pipeline.release.cycles.conftest import Schedule, small_config
+
+
+def undecided_config():
+    config = small_config()
+    config.gate.least_rows = 10_000
+    return config
+
+
+@pytest.fixture(scope="module")
+def judged(promoted, warm_python, tmp_path_factory):
+    """A second cycle, on which the gate could not decide. Not to be changed."""
+    path = tmp_path_factory.mktemp("judged") / "root"
+    shutil.copytree(promoted.path, path)
+    schedule = Schedule(path=path, config=undecided_config(), now=promoted.now).later(hours=1)
+    schedule.add(3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "executable", str(warm_python))
+        outcome = schedule.reconcile()
+    assert (outcome.decision, outcome.version) == ("UNDECIDED", None)
+    return schedule
+
+
+@pytest.fixture
+def open_cycle(judged, warm_python, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(warm_python))
+    path = tmp_path / "root"
+    shutil.copytree(judged.path, path)
+    return Schedule(path=path, config=undecided_config(), now=judged.now).later(hours=1)
+
+
+def clock(schedule):
+    return lambda: schedule.now
+
+
+def test_too_small_a_holdout_decides_nothing_and_says_so(judged):
+    assert "10,000" in judged.cycles[-1].end["reasons"][0]
+    assert judged.versions == [1]
+
+
+def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
+    path, asked = open_cycle.path, open_cycle.settings
+    version = acts.promote(path, asked, cycle="", reason="looked at it", clock=clock(open_cycle))
+    assert (version, open_cycle.versions) == (2, [1, 2])
+    again = acts.promote(path, asked, cycle="", reason="looked at it", clock=clock(open_cycle))
+    assert again == 2
+    card = (versions.path_of(open_cycle.root.serving, 2) / "MODEL_CARD.md").read_text()
+    assert "a person promoted the model: looked at it" in card
+    back = acts.rollback(path, asked, to=1, reason="it was worse", clock=clock(open_cycle))
+    assert (back, versions.newest(open_cycle.root.serving)) == (3, 3)
+    assert open_cycle.cycles[-1].id in publish.quarantined(open_cycle.root.serving)
+    with pytest.raises(InputError, match=open_cycle.cycles[-1].id):
+        acts.promote(path, asked, cycle="", reason="again", clock=clock(open_cycle))
+    assert open_cycle.reconcile().did == "nothing"
+    acts_told = [each["act"] for each in audit.entries(open_cycle.root.audit) if "reason" in each]
+    assert acts_told == ["promoted", "promoted", "rolled_back", "promoted"]
+
+
+def test_a_cycle_that_is_not_there_cannot_be_promoted(open_cycle):
+    with pytest.raises(InputError, match=r"--cycle=zzz.*status"):
+        acts.promote(open_cycle.path, open_cycle.settings, cycle="zzz", reason="x", clock=clock(open_cycle))
+
+
+def test_a_version_that_does_not_serve_is_taken_back_and_the_one_before_is_served(open_cycle, monkeypatch):
+    from pipeline.release.cycles.stages import publish as stage
+
+    put = stage.put
+
+    def put_damaged(job, **more):
+        version = put(job, **more)
+        truncate(versions.path_of(job.root.serving, version) / "variables/variables.data-00000-of-00001")
+        return version
+
+    monkeypatch.setattr(stage, "put", put_damaged)
+    with pytest.raises(InputError, match=r"version 2: .*It was taken back"):
+        acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="looked", clock=clock(open_cycle))
+    assert open_cycle.versions == [1]
+    assert open_cycle.acts()[-1] == "taken_back"
+    assert open_cycle.reconcile().did == "nothing"
+
+
+def truncate(path: pathlib.Path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def test_a_truncated_export_fails_the_cycle_before_it_is_judged(schedule, monkeypatch):
+    schedule.add(3)
+
+    def truncated_export(job):
+        said = cycle.export(job)
+        truncate(job.export / "variables/variables.data-00000-of-00001")
+        return said
+
+    monkeypatch.setattr(cycle, "STAGES", {**cycle.STAGES, "export": truncated_export})
+    with pytest.raises(InputError, match="variables"):
+        schedule.reconcile()
+    assert schedule.cycles[-1].failure["stage"] == "parity"
+    assert schedule.versions == [1]
+
+
+def test_a_hold_during_a_cycle_stops_it_before_it_publishes(schedule, monkeypatch):
+    schedule.add(3)
+    schedule.config.gate.floors = {}
+
+    def held_and_promoted(job):
+        hold.put(job.root, reason="wait", by="a person", at=schedule.now)
+        return {**cycle.decide(job), "decision": "PROMOTE"}
+
+    monkeypatch.setattr(cycle, "STAGES", {**cycle.STAGES, "decide": held_and_promoted})
+    outcome = schedule.reconcile()
+    assert (outcome.did, schedule.versions) == ("held", [1])
+    hold.release(schedule.root, reason="go", at=schedule.now)
+    assert (schedule.reconcile().version, schedule.versions) == (2, [1, 2])
+
+
+def test_gc_keeps_what_is_served_and_every_receipt(open_cycle):
+    open_cycle.config.keep.cycles = 1
+    gone = acts.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))
+    assert gone == {"versions": [], "cycles": []}  # the older cycle is served
+    acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    open_cycle.config.keep.versions = 1
+    open_cycle.config.gate_anchor = 2
+    gone = acts.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))
+    first = open_cycle.cycles[0]
+    assert gone == {"versions": [1], "cycles": [first.id]}
+    assert not (first.folder / "run").exists()
+    assert (first.folder / "decide.json").exists()
+    assert open_cycle.versions == [2]
+
+
+def test_a_backfill_judges_the_past_and_publishes_nothing(open_cycle):
+    open_cycle.config.gate.least_rows = 100
+    (outcome,) = backfill.backfill(
+        open_cycle.path,
+        open_cycle.settings,
+        start="2026-11-02",
+        end="2026-11-02",
+        publishes=False,
+        clock=clock(open_cycle),
+    )
+    begun = next(each for each in open_cycle.cycles if each.id == outcome.cycle)
+    assert begun.plan["backfill"]
+    assert begun.plan["champion"] == {}  # version 1 was trained on what is judged by here
+    assert (outcome.decision, outcome.version, open_cycle.versions) == ("PROMOTE", None, [1])
+    with pytest.raises(InputError, match=r"--from=2027 --to="):
+        list(
+            backfill.backfill(
+                open_cycle.path,
+                open_cycle.settings,
+                start="2027",
+                end="",
+                publishes=False,
+                clock=clock(open_cycle),
+            )
+        )
