@@ -218,6 +218,10 @@ build/tpu/.installed: requirements-tpu.txt .venv/.installed
 benchmark-train: install  ## What a step costs beside Keras's model.fit (and torch, after `make peers`), in CPU time; five minutes.
 	.venv/bin/python -m benchmarks.train
 
+.PHONY: benchmark-gate
+benchmark-gate: install  ## Does the gate decide as often right as it says? 15,000 simulated holdouts; three minutes.
+	.venv/bin/python -m benchmarks.gate
+
 # What is pinned stays unless requirements*.in rule it out; `make lock UPGRADE=--upgrade` takes the newest.
 .PHONY: lock
 lock: build/uv/bin/uv  ## Pin and hash requirements*.in, for every supported Python at once.

@@ -1,0 +1,175 @@
+"""Does the gate decide as often right as it says? Simulated holdouts, of which the truth is known.
+
+  python -m benchmarks.gate
+
+Each line is a figure beside its bound, over many holdouts (benchmarks/release/holdouts.py), every one judged
+by the gate itself. Exit code 1 if a bound is missed. Seeds are fixed.
+
+Hardware: any, one core. Duration: two to three minutes.
+"""
+
+import dataclasses
+import gc
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from absl import app
+from tqdm import tqdm
+
+from benchmarks.release import holdouts
+from benchmarks.release.holdouts import World
+from pipeline.release.gate.rules import GateRules
+from pipeline.release.gate.scored import Scored
+from pipeline.release.gate.verdict import PROMOTE, REJECT, Verdict, judge
+
+CHAMPION, BETTER, WORSE = 0.35, 0.2, 0.5  # the noise of models
+RETRAINS, STEP = 30, 1.03  # each challenger has 3% more noise than the champion
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What was measured, and from where to where it may be; in `unit`."""
+
+    name: str
+    value: float
+    least: float = -math.inf
+    most: float = math.inf
+    unit: str = "%"
+
+    @property
+    def is_met(self) -> bool:
+        return self.least <= self.value <= self.most
+
+    def __str__(self) -> str:
+        ends = (("≥", self.least), ("≤", self.most))
+        bound = ", ".join(f"{sign} {end:g}" for sign, end in ends if math.isfinite(end))
+        outcome = "met" if self.is_met else "MISSED"
+        return f"{self.name:<74} {self.value:>8.3g} {self.unit:<5} {bound:<12} {outcome}"
+
+
+def equal_models(world: World, *, trials: int, rows: int = 2_000) -> Iterator[Figure]:
+    """Two trainings of the same quality: chance alone must not promote."""
+    for metric in ("log_loss", "auc", "accuracy"):
+        promoted = _percent(
+            trials,
+            lambda: world.holdout(rows, challenger=CHAMPION, champion=CHAMPION),
+            GateRules(metric=metric),
+            lambda verdict: verdict.decision == PROMOTE,
+        )
+        yield Figure(
+            name=f"equal models promoted, superiority by {metric}, {rows:,} rows", value=promoted, most=5
+        )
+
+
+def better_model(world: World, *, trials: int, rows: int = 6_000) -> Iterator[Figure]:
+    """One that is truly better, by a stated number of nats."""
+    effect = holdouts.log_loss(CHAMPION) - holdouts.log_loss(BETTER)
+    promoted = _percent(
+        trials,
+        lambda: world.holdout(rows, challenger=BETTER, champion=CHAMPION),
+        GateRules(),
+        lambda verdict: verdict.decision == PROMOTE,
+    )
+    yield Figure(
+        name=f"a model better by {effect:.4f} nats promoted, {rows:,} rows", value=promoted, least=90
+    )
+
+
+def equal_slices(world: World, *, trials: int, slices: int = 20, rows: int = 200) -> Iterator[Figure]:
+    """Equal models on many slices: none may be blamed for chance."""
+    # A margin that every model keeps leaves the slices alone to reject.
+    rejected = _percent(
+        trials,
+        lambda: world.holdout(slices * rows, slices=slices, challenger=CHAMPION, champion=CHAMPION),
+        GateRules(slices=("slice",), least_slice=rows, rule="non_inferiority", margin=1.0),
+        lambda verdict: verdict.decision == REJECT,
+    )
+    yield Figure(name=f"{slices} slices of {rows} rows without a regression block", value=rejected, most=5)
+
+
+def clusters(world: World, *, trials: int, rows: int = 2_000) -> Iterator[Figure]:
+    """Rows in clusters: an interval of 95% holds the truth 95 times of 100."""
+    held = {"log_loss": [], "auc": []}
+    truth = {
+        "log_loss": holdouts.log_loss(CHAMPION) - holdouts.log_loss(WORSE),
+        "auc": holdouts.auc(WORSE) - holdouts.auc(CHAMPION),
+    }
+    made = lambda: world.holdout(rows, challenger=WORSE, champion=CHAMPION)  # noqa: E731
+    for verdict in _verdicts(trials, made, GateRules(resamples=200)):
+        for metric in held:
+            held[metric].append(_holds(verdict, metric, truth[metric]))
+    for metric, found in held.items():
+        number, size = rows // world.cluster, world.cluster
+        name = f"95% intervals of {metric} that hold the truth, {number} clusters of {size}"
+        yield Figure(name=name, value=100 * float(np.mean(found)), least=93, most=97)
+
+
+def slow_decline(world: World, *, chains: int, rows: int = 8_000, margin: float = 0.01) -> Iterator[Figure]:
+    """Retrains that are each a little worse than the champion, by less than the margin."""
+    rules = GateRules(rule="non_inferiority", margin=margin)
+    for anchor, number in ((True, chains), (False, math.ceil(chains / 3))):
+        lost = [_lost(world, rules, rows=rows, anchor=anchor) for _ in _progress(number)]
+        name = f"{RETRAINS} retrains, each 3% noisier: nats lost, the 95th of 100 chains"
+        if anchor:
+            yield Figure(name=name, value=float(np.quantile(lost, 0.95)), most=2 * margin, unit="nats")
+        else:
+            name = "the same without an anchor, the median chain: what it is that stops them"
+            yield Figure(name=name, value=float(np.median(lost)), least=2 * margin, unit="nats")
+
+
+def _lost(world: World, rules: GateRules, *, rows: int, anchor: bool) -> float:
+    """How much worse the last champion truly is than the first; each retrain has a new holdout."""
+    champion, frozen = CHAMPION, {"anchor": CHAMPION} if anchor else {}
+    for _ in range(RETRAINS):
+        scored = world.holdout(rows, challenger=champion * STEP, champion=champion, **frozen)
+        if judge(scored, rules).decision == PROMOTE:
+            champion *= STEP
+    return holdouts.log_loss(champion) - holdouts.log_loss(CHAMPION)
+
+
+def _holds(verdict: Verdict, metric: str, truth: float) -> bool:
+    """Whether the interval of the difference to the champion holds the truth."""
+    found = next(result for result in verdict.metrics if result.name == metric).differences["champion"]
+    return found.low <= truth <= found.high
+
+
+def _percent(
+    trials: int, made: Callable[[], Scored], rules: GateRules, fits: Callable[[Verdict], bool]
+) -> float:
+    return 100 * float(np.mean([fits(verdict) for verdict in _verdicts(trials, made, rules)]))
+
+
+def _verdicts(trials: int, made: Callable[[], Scored], rules: GateRules) -> Iterator[Verdict]:
+    return (judge(made(), rules) for _ in _progress(trials))
+
+
+def _progress(trials: int) -> tqdm:
+    return tqdm(range(trials), leave=False, disable=None)
+
+
+def figures(*, part: float = 1.0) -> Iterator[Figure]:
+    """All of them, each from a seed of its own; `part` of the trials."""
+
+    def world(seed: int, cluster: int = 1) -> World:
+        return World(rng=np.random.default_rng(seed), cluster=cluster)
+
+    yield from equal_models(world(1), trials=round(3_000 * part))
+    yield from better_model(world(2), trials=round(1_000 * part))
+    yield from equal_slices(world(3), trials=round(2_000 * part))
+    yield from clusters(world(4, cluster=20), trials=round(1_000 * part))
+    yield from slow_decline(world(5), chains=math.ceil(40 * part))
+
+
+def main(argv: Sequence[str]) -> int:
+    del argv
+    gc.freeze()  # statsmodels collects garbage at each correction, 0.1 s where every module is looked through
+    missed = 0
+    for figure in figures():
+        print(figure, flush=True)
+        missed += not figure.is_met
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    app.run(main)
