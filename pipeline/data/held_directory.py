@@ -12,7 +12,7 @@ import re
 import socket
 from collections.abc import Iterator
 
-from pipeline.data.errors import InputError
+from pipeline.data.errors import TryAgainError
 
 _LOCKS = pathlib.Path("/proc/locks")  # a line a lock: `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`
 
@@ -20,11 +20,11 @@ _START = 19  # in /proc/PID/stat behind the name: clock ticks from boot to start
 
 
 @contextlib.contextmanager
-def held(directory: pathlib.Path, *, thing: str, refusal: type[InputError] = InputError) -> Iterator[None]:
+def held(directory: pathlib.Path, *, thing: str) -> Iterator[None]:
     """Holds a directory that exists while the block runs.
 
     Raises:
-      refusal: another process holds it; `thing` names the directory in the message.
+      TryAgainError: another process holds it; `thing` names the directory in the message.
     """
     descriptor = os.open(directory, os.O_RDONLY)
     try:
@@ -35,7 +35,7 @@ def held(directory: pathlib.Path, *, thing: str, refusal: type[InputError] = Inp
     except BlockingIOError:
         holder = _holder(os.fstat(descriptor).st_ino)
         os.close(descriptor)
-        raise refusal(
+        raise TryAgainError(
             thing,
             received=f"a directory that {holder} is writing to",
             expected="a directory of its own for each run",

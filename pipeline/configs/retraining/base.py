@@ -29,7 +29,7 @@ def get_config() -> ConfigDict:
     config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
     config.holdout.last = 1  # spans, where it is later
     config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where the models were trained so
-    config.holdout.most_seen = 0.0  # part of its rows that may stand in the training rows too
+    config.holdout.most_seen = 0.01  # part of its rows that may equal a training row, as rows do by chance
 
     config.train = ConfigDict()
     config.train.config = "pipeline/configs/tabular.py"  # relative to where the command runs

@@ -26,7 +26,7 @@ def settled(directory: pathlib.Path) -> Iterator[Journal]:
         if not directory.is_dir():
             directory.mkdir(parents=True)
             atomic_files.synchronise(directory.parent)
-        with held_directory.held(directory, thing=f"versions in {directory}", refusal=TryAgainError):
+        with held_directory.held(directory, thing=f"versions in {directory}"):
             journal = journal_lib.load(directory)
             if journal.moves:
                 journal = commit(directory, journal)

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 
 from pipeline.data import held_directory
-from pipeline.data.errors import InputError, TryAgainError
+from pipeline.data.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def opened(path: pathlib.Path, *, name: str) -> Iterator[Root]:
       TryAgainError: another process retrains in it (exit code 75).
     """
     root = existing(path, name=name)
-    with held_directory.held(path, thing=f"--root={path}", refusal=TryAgainError):
+    with held_directory.held(path, thing=f"--root={path}"):
         yield root
 
 
