@@ -127,6 +127,10 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
 
+.PHONY: retraining-check
+retraining-check: install  ## A month of retraining on bad days too, 220 `kill -9`, eight callers at once. PENSTOCK_DATA; two hours.
+	.venv/bin/python -m tests.retraining --data="$${PENSTOCK_DATA:?names the folder of the real data}"
+
 .PHONY: publishing-check
 publishing-check: install  ## Publish under 200 `kill -9` and under readers: is a version ever half there? Two minutes.
 	.venv/bin/python -m tests.publishing

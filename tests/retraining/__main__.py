@@ -6,7 +6,7 @@
 month:    30 days of taxi trips: one day corrupt, one empty, one in other units, one repeated, one late, one
           with a new category, one relabelled; reconcile five times a day. Each comes to what is expected.
 stages:   a process is killed before and behind each stage; the next call goes on.
-kills:    `kill -9` at random moments until the story is told, again and again. No version may be half there or
+kills:    `kill -9` at random moments until the story is told, again and again. No version is half there or
           there twice, no cycle lost, and the end must be that of an undisturbed run.
 callers:  eight processes reconcile at once: one works, seven exit with 75.
 """
