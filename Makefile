@@ -53,6 +53,10 @@ install: .venv/.installed  ## Install the pinned, hashed requirements into .venv
 demo: install  ## Handwritten digits end to end: PNG files to an evaluated SavedModel and a report.
 	@demo/run.sh
 
+.PHONY: demo-retrain
+demo-retrain: install  ## Five days of taxi trips, one of them bad, through scheduled retraining; three minutes.
+	@demo/retrain.sh
+
 .PHONY: test
 test: install  ## Check the style and run every test. PENSTOCK_DATA=DIR adds those on real data.
 	.venv/bin/ruff format --check .

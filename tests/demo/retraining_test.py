@@ -1,0 +1,13 @@
+"""The demo's config of retraining is one, as far as its types, keys and files go."""
+
+import pathlib
+
+from demo.retraining import get_config
+from pipeline.release.cycles import settings
+
+
+def test_the_config_is_complete(monkeypatch):
+    monkeypatch.chdir(pathlib.Path(__file__).parents[2])
+    commands = settings.Commands(convert="", train="", export="")
+    parsed = settings.parse(get_config(), commands)
+    assert (parsed.gate.rule, parsed.gate.margin) == ("non_inferiority", 0.02)
