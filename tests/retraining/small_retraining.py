@@ -12,6 +12,7 @@ def get_config() -> ConfigDict:
     config.name = NAME
     config.train.flags = (
         "--strategy=one_device",
+        "--deterministic",
         "--config.train.epochs=3",
         "--config.global_batch=64",
         "--config.optimizer.learning_rate=0.01",

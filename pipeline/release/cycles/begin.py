@@ -61,4 +61,10 @@ def _served(served: Served | None) -> dict:
     """Empty where there is none."""
     if served is None:
         return {}
-    return {"version": served.version, "cycle": served.cycle, "at": served.at, "digest": served.digest}
+    return {
+        "version": served.version,
+        "cycle": served.cycle,
+        "identity": served.identity,
+        "at": served.at,
+        "export_digest": served.digest,
+    }

@@ -14,13 +14,21 @@ PUBLISHED, ROLLED_BACK, TAKEN_BACK = "published", "rolled_back", "taken_back"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Served:
-    """A published version. `at` is when it was published, ISO 8601; `digest` that of the export."""
+    """A published version. `at` is when it was published, ISO 8601; `digest` that of the export.
+
+    `identity` says which model it is: the cycle that made it, which is the hash of all that went in. The same
+    model, exported twice, has other bytes: TensorFlow gives its resources random names.
+    """
 
     version: int
     directory: pathlib.Path
     cycle: str
     at: str
     digest: str
+
+    @property
+    def identity(self) -> str:
+        return self.cycle or self.digest
 
 
 def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:

@@ -78,7 +78,7 @@ def make(
     new = triggers.new_spans(window.spans, judged)
     digest = settings.digest()
     work = _work(settings, digest, window, served)
-    met = [each and each.digest for each in (served, anchor)]
+    met = [each and each.identity for each in (served, anchor)]
     own = _digest([FORMAT, work, *met, *(["backfill"] if backfill else [])])[:16]
     drifts = drift.measured(root, new, served, ignored=settings.config.drift.ignore)
     situation = Situation(
@@ -136,7 +136,7 @@ def _work(settings: Settings, digest: str, window: Window, served: Served | None
             code.digest(),
             [span.key for span in window.training],
             [span.key for span in window.holdout],
-            warmed and served.digest,
+            warmed and served.identity,
         ]
     )
 
@@ -174,7 +174,7 @@ def _met(cycle: Begun, served: Served | None) -> bool:
     met = cycle.plan["champion"]
     if served is None:
         return not met
-    return met.get("digest") == served.digest or served.cycle == cycle.id
+    return met.get("identity") == served.identity or served.cycle == cycle.id
 
 
 def _held(root: Root) -> str:
