@@ -80,5 +80,6 @@ def of_floors(results: Sequence[MetricResult], rules: GateRules) -> Iterator[Che
         own, is_least = named[name].values[CHALLENGER].value, named[name].is_higher_better
         reached = own >= floor if is_least else own <= floor
         outcome = PASSED if reached else FAILED if own == own else OPEN  # NaN: it could not be measured
-        reason = f"{name} is {own:.5g}; the floor is {floor:g} or {'more' if is_least else 'less'}"
+        found = "not known on this holdout" if outcome == OPEN else f"{own:.5g}"
+        reason = f"{name} is {found}; the floor is {floor:g} or {'more' if is_least else 'less'}"
         yield Check(name=f"floor of {name}", outcome=outcome, reason=reason)

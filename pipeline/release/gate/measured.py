@@ -58,17 +58,17 @@ def obstacle(metric: Metric, sample: Sample, rules: GateRules, *, least: int) ->
     """What keeps the sample from being judged: too few rows, clusters, or rows of a class."""
     effective = round(sample.effective_rows)
     if effective < least:
-        weighted = "" if sample.weights is None else f", which tell as much as {effective:,} of equal weight"
-        return _too_few(f"{sample.rows:,} rows{weighted}", effective, least, sample)
+        what = "rows" if sample.weights is None else "rows, counted at equal weight"
+        return _too_few(what, effective, least, sample)
     if sample.clusters is not None and sample.units < rules.least_clusters:
-        return _too_few(f"{sample.units:,} clusters", sample.units, rules.least_clusters, sample)
+        return _too_few("clusters", sample.units, rules.least_clusters, sample)
     if metric.kind == "area":
         fewest = int(min(sample.positive.sum(), (~sample.positive).sum()))
         if fewest < _LEAST_OF_CLASS:
-            return _too_few(f"{fewest:,} rows of the rarer class", fewest, _LEAST_OF_CLASS, sample)
+            return _too_few("rows of the rarer class", fewest, _LEAST_OF_CLASS, sample)
     return None
 
 
 def _too_few(what: str, number: int, least: int, sample: Sample) -> Obstacle:
     examples = math.ceil(sample.rows * least / number) if number else None
-    return Obstacle(reason=f"{what}; {least:,} are needed", examples=examples)
+    return Obstacle(reason=f"{what}: {number:,}; {least:,} are needed", examples=examples)

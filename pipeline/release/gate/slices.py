@@ -91,7 +91,8 @@ def of_slices(slices: Slices, rules: GateRules) -> Iterator[Check]:
     if rules.slices and not regressed:
         kept = sum(found.verdict == KEPT for found in slices.results)
         skipped = len(slices.results) - kept + sum(slices.left_out.values())
-        reason = f"no regression on {kept:,} slices of {', '.join(rules.slices)}; {skipped:,} not evaluated"
+        features = ", ".join(rules.slices)
+        reason = f"slices of {features} without a regression: {kept:,}; not evaluated: {skipped:,}"
         yield Check(name="slices", outcome=PASSED, reason=reason)
 
 
@@ -118,7 +119,7 @@ def _too_small(part: _Part, rules: GateRules) -> SliceResult:
         value=part.value,
         rows=len(part.rows),
         verdict=NOT_EVALUATED,
-        reason=f"{len(part.rows):,} rows; {rules.least_slice:,} are needed",
+        reason=f"rows: {len(part.rows):,}; {rules.least_slice:,} are needed",
     )
 
 

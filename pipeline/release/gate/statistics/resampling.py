@@ -10,7 +10,6 @@ import numpy as np
 from pipeline.release.gate.statistics.estimates import StudentT
 from pipeline.release.gate.statistics.sample import Sample
 
-_NUMBERS_AT_ONCE = 1 << 22  # of a chunk of resamples, 32 MiB as float64
 _LEAST_VALID = 0.99  # of the resamples must hold both classes
 
 
@@ -39,22 +38,15 @@ class Resampled:
     def _areas(self) -> dict[str, np.ndarray]:
         """Of each model the area of all rows, then that of each resample: float64 [1 + resamples]."""
         curves = {model: _Curve.of(scores, self.sample) for model, scores in self.sample.columns.items()}
-        chunks = [
-            {model: curve.areas(weights) for model, curve in curves.items()}
-            for weights in self._row_weights()
-        ]
-        return {model: np.concatenate([chunk[model] for chunk in chunks]) for model in curves}
+        areas = [[curve.area(counts) for curve in curves.values()] for counts in self._counts()]
+        return dict(zip(curves, np.array(areas).T, strict=True))
 
-    def _row_weights(self) -> Iterator[np.ndarray]:
-        """The rows' own weights, [1, n], then those in the resamples, [some, n]."""
-        sample, rng = self.sample, np.random.default_rng(self.seed)
-        own = np.ones(sample.rows) if sample.weights is None else sample.weights
-        yield own[None]
-        at_once = max(1, _NUMBERS_AT_ONCE // sample.rows)
-        for first in range(0, self.resamples, at_once):
-            some = min(at_once, self.resamples - first)
-            counts = np.stack([_counts(rng, sample.units) for _ in range(some)])
-            yield own * (counts if sample.clusters is None else counts[:, sample.clusters])
+    def _counts(self) -> Iterator[np.ndarray]:
+        """How often each unit is there, int64 [units]: once, then as it is drawn."""
+        units, rng = self.sample.units, np.random.default_rng(self.seed)
+        yield np.ones(units, np.int64)
+        for _ in range(self.resamples):
+            yield np.bincount(rng.integers(units, size=units), minlength=units)
 
     def _estimate(self, areas: np.ndarray) -> StudentT:
         value, resampled = float(areas[0]), areas[1:]
@@ -71,32 +63,48 @@ class Resampled:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Curve:
-    """Rows in the order of their scores, so that each resample needs no sorting.
+class _Class:
+    """Rows of one class in the order of their scores: the unit of each, int64 [rows], and what it weighs."""
 
-    `order` int64 [n]; `starts`: where each run of equal scores begins in it; `positive` bool [n], in order.
+    units: np.ndarray
+    weights: np.ndarray
+
+    def weigh(self, counts: np.ndarray) -> np.ndarray:
+        """Float64 [rows], where each unit is there as often as `counts` [units] says."""
+        return counts[self.units] * self.weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Curve:
+    """What of a ranking holds for every resample, so that none is sorted.
+
+    `less` and `not_more`: how many of the rows of `negative` have a lower score than each of `positive`, and
+    how many no higher one; int64 [positives].
     """
 
-    order: np.ndarray
-    starts: np.ndarray
-    positive: np.ndarray
+    positive: _Class
+    negative: _Class
+    less: np.ndarray
+    not_more: np.ndarray
 
     @staticmethod
     def of(scores: np.ndarray, sample: Sample) -> "_Curve":
+        units = np.arange(sample.rows) if sample.clusters is None else sample.clusters
+        weights = np.ones(sample.rows) if sample.weights is None else sample.weights
         order = np.argsort(scores, kind="stable")
-        starts = np.flatnonzero(np.append(True, np.diff(scores[order]) != 0))
-        return _Curve(order=order, starts=starts, positive=sample.positive[order])
+        above, below = order[sample.positive[order]], order[~sample.positive[order]]
+        return _Curve(
+            positive=_Class(units=units[above], weights=weights[above]),
+            negative=_Class(units=units[below], weights=weights[below]),
+            less=np.searchsorted(scores[below], scores[above], side="left"),
+            not_more=np.searchsorted(scores[below], scores[above], side="right"),
+        )
 
-    def areas(self, weights: np.ndarray) -> np.ndarray:
-        """Of rows weighted by float64 [some, n]: float64 [some]; NaN where a class weighs nothing."""
-        sorted_weights = weights[:, self.order]
-        positive = np.add.reduceat(sorted_weights * self.positive, self.starts, axis=1)
-        negative = np.add.reduceat(sorted_weights * ~self.positive, self.starts, axis=1)
-        below = np.cumsum(negative, axis=1) - negative / 2  # equal scores count half
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return (positive * below).sum(axis=1) / (positive.sum(axis=1) * negative.sum(axis=1))
-
-
-def _counts(rng: np.random.Generator, units: int) -> np.ndarray:
-    """How often each unit is drawn: int64 [units]."""
-    return np.bincount(rng.integers(units, size=units), minlength=units)
+    def area(self, counts: np.ndarray) -> float:
+        """Where each unit is there as often as `counts` [units] says; NaN where a class weighs nothing."""
+        positive = self.positive.weigh(counts)
+        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # by so many rows, what they weigh
+        pairs = positive.sum() * beaten[-1]
+        if not pairs:
+            return math.nan
+        return float(positive @ (beaten[self.less] + beaten[self.not_more])) / (2 * pairs)  # equal: half

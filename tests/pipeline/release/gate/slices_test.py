@@ -36,12 +36,13 @@ def test_a_slice_may_be_worse_by_its_margin():
 
 
 def test_p_values_are_corrected_over_all_slices():
-    verdict = judge(scored(), RULES)
+    verdict = judge(scored(challenger=0.5, champion=0.48), RULES)
     raw = [found.p for found in verdict.slices.results]
     corrected = [found.p_holm for found in verdict.slices.results]
     assert corrected == pytest.approx(multipletests(raw, method="holm")[1])
-    assert verdict.decision == PROMOTE
-    assert verdict.reasons[-1] == "no regression on 4 slices of city; 0 not evaluated"
+    assert max(corrected) > 2 * min(raw)
+    assert all(one.p == pytest.approx(one.difference.p) for one in verdict.slices.results if one.p < 1)
+    assert verdict.checks[-1].reason == "slices of city without a regression: 4; not evaluated: 0"
 
 
 def test_each_slice_is_judged_as_if_it_were_alone():
@@ -71,10 +72,10 @@ def test_few_rows_and_few_clusters_are_not_evaluated():
         "Bern": NOT_EVALUATED,
         "Ulm": NOT_EVALUATED,
     }
-    assert found["Ulm"].reason == "150 rows; 200 are needed"
-    assert found["Bern"].reason == "5 clusters; 10 are needed"
+    assert found["Ulm"].reason == "rows: 150; 200 are needed"
+    assert found["Bern"].reason == "clusters: 5; 10 are needed"
     assert found["Bern"].p_holm is None
-    assert verdict.reasons[-1] == "no regression on 1 slices of city; 2 not evaluated"
+    assert verdict.reasons[-1] == "slices of city without a regression: 1; not evaluated: 2"
 
 
 def test_odd_names_are_slices_of_their_own():
@@ -99,7 +100,7 @@ def test_several_features_are_one_family():
     days = np.array(["Mo", "Di"])[np.arange(ROWS) // 7 % 2]
     verdict = judge(scored(day=days), rules)
     assert [found.feature for found in verdict.slices.results] == ["city"] * 4 + ["day"] * 2
-    assert verdict.reasons[-1].startswith("no regression on 6 slices of city, day")
+    assert verdict.reasons[-1].startswith("slices of city, day without a regression: 6")
 
 
 def test_weights_of_zero_empty_a_slice():
@@ -123,4 +124,4 @@ def test_areas_of_slices_need_both_classes(weights):
     extra = {"slices": {"city": cities}, "weights": weights}
     found = judge(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), rules).slices.results[1]
     assert (found.value, found.verdict) == ("Bern", NOT_EVALUATED)
-    assert found.reason == "0 rows of the rarer class; 10 are needed"
+    assert found.reason == "rows of the rarer class: 0; 10 are needed"

@@ -28,20 +28,20 @@ def verdict(labels=LABELS, challenger=GOOD, champion=POOR, *, rules=None, **extr
 def test_one_row_decides_nothing():
     found = verdict(LABELS[:1], GOOD[:1], POOR[:1])
     assert found.decision == UNDECIDED
-    assert found.reasons == ("the holdout tells too little: 1 rows; 100 are needed",)
+    assert found.reasons == ("the holdout tells too little: rows: 1; 100 are needed",)
     assert found.examples == 100
 
 
 def test_one_cluster_decides_nothing():
     found = verdict(clusters=np.zeros(ROWS, np.int64))
     assert found.decision == UNDECIDED
-    assert found.reasons == ("the holdout tells too little: 1 clusters; 10 are needed",)
+    assert found.reasons == ("the holdout tells too little: clusters: 1; 10 are needed",)
 
 
 def test_one_heavy_row_decides_nothing():
     found = verdict(weights=np.where(np.arange(ROWS) == 7, 1e6, 1e-3))
     assert found.decision == UNDECIDED
-    assert "400 rows, which tell as much as 1 of equal weight; 100 are needed" in found.reasons[0]
+    assert "rows, counted at equal weight: 1; 100 are needed" in found.reasons[0]
 
 
 @pytest.mark.parametrize("weights", [None, RNG.random(ROWS)])
@@ -52,7 +52,7 @@ def test_one_class_alone_has_no_area_but_a_loss(weights):
     assert by_loss.to_json()["metrics"][1]["values"]["challenger"]["value"] is None
     by_area = verdict(ones, weights=weights, rules=GateRules(metric="auc"))
     assert by_area.decision == UNDECIDED
-    assert by_area.reasons == ("the holdout tells too little: 0 rows of the rarer class; 10 are needed",)
+    assert by_area.reasons == ("the holdout tells too little: rows of the rarer class: 0; 10 are needed",)
 
 
 def test_models_that_always_say_the_same_can_be_told_apart():

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from pipeline.data.errors import InputError
 from pipeline.release.gate.rules import GateRules
@@ -12,6 +13,17 @@ from pipeline.release.gate.verdict import PROMOTE, REJECT, UNDECIDED, judge
 from tests.pipeline.release.gate.holdouts import binary, regression
 
 RULES = GateRules()
+METHODS = {
+    ("plain", "loss"): "Student's t",
+    ("weighted", "loss"): "Student's t, robust",
+    ("clustered", "loss"): "Student's t, cluster-robust",
+    ("plain", "accuracy"): "McNemar",
+    ("weighted", "accuracy"): "Student's t, robust",
+    ("clustered", "accuracy"): "Student's t, cluster-robust",
+    ("plain", "auc"): "DeLong",
+    ("weighted", "auc"): "paired row bootstrap",
+    ("clustered", "auc"): "paired cluster bootstrap",
+}
 NON_INFERIOR = GateRules(rule="non_inferiority", margin=0.01)
 
 
@@ -41,6 +53,14 @@ def test_an_open_question_says_how_many_examples_would_close_it():
     assert f"about {verdict.examples:,} examples would decide with a chance of 90%" in verdict.reasons[0]
     enough = judge(binary(200_000, seed=3, challenger=0.4, champion=0.45), RULES)
     assert enough.decision == PROMOTE
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_chance_can_do_is_open(seed):
+    verdict = judge(binary(1_000, seed=seed, challenger=0.4, champion=0.4), RULES)
+    found = verdict.metrics[0].differences["champion"]
+    assert found.low < 0 < found.high
+    assert verdict.decision == UNDECIDED
 
 
 def test_the_same_predictions_are_never_superior():
@@ -80,6 +100,10 @@ def test_every_metric_can_decide(metric, kept):
     assert (better.decision, worse.decision) == (PROMOTE, REJECT)
     assert better.clusters == (1_000 if kept == "clustered" else None)
     assert better.is_weighted == (kept == "weighted")
+    methods = {found.name: found.differences["champion"].method for found in better.metrics}
+    assert methods[metric].startswith(
+        METHODS[kept, {"auc": "auc", "accuracy": "accuracy"}.get(metric, "loss")]
+    )
 
 
 def test_values_are_judged_by_their_squared_errors():
@@ -122,6 +146,22 @@ def test_a_first_model_that_knows_nothing_is_not_promoted(task, prior):
     )
     assert judge(scored, RULES).decision != PROMOTE
     assert "the prior's" in judge(scored, RULES).reasons[0]
+
+
+@pytest.mark.parametrize("prior", [0.9, np.array([0.1, 0.9])])
+def test_a_rate_is_that_of_the_positive_class(prior):
+    scored = binary(1_000, challenger=0.5, extra={"prior": prior})
+    expected = sklearn.metrics.log_loss(scored.labels, np.full(1_000, 0.9))
+    assert judge(scored, RULES).metrics[0].values["prior"].value == pytest.approx(expected)
+
+
+def test_a_floor_of_what_cannot_be_measured_is_open():
+    ones = Scored(
+        task="binary", labels=np.ones(500), predictions={"challenger": np.full(500, 0.9)}, prior=0.5
+    )
+    verdict = judge(ones, GateRules(floors={"auc": 0.7}))
+    assert verdict.decision == UNDECIDED
+    assert verdict.reasons == ("auc is not known on this holdout; the floor is 0.7 or more",)
 
 
 def test_the_prior_is_what_training_says():

@@ -50,11 +50,13 @@ def test_it_agrees_with_delong_where_rows_stand_alone():
         assert estimate(found).standard_error == pytest.approx(expected.standard_error, rel=0.1)
 
 
-def test_chunks_do_not_show(monkeypatch):
+def test_the_seed_decides():
     sample = Sample(columns=COLUMNS, positive=POSITIVE, weights=WEIGHTS)
-    whole = Resampled(sample=sample, resamples=20, seed=0).value("one")
-    monkeypatch.setattr("pipeline.release.gate.statistics.resampling._NUMBERS_AT_ONCE", 3 * ROWS)
-    assert Resampled(sample=sample, resamples=20, seed=0).value("one") == whole
+    same, again, other = (
+        Resampled(sample=sample, resamples=20, seed=seed).value("one") for seed in (0, 0, 1)
+    )
+    assert same == again
+    assert same.standard_error != other.standard_error
 
 
 def test_a_class_that_few_resamples_hold_has_no_interval():
