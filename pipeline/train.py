@@ -22,6 +22,7 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     interrupt.installed()
 
+import pathlib
 import shlex
 import sys
 import time
@@ -53,6 +54,12 @@ _DATASET = flags.DEFINE_multi_string(
 )
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "DIRECTORY: where checkpoints, metrics and the report go. A run that is there goes on."
+)
+_WARM_START = flags.DEFINE_string(
+    "warm_start",
+    None,
+    "DIRECTORY: the --workdir of a finished run. Training begins with its weights, and preprocesses with its "
+    "statistics and vocabularies.",
 )
 _SWEEP = flags.DEFINE_string(
     "sweep",
@@ -115,7 +122,7 @@ COMMAND = Command(
     description=__doc__,
     required=(_CONFIG, _DATASET, _WORKDIR),
     flags={
-        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _LR_SCALING, _SWEEP),
+        "What is trained": (_CONFIG, _DATASET, _WORKDIR, _WARM_START, _LR_SCALING, _SWEEP),
         "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _PROFILE_STEPS, _JSON),
     },
@@ -141,6 +148,7 @@ def main(argv: Sequence[str]) -> int:
             root=workdir,
             command=command,
             adapted=_rate_scaling().scaled,
+            warm_start=_warm_start(),
         )
         return 0
     if _WORKERS.value > 1 and not processes.is_member():
@@ -169,6 +177,7 @@ def main(argv: Sequence[str]) -> int:
         deterministic=_DETERMINISTIC.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         data_service=tuple(_DATA_SERVICE.value),
+        warm_start=_warm_start(),
         learning_rate=_rate_scaling().told(_CONFIG.value),
         profile_steps=trace.parsed(_PROFILE_STEPS.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
@@ -185,6 +194,10 @@ def main(argv: Sequence[str]) -> int:
         f"export: python -m pipeline.export --workdir={request.workdir} --output={request.workdir / 'export'}"
     )
     return 0
+
+
+def _warm_start() -> pathlib.Path | None:
+    return flag_values.local_directory("warm_start", _WARM_START.value) if _WARM_START.value else None
 
 
 def _rate_scaling() -> RateScaling:

@@ -12,6 +12,7 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import evaluation_splits, optimizer
 from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.request import Request
+from pipeline.training.state.start import Start
 from pipeline.training.tasks.objective import Objective
 
 
@@ -25,6 +26,7 @@ def lines(
     total_steps: int,
     ignored: str,
     is_validated: bool,
+    start: Start | None,
     xla: str,
 ) -> tuple[str, ...]:
     """Lines of a word and what is said under it.
@@ -38,6 +40,7 @@ def lines(
     told = objective_lib.announced(request.config, objective, label)
     return (
         *said,
+        *([f"begins     with {start}; preprocessing is that run's, too"] if start else []),
         *told,
         *([f"ignored    {ignored}"] if ignored else []),
         *(f"warning    {each}" for each in _warnings(request, precision, total_steps) if each),

@@ -9,6 +9,7 @@ from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment.model import build_model
 from pipeline.training.replaying.losses import Judge, judge_of
 from pipeline.training.replaying.weights import Weights, asked_for, damage, nearest
+from pipeline.training.state import run_record
 from pipeline.training.state.checkpoints import directory
 from pipeline.training.state.workdir import Workdir
 
@@ -26,7 +27,8 @@ class Judges:
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
         self._damage_of = functools.cache(damage)
-        self._loaded: int | None = 0  # the step of the model's weights; None: not all of one step
+        # The step of the model's weights; None: not all of one step. The seed does not give those of a start.
+        self._loaded: int | None = None if run_record.read(workdir.run).warm_start else 0
 
     def at(self, step: int) -> tuple[Weights, Judge]:
         """What judges the step; the judge serves until the next call.
@@ -74,8 +76,11 @@ class Judges:
         return judge_of(self._rebuilt.model, self._rebuilt.objective)
 
     def _initial(self) -> list:
-        """The weights that the seed gives, [n] arrays."""
+        """The weights that the seed gives, or the run that this one began with: [n] arrays."""
         run = self._rebuilt
+        if run.record.warm_start:
+            step = run.record.warm_start["step"]
+            return restore.restore_model(run.workdir.start.path, checkpoint=f"{step}").model.get_weights()
         precision = Precision(**run.record.precision)
         model = build_model(run.config, schema=run.schema, inputs=run.preprocess.inputs, precision=precision)
         return model.get_weights()

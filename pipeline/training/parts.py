@@ -12,7 +12,6 @@ from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import host_share
-from pipeline.data.statistics import loading
 from pipeline.training import best_checkpoint
 from pipeline.training.engine import agreement, determinism, replicas
 from pipeline.training.engine import averages as averages_lib
@@ -55,7 +54,7 @@ class Run:
 def build(setup: Setup) -> Run:
     """Builds the model with its optimizer, its preprocessing and its evaluation, under the strategy."""
     schema = setup.dataset.schema
-    statistics = loading.of_training(setup.dataset)
+    statistics = setup.statistics
     preprocess = build_preprocess(setup.config, schema, statistics)
     replicas_in_sync = setup.strategy.num_replicas_in_sync
     training_data.check_augmentation(setup.config, preprocess.inputs, replicas=replicas_in_sync)

@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from ml_collections import ConfigDict
@@ -39,6 +39,7 @@ class Request:
     data_service: tuple[str, ...] = ()  # addresses
     command: str = ""
     profile_steps: Steps | None = None  # to record, for xprof
+    warm_start: pathlib.Path | None = None  # working directory of the run that gives the first weights
     learning_rate: str = ""  # and how it came about, in words
 
 
@@ -51,6 +52,7 @@ def describe(
     total_steps: int,
     damaged_records: int,
     mixture_digests: tuple[str, ...] = (),
+    warm_start: Mapping[str, object] | None = None,
 ) -> RunRecord:
     """What is known of a run before it starts."""
     return RunRecord(
@@ -60,6 +62,7 @@ def describe(
         spans=spans_of(request.dataset),
         order=order.VERSION,
         update=update.VERSION,
+        warm_start=dict(warm_start or {}),
         config_file=request.config_file,
         config=plain(request.config),
         mixture_digests=mixture_digests,

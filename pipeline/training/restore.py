@@ -46,6 +46,15 @@ class RestoredRun:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The checkpoints of a run, each of which gives its weights to one model."""
+
+    averages: Averages | None  # of the model's weights, if the run keeps some
+    kept: Kept
+    checkpoints: Checkpoints
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RebuiltRun:
     """A model with the weights that it was initialised with, and the checkpoints that hold those of a run."""
 
@@ -77,6 +86,35 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         precision=precision,
         scale=learned_scale(config, schema.label, statistics),
     )
+    read = reading(run, record, model=model, preprocess=preprocess)
+    return RebuiltRun(
+        model=model,
+        averages=read.averages,
+        preprocess=preprocess,
+        schema=schema,
+        config=config,
+        objective=objective.build(config, schema, statistics),
+        kept=read.kept,
+        checkpoints=read.checkpoints,
+        record=record,
+        workdir=run,
+    )
+
+
+def reading(
+    run: Workdir,
+    record: RunRecord,
+    *,
+    model: keras.Model,
+    preprocess: Preprocess,
+    strategy: tf.distribute.Strategy | None = None,
+) -> Reading:
+    """The checkpoints of `run`, for a model like its own, whose preprocessing answers for its golden records.
+
+    Args:
+      strategy: that of the model; None: TensorFlow's default. Call it in the strategy's scope.
+    """
+    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
     inputs = golden.inputs(run.golden, schema, preprocess)
     kept = best_checkpoint.kept(config, schema.label)
     averages = averages_lib.build(config.optimizer.get("ema", 0.0), model)
@@ -84,23 +122,12 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         run.checkpoints,
         model=model,
         ema=averages.variables if averages else (),
-        golden_logits=logits_of(tf.distribute.get_strategy(), model, inputs),
-        scale=label_scale(schema.label, statistics),
+        golden_logits=logits_of(strategy or tf.distribute.get_strategy(), model, inputs),
+        scale=label_scale(schema.label, statistics_lib.read(run.statistics)[TRAIN]),
         run=identity.of_run(record, schema=schema.fingerprint),
         kept=kept,
     )
-    return RebuiltRun(
-        model=model,
-        averages=averages,
-        preprocess=preprocess,
-        schema=schema,
-        config=config,
-        objective=objective.build(config, schema, statistics),
-        kept=kept,
-        checkpoints=checkpoints,
-        record=record,
-        workdir=run,
-    )
+    return Reading(averages=averages, kept=kept, checkpoints=checkpoints)
 
 
 def restore_model(

@@ -15,7 +15,7 @@ from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.statistics import loading
-from pipeline.training import parts
+from pipeline.training import first_weights, parts
 from pipeline.training.blame import blame_of
 from pipeline.training.engine import agreement, lost_worker
 from pipeline.training.engine import strategy as strategy_lib
@@ -36,6 +36,7 @@ from pipeline.training.request import Request
 from pipeline.training.setup import Setup, decide
 from pipeline.training.state import continuation, golden, history, run_record
 from pipeline.training.state import ledger as ledger_lib
+from pipeline.training.state import start as start_lib
 from pipeline.training.state import workdir as files
 from pipeline.training.state.checkpoints import directory
 from pipeline.training.state.ledger import Ledger
@@ -105,6 +106,7 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
       before: what an earlier process left in run.json; None where the run begins.
     """
     _write_inputs(run)
+    first_weights.take_over(run)
     # A checkpoint that is being written when something ends the run becomes whole.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
         measures = Measures(run.model, run.setup.strategy, global_batch=run.setup.config.global_batch)
@@ -180,7 +182,16 @@ def _write_inputs(run: Run) -> None:
         if setup.damage:
             atomic_files.write_json(workdir.damaged, damage_budget.to_json(setup.damage))
         atomic_files.write_bytes(workdir.schema, schema_lib.dumps(dataset.schema).encode())
-        atomic_files.write_bytes(workdir.statistics, loading.content(dataset))
+        _write_statistics(setup)
+
+
+def _write_statistics(setup: Setup) -> None:
+    workdir, measured = setup.workdir, loading.content(setup.dataset)
+    if setup.start:
+        start_lib.keep(setup.start, workdir)
+        atomic_files.write_bytes(workdir.dataset_statistics, measured)
+        measured = workdir.start.statistics.read_bytes()
+    atomic_files.write_bytes(workdir.statistics, measured)
 
 
 def _reporter(

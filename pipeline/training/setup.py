@@ -9,12 +9,12 @@ from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.data.reading.mixture import TrainingData
-from pipeline.data.statistics import loading
-from pipeline.training import announcement, best_checkpoint
+from pipeline.training import announcement, best_checkpoint, warm_start
 from pipeline.training.engine import cluster, determinism
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
@@ -29,6 +29,7 @@ from pipeline.training.request import Request, describe
 from pipeline.training.state import continuation, run_record
 from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.start import Start
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.weight_check import require_weights
@@ -53,6 +54,8 @@ class Setup:
     final_split: str
     data_service: tuple[str, ...]  # addresses
     profile_steps: Steps | None  # to record
+    start: Start | None  # what gives the first weights; None: the seed does
+    statistics: SplitStatistics  # of what is trained on, or of what the first weights were
     record: RunRecord
     announcement: tuple[str, ...]  # lines
 
@@ -73,9 +76,13 @@ def decide(request: Request) -> Setup:
     Call it before anything else touches TensorFlow's devices.
     """
     workdir = Workdir(request.workdir.absolute())
-    config = continuation.as_begun(request.config, run_record.read(workdir.run))
+    before = run_record.read(workdir.run)
+    config = continuation.as_begun(request.config, before)
     ranges.check(config)
     request, dataset = dataclasses.replace(request, config=config), request.dataset
+    start = warm_start.resolve(
+        request.warm_start, workdir=workdir, before=before, config=config, dataset=dataset
+    )
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     if request.deterministic:
         determinism.enable(strategy)
@@ -96,7 +103,8 @@ def decide(request: Request) -> Setup:
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)
     require_weights(selections.values(), example_weights.column(config, dataset.schema))
-    objective = objective_lib.build(config, dataset.schema, loading.of_training(dataset))
+    statistics = warm_start.statistics_of(start, dataset)
+    objective = objective_lib.build(config, dataset.schema, statistics)
     bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
     return Setup(
         config=config,
@@ -114,6 +122,8 @@ def decide(request: Request) -> Setup:
         final_split=final_split,
         data_service=request.data_service,
         profile_steps=request.profile_steps,
+        start=start,
+        statistics=statistics,
         record=describe(
             request,
             strategy,
@@ -122,6 +132,7 @@ def decide(request: Request) -> Setup:
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
             mixture_digests=training_data_lib.mixture_digests(config, selections),
+            warm_start=start.told if start else None,
         ),
         announcement=announcement.lines(
             request,
@@ -132,6 +143,7 @@ def decide(request: Request) -> Setup:
             total_steps=cadence.total_steps,
             ignored=ignored,
             is_validated=bool(validation_split),
+            start=start,
             xla=f"{'on' if jit_compile else 'off'}: {jit_reason}",
         ),
     )

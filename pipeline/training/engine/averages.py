@@ -22,6 +22,11 @@ class Averages:
         self._weights = model.trainable_variables
         self.variables: Sequence[keras.Variable] = [_copy(each) for each in self._weights]
 
+    def begin(self) -> None:
+        """Takes the weights as they are: what was averaged before is forgotten."""
+        for average, weight in zip(self.variables, self._weights, strict=True):
+            average.assign(np.asarray(weight))
+
     def update(self, *, before: tf.Tensor, after: tf.Tensor) -> None:
         """Takes the new weights in. Call it in a replica's context.
 

@@ -68,6 +68,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
     """Raises InputError where the working directory belongs to another run."""
     if before.dataset_digest != now.dataset_digest:
         raise _another_dataset(before, now)
+    if before.warm_start.get("checkpoint") != now.warm_start.get("checkpoint"):
+        raise _other("--warm_start", _warmed(before), _warmed(now))
     if before.precision["policy"] != now.precision["policy"]:
         raise _other("--precision", before.precision["policy"], now.precision["policy"])
     if before.order != now.order:
@@ -85,6 +87,11 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
             f"{before.total_steps:,} steps: a callback ended that run at step {before.steps:,}, for good",
             f"{now.total_steps:,} steps",
         )
+
+
+def _warmed(record: RunRecord) -> str:
+    told = record.warm_start
+    return f"{told['workdir']}, checkpoint {str(told['checkpoint'])[:12]}" if told else "no such flag"
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:

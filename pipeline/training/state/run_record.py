@@ -10,7 +10,7 @@ from pipeline.data.errors import InputError
 from pipeline.training.state import workdir as files
 
 # Files of the working directory that a run writes once, and later commands read.
-_VOUCHED_FOR = ("golden.tfrecord", "schema.json", "statistics.pb", "damaged.json")
+_VOUCHED_FOR = ("golden.tfrecord", "schema.json", "statistics.pb", "dataset_statistics.pb", "damaged.json")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,7 @@ class RunRecord:
     spans: tuple[Mapping[str, str], ...] = ()  # directory and digest of each of several datasets, in order
     order: int = 0  # version of the order of rows; 0: from before there were versions
     update: int = 0  # version of how gradients become weights; 0: from before there were versions
+    warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]
     mixture_digests: tuple[str, ...] = ()  # of the datasets of config.mixture, in its order

@@ -54,7 +54,18 @@ class Workdir:
 
     @property
     def statistics(self) -> pathlib.Path:
+        """Those that preprocessing was built from."""
         return self.path / manifest_lib.STATISTICS_FILE_NAME
+
+    @property
+    def dataset_statistics(self) -> pathlib.Path:
+        """Those of the dataset, where `statistics` are those of the run that gave this one its weights."""
+        return self.path / "dataset_statistics.pb"
+
+    @property
+    def start(self) -> "Workdir":
+        """What this run took of the one that gave it its weights, see start.py; absent where none did."""
+        return Workdir(self.path / "start")
 
     @property
     def damaged(self) -> pathlib.Path:

@@ -28,6 +28,7 @@ def run(
     root: pathlib.Path,
     command: Sequence[str],
     adapted: Callable[[ConfigDict], ConfigDict] = lambda config: config,
+    warm_start: pathlib.Path | None = None,
 ) -> None:
     """Trains at each point, in directories below `root`; prints the table, and writes sweep.csv there.
 
@@ -37,6 +38,7 @@ def run(
       config: without the values of the points.
       command: the command line, as behind `python -m`.
       adapted: what a command makes of its config before it trains.
+      warm_start: working directory of the run whose weights all runs begin with.
 
     Raises:
       InputError: a point's values do not fit the config; `root` is a single run's; or runs failed.
@@ -44,7 +46,12 @@ def run(
     """
     check_given_once(command, points[0])
     trials = [
-        Trial(point=point, workdir=Workdir(root / point.name), config=adapted(config_of(config, point)))
+        Trial(
+            point=point,
+            workdir=Workdir(root / point.name),
+            config=adapted(config_of(config, point)),
+            warm_start=warm_start,
+        )
         for point in points
     ]
     _check_directory(root)

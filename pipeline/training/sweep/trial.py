@@ -24,11 +24,13 @@ class Trial:
     Attributes:
       workdir: the run's working directory.
       config: as this run has it.
+      warm_start: working directory of the run whose weights it begins with; None: it begins from scratch.
     """
 
     point: Point
     workdir: Workdir
     config: ConfigDict
+    warm_start: pathlib.Path | None = None
 
     @property
     def log(self) -> pathlib.Path:
@@ -42,6 +44,7 @@ class Trial:
             and record.finished
             and record.dataset_digest == dataset_digest
             and self._has_mixture(record.mixture_digests)
+            and record.warm_start.get("workdir", "") == str(self.warm_start or "")
             and record.config == json.loads(json.dumps(self.config.to_dict(), default=repr))
             and self.workdir.evaluation.exists()
         )

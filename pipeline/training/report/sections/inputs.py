@@ -59,8 +59,11 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
             _statistics,
-            # Those of several datasets are in the run alone.
-            [files.statistics] if others else [first / manifest_lib.STATISTICS_FILE_NAME, files.statistics],
+            # Those of several datasets are in the run alone; in `statistics`, unless these are another run's.
+            [
+                *([] if others else [first / manifest_lib.STATISTICS_FILE_NAME]),
+                files.dataset_statistics if files.dataset_statistics.exists() else files.statistics,
+            ],
             problems,
         )
         or {},

@@ -61,6 +61,7 @@ def provenance_section(inputs: ReportInputs) -> Markup:
             {
                 "dataset": run.get("dataset"),
                 "manifest digest": tag("code", run["dataset_digest"]) if run.get("dataset_digest") else None,
+                "first weights": _start(run),
                 "schema fingerprint": tag("code", inputs.schema.fingerprint) if inputs.schema else None,
                 "processor": machine.get("processor"),
                 "cores": formats.count(machine["cores"]) if "cores" in machine else None,
@@ -78,6 +79,15 @@ def provenance_section(inputs: ReportInputs) -> Markup:
 
 def _command(name: str, command: str | None) -> Markup | None:
     return tag("div", tag("h3", name), tag("pre", command)) if command else None
+
+
+def _start(run: Mapping) -> str | None:
+    """The run that this one began with, if there is one."""
+    start = run.get("warm_start")
+    if not start:
+        return None
+    checkpoint = str(start.get("checkpoint"))[:_DIGEST_CHARACTERS]
+    return f"{start.get('workdir')}, step {formats.count(start.get('step'))}, checkpoint {checkpoint}"
 
 
 def _spans(run: Mapping) -> Markup | None:

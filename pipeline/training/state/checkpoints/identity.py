@@ -21,6 +21,7 @@ def of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
         "order": record.order,
         "update": record.update,
         "precision": record.precision["policy"],
+        "warm_start": record.warm_start.get("checkpoint", ""),
         _CONFIG: continuation.bound(record.config),
     }
 

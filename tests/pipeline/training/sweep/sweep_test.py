@@ -154,3 +154,23 @@ def test_a_single_runs_directory_is_refused(tmp_path, config, dataset):
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(InputError, match="received the working directory of a single run"):
         sweep.run(grid.points("config.seed=1"), config=config[0], dataset=dataset, root=tmp_path, command=[])
+
+
+def test_a_run_that_began_with_other_weights_is_not_finished(tmp_path, config):
+    workdir = Workdir(tmp_path / "run")
+    workdir.path.mkdir()
+    workdir.evaluation.write_text("{}")
+    (point,) = grid.points("config.seed=1")
+    record = RunRecord(
+        dataset_digest="0",
+        config=config[0].to_dict(),
+        precision={},
+        total_steps=3,
+        finished=True,
+        warm_start={"workdir": "/champion"},
+    )
+    run_record.write(workdir.run, record)
+    for asked, is_finished in (("/champion", True), ("/other", False), (None, False)):
+        warm_start = asked and pathlib.Path(asked)
+        trial = Trial(point=point, workdir=workdir, config=config[0], warm_start=warm_start)
+        assert trial.is_finished(dataset_digest="0") is is_finished

@@ -1,0 +1,160 @@
+"""The run whose weights another one begins with: what is taken of it, and whether it fits.
+
+A run keeps its own copy in `start/`, a working directory in small: run.json, schema, statistics, golden
+records and one checkpoint. So it goes on, and is replayed, when the other run is gone.
+"""
+
+import dataclasses
+import pathlib
+import shutil
+from collections.abc import Mapping
+
+from pipeline.data import atomic_files
+from pipeline.data.dataset.manifest import sha256
+from pipeline.data.errors import InputError
+from pipeline.data.schema import feature_json
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.training.state import continuation, run_record
+from pipeline.training.state.checkpoints import directory, manifest
+from pipeline.training.state.checkpoints.directory import Entry
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
+
+FLAG = "--warm_start"
+
+# Keys of the config that decide what weights there are, and what they mean.
+_SHAPING = ("model", "image_size", "image_dtype", "train.standardise_labels", "train.example_weights")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Start:
+    """One checkpoint of a finished run.
+
+    Attributes:
+      source: where it is read: the working directory of the run, or the copy of a run that began with it.
+      step: of the checkpoint.
+      told: what run.json says of it: `workdir` of the run, `step`, `checkpoint`, the SHA-256 of its manifest,
+        which names every file with its own, and `dataset_digest`, of what the run was trained on.
+    """
+
+    source: Workdir
+    step: int
+    told: Mapping[str, object]
+
+    @property
+    def checkpoint(self) -> pathlib.Path:
+        return directory.path_of(self.source.checkpoints, self.step)
+
+    def __str__(self) -> str:
+        return f"the weights of {self.told['workdir']}, step {self.step:,}"
+
+
+def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
+    """The run at `path`; raises InputError unless it is finished and has a checkpoint."""
+    run = Workdir(path.absolute())
+    record = run_record.read(run.run)
+    if record is None:
+        raise _unfit(path, _what_is_there(run.path))
+    if not record.finished:
+        raise _unfit(path, f"a run that is not finished, at step {record.steps:,} of {record.total_steps:,}")
+    if not directory.newest_first(run.checkpoints):
+        raise _unfit(path, "a finished run without a checkpoint")
+    run_record.check_files(run.path, record)
+    return run, record
+
+
+def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
+    """Of one of the run's checkpoints; raises InputError where it is not as it was written."""
+    try:
+        entry.check()
+    except manifest.DamagedError as error:
+        raise _unfit(run.path, f"a damaged checkpoint ({error})") from None
+    if entry.is_flat:
+        raise _unfit(run.path, f"the checkpoint {entry.path.name}, which an earlier version wrote")
+    told = {
+        "workdir": str(run.path),
+        "step": entry.step,
+        "checkpoint": sha256(entry.path / manifest.FILE_NAME),
+        "dataset_digest": record.dataset_digest,
+    }
+    return Start(source=run, step=entry.step, told=told)
+
+
+def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
+    """What a run that goes on has kept of its start; None where it has none, or it was deleted."""
+    if not before.warm_start or not workdir.start.run.exists():
+        return None
+    return Start(source=workdir.start, step=int(before.warm_start["step"]), told=before.warm_start)
+
+
+def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
+    """Raises InputError unless a model of this config, on data of this schema, has the same weights.
+
+    Preprocessing is built from the statistics of the run that the weights are of. So vocabularies are the
+    same where the features of both schemas are; a value that is new has the id of unknown ones.
+    """
+    differing = _differing(schema_lib.load(start.source.schema), schema)
+    if differing:
+        raise InputError(
+            f"{FLAG}={start.told['workdir']}",
+            received=f"a run of another schema: {differing[0]}",
+            expected="the features of --dataset, each as it is there: weights belong to columns",
+            action="Convert the data with the schema of that run, or train from scratch.",
+        )
+    was, is_ = continuation.bound(run_record.read(start.source.run).config), continuation.bound(config)
+    for key, before, now in continuation.differences(was, is_):
+        if key.startswith(_SHAPING):
+            raise InputError(
+                f"{FLAG}={start.told['workdir']}, --config.{key}",
+                received=now,
+                expected=f"{before}, as in the run that the weights are of",
+                action="Take the config of that run, or train from scratch.",
+            )
+
+
+def keep(start: Start, workdir: Workdir) -> None:
+    """Copies what is taken of the other run to `start/`, whole or not at all, unless it is there."""
+    copy = workdir.start
+    if start.source == copy:
+        return
+    temporary = Workdir(copy.path.with_name(f"{copy.path.name}.tmp"))
+    shutil.rmtree(temporary.path, ignore_errors=True)
+    source = start.source
+    shutil.copytree(start.checkpoint, directory.path_of(temporary.checkpoints, start.step))
+    for name in (source.run, source.schema, source.statistics, source.golden):
+        shutil.copyfile(name, temporary.path / name.name)
+    for path in (*sorted(temporary.path.rglob("*")), temporary.path):
+        atomic_files.synchronise(path)
+    shutil.rmtree(copy.path, ignore_errors=True)  # of a run that was killed before it began
+    temporary.path.rename(copy.path)
+
+
+def _differing(before: Schema, now: Schema) -> list[str]:
+    """What differs between two schemas, as far as a model's columns depend on it."""
+    was, is_ = _features(before), _features(now)
+    return [
+        *(f"it has no '{name}'" for name in is_ if name not in was),
+        *(f"it has '{name}', which the dataset lacks" for name in was if name not in is_),
+        *(f"feature '{name}' differs" for name in is_ if was.get(name, is_[name]) != is_[name]),
+        *(["the features stand in another order"] if list(was) != list(is_) else []),
+    ]
+
+
+def _features(schema: Schema) -> dict[str, dict]:
+    return {each.name: feature_json.to_json(each, comments=False) for each in schema.features}
+
+
+def _what_is_there(path: pathlib.Path) -> str:
+    if (path / "export.json").exists():
+        return "an exported model, which has no checkpoint"
+    return "a directory without run.json" if path.is_dir() else "no such directory"
+
+
+def _unfit(path: pathlib.Path, received: str) -> InputError:
+    return InputError(
+        f"{FLAG}={path}",
+        received=received,
+        expected="the working directory of a finished training run, with a sound checkpoint",
+        action="Name the --workdir of the run that the model was exported from, or train from scratch.",
+    )
