@@ -11,7 +11,12 @@ def get_config() -> ConfigDict:
     config.spans.convert = ("--splits=train=0.9,validation=0.1",)
     config.window.last = 7
     config.train.config = "pipeline/configs/taxi_wide_deep.py"
-    config.train.flags = ("--strategy=one_device", "--config.train.epochs=12")
+    # The first cycle has 450 rows: steps of 32 rows, 20 epochs, are as many as a model of them needs.
+    config.train.flags = (
+        "--strategy=one_device",
+        "--config.global_batch=32",
+        "--config.train.epochs=20",
+    )
     config.gate.slices = ("payment_type",)
     config.drift.ignore = ("trip_start_timestamp",)
     config.keep.versions = 40
