@@ -135,6 +135,10 @@ soak: install  ## Kill conversions at 50 random moments; every re-run must give 
 retraining-check: install  ## A month of retraining on bad days too, 220 `kill -9`, eight callers at once. PENSTOCK_DATA; two hours.
 	.venv/bin/python -m tests.retraining --data="$${PENSTOCK_DATA:?names the folder of the real data}"
 
+.PHONY: deploy-check
+deploy-check: install  ## Recipes of deploy/ through the programs and libraries that read them; installs those. Ten minutes.
+	.venv/bin/python -m tests.deploy
+
 .PHONY: publishing-check
 publishing-check: install  ## Publish under 200 `kill -9` and under readers: is a version ever half there? Two minutes.
 	.venv/bin/python -m tests.publishing

@@ -74,6 +74,7 @@ ARROWS: Mapping[str, Set[str]] = {
     "beam_jobs": {"pipeline/data"},
     **rooms("beam_jobs", BEAM_JOBS, "pipeline/data"),
     **rooms("beam_jobs/sources", SOURCES, "beam_jobs/cells", "pipeline/data"),
+    "deploy": {"pipeline/data"},
     "demo": {"pipeline/configs"},  # its config of retraining begins with the shared one
 }
 FREE = ("tests", "benchmarks")  # may import anything; nothing else may import them

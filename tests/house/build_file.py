@@ -30,6 +30,8 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "streaming": "mosaicml-streaming",
 }
+# Airflow's, Kubernetes' and Google's libraries fit neither our requirements nor each other.
+ELSEWHERE = ("deploy/airflow/*", "tests/deploy/elsewhere/*")
 DEVELOPMENT = ("tests/", "demo/", "benchmarks/")
 DERIVED = ("name", "srcs", "args", "main_module", "deps")
 
@@ -59,9 +61,9 @@ class BuildError(Exception):
 
 @functools.cache
 def tracked() -> tuple[str, ...]:
-    """Path of every Python file that git tracks."""
+    """Path of every Python file that git tracks, but for those that run in an environment of their own."""
     listed = subprocess.run(
-        ["git", "ls-files", "*.py"],
+        ["git", "ls-files", "*.py", *(f":!{path}" for path in ELSEWHERE)],
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
     return tuple(path for path in listed if (ROOT / path).exists())
