@@ -5,6 +5,7 @@
 
 image       the Dockerfile's instructions in a fresh Debian; then the demo retrains there
 systemd     systemd-analyze verify
+kubernetes  the manifests as types of its client, and by JobSet's schema
 """
 
 import pathlib
@@ -15,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from absl import app, flags
 
-from tests.deploy import recipes, rehearsal, units
+from tests.deploy import manifests, recipes, rehearsal, units
 
 _CHECKS: Mapping[str, tuple[Sequence[str], Callable[[pathlib.Path], Iterator[str]]]] = {
     "image": (rehearsal.NEEDS, rehearsal.check),
     "systemd": (units.NEEDS, units.check),
+    "kubernetes": (manifests.NEEDS, manifests.check),
 }
 _ONLY = flags.DEFINE_list("only", list(_CHECKS), "Which checks.")
 _FOLDER = flags.DEFINE_string("folder", "build/deploy", "DIRECTORY: everything lands here.")

@@ -17,7 +17,16 @@ CHECKOUT = pathlib.Path(__file__).parents[2]
 AGAIN = EXIT_TRY_AGAIN
 TOLD = (EXIT_BAD_INPUT, EXIT_REJECTED)  # somebody must know, and calling again changes nothing
 
-_OTHERS = {"USER": "root", "MAILTO": "who@example.org", "ON_FAILURE": "tell.service"}
+_OTHERS = {
+    "USER": "root",
+    "MAILTO": "who@example.org",
+    "ON_FAILURE": "tell.service",
+    "IMAGE": "example.org/penstock:1",
+    "VOLUME_CLAIM": "taxi",
+    "TPU_ACCELERATOR": "tpu-v5-lite-podslice",
+    "TPU_TOPOLOGY": "2x4",
+    "TPU_CHIPS": "8",
+}
 
 
 def settings(root: pathlib.Path) -> dict[str, str]:
@@ -26,6 +35,9 @@ def settings(root: pathlib.Path) -> dict[str, str]:
         "CONFIG": f"{CHECKOUT}/demo/retraining.py",
         "ROOT": f"{root}",
         "CHECKOUT": f"{CHECKOUT}",
+        "EXPERIMENT": f"{CHECKOUT}/pipeline/configs/tabular.py",
+        "DATASET": f"{root}/spans/dataset",
+        "WORKDIR": f"{root}/run",
     }
     return _OTHERS | ours
 

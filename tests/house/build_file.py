@@ -27,6 +27,7 @@ DISTRIBUTIONS = {
     "google": "protobuf",
     "grpc": "grpcio",
     "PIL": "pillow",
+    "yaml": "pyyaml",
     "sklearn": "scikit-learn",
     "streaming": "mosaicml-streaming",
 }
