@@ -7,6 +7,7 @@ image       the Dockerfile's instructions in a fresh Debian; then the demo retra
 systemd     systemd-analyze verify
 kubernetes  the manifests as types of its client, and by JobSet's schema
 airflow     the DAG by `airflow dags test`, on roots that make the command answer 0, 75 and 2
+google      the messages of Vertex AI and Cloud Scheduler by their clients; gcloud reads the flags
 """
 
 import pathlib
@@ -17,13 +18,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from absl import app, flags
 
-from tests.deploy import dags, manifests, recipes, rehearsal, units
+from tests.deploy import dags, google_cloud, manifests, recipes, rehearsal, units
 
 _CHECKS: Mapping[str, tuple[Sequence[str], Callable[[pathlib.Path], Iterator[str]]]] = {
     "image": (rehearsal.NEEDS, rehearsal.check),
     "systemd": (units.NEEDS, units.check),
     "kubernetes": (manifests.NEEDS, manifests.check),
     "airflow": (dags.NEEDS, dags.check),
+    "google": (google_cloud.NEEDS, google_cloud.check),
 }
 _ONLY = flags.DEFINE_list("only", list(_CHECKS), "Which checks.")
 _FOLDER = flags.DEFINE_string("folder", "build/deploy", "DIRECTORY: everything lands here.")

@@ -26,6 +26,13 @@ _OTHERS = {
     "TPU_ACCELERATOR": "tpu-v5-lite-podslice",
     "TPU_TOPOLOGY": "2x4",
     "TPU_CHIPS": "8",
+    "PROJECT": "taxi-1",
+    "REGION": "europe-west4",
+    "SERVICE_ACCOUNT": "retrain@taxi-1.iam.gserviceaccount.com",
+    "NETWORK": "projects/1/global/networks/files",
+    "NFS_SERVER": "10.0.0.2",
+    "NFS_PATH": "/taxi",
+    "BUCKET": "taxi-1-pipelines",
 }
 
 
