@@ -10,6 +10,7 @@ message.
 
 import copy
 import json
+import os
 import pathlib
 import shlex
 import sys
@@ -60,7 +61,7 @@ def _pipeline(spec: dict) -> str:
         raise ValueError(f"Google's component starts {theirs.image} {theirs.command}")
     if _flags(ours["args"]) != _flags(theirs.args):
         raise ValueError(f"Google's component gives {theirs.args}")
-    local = ["/tmp/none/gcp_resources" if "outputs" in word else word for word in ours["args"]]
+    local = [os.devnull if "outputs" in word else word for word in ours["args"]]
     parser_util.parse_default_args(local)
     return f"kfp's types take it; it starts what CustomTrainingJobOp starts, {theirs.image}"
 
