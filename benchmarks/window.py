@@ -10,10 +10,8 @@ the machine's load meets both. The exit code is 1 where a window costs more than
 Hardware: any, best with nothing else running. Duration: on 2 cores 2 minutes, and 3 for the data.
 """
 
-import dataclasses
 import os
 import pathlib
-import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from absl import app, flags
 
 from benchmarks.reading import spans
+from benchmarks.reading.window_cost import CASES, Case, Costs, verdict
 from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 from pipeline.data.errors import answers_bad_input
 
@@ -39,41 +38,8 @@ _ROWS = flags.DEFINE_integer("rows", 600_000, "Records in all.", 1000)
 _SPANS = flags.DEFINE_integer("spans", 30, "Datasets of the window.", 2)
 _ROUNDS = flags.DEFINE_integer("rounds", 15, "How often each is measured.", 1)
 
-MOST = 1.1  # times the CPU of one dataset
 BATCH, TOGETHER = 1024, 16  # global batches that training reads at once
 PASSES = {"rows": 1, "blocks": 3}  # over all rows, in a measurement: blocks cost a tenth
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
-    """One order of one layout."""
-
-    layout: str
-    order: str  # "stored", as evaluation reads; or that of config.shuffle
-
-    def __str__(self) -> str:
-        return f"{self.layout}, {self.order}"
-
-
-CASES = (
-    Case(layout="rows", order="stored"),
-    Case(layout="rows", order="windows"),
-    Case(layout="blocks", order="stored"),
-    Case(layout="blocks", order="windows"),
-    Case(layout="blocks", order="global"),
-)
-Costs = Sequence[tuple[float, float]]  # of one dataset and of the window, CPU µs a row: of each round
-
-
-def verdict(costs: Mapping[Case, Costs]) -> tuple[str, bool]:
-    """A table, and whether no window costs more than MOST times as much."""
-    lines = [f"{'CPU µs a row':<20}{'one dataset':>12}{'window':>12}{'ratio':>8}"]
-    ratios = []
-    for case, rounds in costs.items():
-        one, many, ratio = map(statistics.median, zip(*((a, b, b / a) for a, b in rounds), strict=True))
-        lines.append(f"{case!s:<20}{one:12.3f}{many:12.3f}{ratio:8.3f}")
-        ratios.append(ratio)
-    return "\n".join([*lines, f"highest ratio {max(ratios):.3f}, at most {MOST}"]), max(ratios) <= MOST
 
 
 def _rows(dataset: Dataset, case: Case) -> tf.data.Dataset:

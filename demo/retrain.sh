@@ -12,7 +12,7 @@ run() {
   printf '\n$ %s\n' "$*"
   "$@"
 }
-arrives() { run python demo/spans.py --day="$1" --output="$root/raw"; }
+arrives() { run python -m demo.spans --day="$1" --output="$root/raw"; }
 # The night after a day; without --now a scheduler's calls take the present.
 retrain() {
   run python -m pipeline.retrain "$1" --config=demo/retraining.py --root="$root" --now="2026-11-0$((day + 1))T03:00" "${@:2}"

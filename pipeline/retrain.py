@@ -84,7 +84,6 @@ COMMAND = Command(
     },
     config_keys=lambda: config_keys.keys_of(base),
 )
-EXIT_REJECTED = 10
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 
 
@@ -99,7 +98,7 @@ def _reconcile(asked: Settings, path: pathlib.Path) -> int:
     outcome = reconcile.reconcile(path, asked, clock=_clock(), retry=_RETRY.value)
     _tell(outcome)
     decided = outcome.did == "cycle" and outcome.decision != PROMOTE
-    return EXIT_REJECTED if decided and _FAIL_ON_REJECT.value else 0
+    return reconcile.EXIT_REJECTED if decided and _FAIL_ON_REJECT.value else 0
 
 
 def _tell(outcome: Outcome) -> None:

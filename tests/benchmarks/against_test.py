@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.against import MEASUREMENTS, Costs, Measurement, interleaved, table
 from benchmarks.checkout import CommandError, Tree, checked_out
+from benchmarks.interleaving import MEASUREMENTS, Costs, Measurement, interleaved, table
 from pipeline.data.errors import InputError
 
 BEFORE, AFTER = (

@@ -1,7 +1,7 @@
 """The benchmark of windows: both have the same rows, and a window that costs more than the limit fails."""
 
 from benchmarks.reading import spans
-from benchmarks.window import CASES, Case, verdict
+from benchmarks.reading.window_cost import CASES, Case, verdict
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.window import open_window
 

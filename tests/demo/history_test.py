@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from demo.history import EXPECTED
-
 ROOT = pathlib.Path(__file__).parents[2]
 ENTRIES = (
     {"act": "started", "stage": "publish"},
@@ -31,7 +29,7 @@ def told(folder: pathlib.Path, entries: Sequence[dict]) -> subprocess.CompletedP
 def test_the_expected_history_is_told(tmp_path):
     result = told(tmp_path, ENTRIES)
     assert (result.returncode, result.stderr) == (0, "")
-    assert ", ".join(EXPECTED) in result.stdout
+    assert "published 1, published 2, held, released, published 3" in result.stdout
 
 
 @pytest.mark.parametrize("left_out", [1, 4, 6])  # a version less, or a bad day that was not held

@@ -5,20 +5,20 @@ import sys
 
 import pytest
 
-from deploy import fill
+from deploy import recipe as recipe_lib
 from pipeline.data.errors import InputError
 from tests.deploy import recipes
 
 RECIPES = [
     path
     for path in sorted((recipes.CHECKOUT / "deploy").glob("*/*"))
-    if path.is_file() and path.suffix != ".md" and fill.PLACEHOLDER.search(path.read_text())
+    if path.is_file() and path.suffix != ".md" and recipe_lib.PLACEHOLDER.search(path.read_text())
 ]
 
 
 def test_every_placeholder_is_explained_and_every_explained_setting_is_used():
     explained = {name for name, _ in map(_key_and_value, _settings())}
-    used = {name for path in RECIPES for name in fill.PLACEHOLDER.findall(path.read_text())}
+    used = {name for path in RECIPES for name in recipe_lib.PLACEHOLDER.findall(path.read_text())}
     assert used == explained
 
 
@@ -30,21 +30,21 @@ def test_the_file_to_copy_has_no_values():
 def test_a_recipe_is_refused_until_each_of_its_settings_has_a_value(path, tmp_path):
     recipe = path.read_text()
     values = recipes.settings(tmp_path)
-    assert not fill.PLACEHOLDER.search(fill.filled(recipe, values, settings="mine.env"))
-    for name in set(fill.PLACEHOLDER.findall(recipe)):
+    assert not recipe_lib.PLACEHOLDER.search(recipe_lib.filled(recipe, values, settings="mine.env"))
+    for name in set(recipe_lib.PLACEHOLDER.findall(recipe)):
         with pytest.raises(InputError, match=rf"mine\.env: received no value of {name};"):
-            fill.filled(recipe, values | {name: ""}, settings="mine.env")
+            recipe_lib.filled(recipe, values | {name: ""}, settings="mine.env")
 
 
 def test_settings_that_no_recipe_knows_are_refused():
     with pytest.raises(InputError, match="Did you mean 'ROOT'"):
-        fill.parse("ROOTS=/data", name="mine.env")
+        recipe_lib.parse("ROOTS=/data", name="mine.env")
 
 
 @pytest.mark.parametrize("value", ["/a b", "a%b", "$HOME", "'a'", 'a"', "a;b", "`a`", "a\\b", "é"])
 def test_a_value_that_would_need_quotes_is_refused(value):
     with pytest.raises(InputError, match=r"mine\.env, ROOT: received"):
-        fill.parse(f"ROOT={value}", name="mine.env")
+        recipe_lib.parse(f"ROOT={value}", name="mine.env")
 
 
 def test_the_command(tmp_path):
@@ -65,7 +65,7 @@ def _fill(settings, recipe) -> subprocess.CompletedProcess[str]:
 
 
 def _settings() -> list[str]:
-    lines = fill.EXPLAINED.read_text().splitlines()
+    lines = recipe_lib.EXPLAINED.read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 

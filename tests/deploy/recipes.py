@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from deploy import fill
+from deploy import recipe as recipe_lib
 from pipeline.data.errors import EXIT_BAD_INPUT, EXIT_TRY_AGAIN
-from pipeline.retrain import EXIT_REJECTED
+from pipeline.release.cycles.reconcile import EXIT_REJECTED
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
 AGAIN = EXIT_TRY_AGAIN
@@ -51,7 +51,7 @@ def settings(root: pathlib.Path) -> dict[str, str]:
 
 def filled(path: str, values: Mapping[str, str]) -> str:
     """The recipe deploy/PATH."""
-    return fill.filled((CHECKOUT / "deploy" / path).read_text(), values, settings="mine.env")
+    return recipe_lib.filled((CHECKOUT / "deploy" / path).read_text(), values, settings="mine.env")
 
 
 def on_hold(root: pathlib.Path) -> None:

@@ -114,7 +114,7 @@ def _to_the_index() -> dict[str, str]:
 def _retrains(image: _Image) -> Iterator[str]:
     raw = image.inside("/data/taxi/raw")
     for day in (1, 2, 3):
-        subprocess.run([sys.executable, "demo/spans.py", f"--day={day}", f"--output={raw}"], check=True)
+        subprocess.run([sys.executable, "-m", "demo.spans", f"--day={day}", f"--output={raw}"], check=True)
     shutil.copy(recipes.CHECKOUT / "demo/retraining.py", raw.parent)
     subprocess.run(["chown", "--recursive", image.user, raw.parent], check=True)
     image.run(

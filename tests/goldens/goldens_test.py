@@ -14,7 +14,7 @@ from pipeline.data.dataset.export_manifest import open_export
 from pipeline.training.engine import update
 from pipeline.training.state import run_record
 from tests.goldens import reading
-from tests.goldens.write import EXPORT, LONGER, STEPS, train_flags
+from tests.goldens.kept_run import EXPORT, LONGER, STEPS, train_flags
 from tests.shared import archives
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -19,23 +19,13 @@ from absl import app, flags
 from benchmarks.checkout import ROOT, Tree
 from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 from tests.goldens import raw, reading
+from tests.goldens.kept_run import EXPORT, LONGER, STEPS, train_flags
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder to write to; must not exist.", required=True)
 
-CONFIG = ROOT / "tests" / "goldens" / "config.py"
-STEPS, LONGER = 30, 60  # of the run that is kept, and of what it was made longer to; an epoch has 41
 SPLITS = {"rows": "train=0.85,test=0.15", "blocks": "train=1"}
-EXPORT = "export.tar.xz"  # packed: the graph of both signatures takes 1 MB, and 30 KB so
 # Pictures and events are for people; nothing reads them back.
 _NOT_KEPT = ("report.html", "summaries")
-
-
-def train_flags(dataset: pathlib.Path, workdir: pathlib.Path, *, steps: int) -> tuple[str, ...]:
-    """The flags of pipeline.train, the same on any machine."""
-    return (
-        *(f"--config={CONFIG}", f"--dataset={dataset}", f"--workdir={workdir}"),
-        *("--strategy=one_device", "--precision=float32", f"--config.train.steps={steps}"),
-    )
 
 
 def write(output: pathlib.Path) -> None:

@@ -161,3 +161,12 @@ def test_flags_are_defined_in_binaries_only(path):
     defined = re.findall(r"\bDEFINE_\w+\(.*", (build_file.ROOT / path).read_text())
     may = build_file.rule_of(path) == "py_binary" or path in SHARED_FLAGS + LIKE_FLAGS
     assert not defined or may, f"{path} is no binary but has {defined[0]}"
+
+
+@pytest.mark.parametrize("path", [path for path in paths() if build_file.rule_of(path) != "py_binary"])
+def test_nobody_imports_a_binary_with_flags(path):
+    """One process has one set of flags: two binaries in it may define the same one, which absl refuses."""
+    eager = build_file.ours(path, eager_only=True)
+    imported = [one for one in eager if build_file.rule_of(one) == "py_binary"]
+    with_flags = [one for one in imported if "DEFINE_" in (build_file.ROOT / one).read_text()]
+    assert not with_flags, f"{path} imports {with_flags}: move what it needs into a file without flags"

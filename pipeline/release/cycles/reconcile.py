@@ -23,6 +23,8 @@ from pipeline.release.cycles.stages.held import HeldError
 from pipeline.release.cycles.stages.job import Job
 from pipeline.release.cycles.told import lines
 
+EXIT_REJECTED = 10  # with --fail_on_reject: a cycle came to another decision than to promote
+
 Clock = Callable[[], datetime.datetime]
 
 
