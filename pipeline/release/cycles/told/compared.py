@@ -1,6 +1,6 @@
 """Champion against challenger in a report: metrics with intervals, and each slice."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pipeline.release.gate.slices import REGRESSED
 from pipeline.training.report.drawing import formats
@@ -15,20 +15,24 @@ def section(gate: Mapping | None) -> Markup | None:
     if not gate:
         return None
     roles = [*dict.fromkeys(role for metric in gate["metrics"] for role in metric["values"])]
+    others = [role for role in roles if role != "challenger"]
     rows = [
         [
             metric["name"],
             *(_with_interval(metric["values"].get(role)) for role in roles),
-            *(_told(metric["differences"].get(role)) for role in roles if role != "challenger"),
+            *(_with_interval(metric["differences"].get(role)) for role in others),
+            tag("small", _methods(metric["differences"].values())),
         ]
         for metric in gate["metrics"]
     ]
-    header = ["metric", *roles, *(f"better than the {role} by" for role in roles if role != "challenger")]
+    better = [f"better than {role} by" for role in others]
     return tag(
         "section",
         tag("h2", "Challenger and champion"),
-        tag("p", f"On {formats.count(gate['rows'])} rows of the holdout. {gate['reuse']['meaning']}"),
-        table(header, rows, numbers=frozenset(range(1, len(header)))),
+        tag("p", f"On {formats.count(gate['rows'])} rows of the holdout: {gate['reuse']['meaning']}"),
+        table(
+            ["metric", *roles, *better, "method"], rows, numbers=frozenset(range(1, 1 + len(roles + better)))
+        ),
         tag("div", *_charts(gate), class_="figures"),
     )
 
@@ -91,10 +95,9 @@ def _with_interval(each: Mapping | None) -> Markup | str:
     return tag("span", formats.number(each["value"]), tag("small", _interval(each)))
 
 
-def _told(each: Mapping | None) -> Markup | str:
-    if not each or each["value"] is None:
-        return "–"
-    return tag("span", formats.number(each["value"]), tag("small", f"{_interval(each)}, {each['method']}"))
+def _methods(differences: Iterable[Mapping]) -> str:
+    """How the intervals of the differences were found, each way once."""
+    return "; ".join(dict.fromkeys(each["method"] for each in differences if each["value"] is not None))
 
 
 def _interval(each: Mapping) -> str:
