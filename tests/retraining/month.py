@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.release.publish import versions
 from tests.retraining import taxi_days
-from tests.retraining.taxi_days import ARRIVES, CHANGED, LATE, REPEATED, Days
+from tests.retraining.taxi_days import ARRIVES, CHANGED, CORRECTED, LATE, RELABELLED, REPEATED, Days
 from tests.shared.table import show
 
 _HOURS = (6, 10, 14, 18, 22)
@@ -29,7 +29,8 @@ EXPECTED = {
     15: ({NOTHING}, "it repeats span 2026-10-14"),
     18: ({NOTHING}, "1 new span needed, 0 there"),
     25: ({HELD}, "feature 'big_tipper' moved"),
-    26: ({"UNDECIDED", "REJECT"}, ""),  # a person let the labels of day 25 pass
+    26: ({"REJECT"}, "worse by more than chance"),  # a person let the labels of day 25 pass
+    27: (_LIKELY, "span 2026-10-25 is not what cycle"),  # and had them corrected after the rejection
 }
 
 
@@ -138,7 +139,9 @@ def _judge_day(day: int, today: Sequence[Tick]) -> Iterator[str]:
 
 
 def _answer(days: Days, root: pathlib.Path, day: int, today: Sequence[Tick]) -> Iterator[str]:
-    """What a person does in the evening where retraining is held: has the data corrected, or lets it pass."""
+    """What a person does in the evening: has the data corrected, or lets pass what was held."""
+    if day == CORRECTED:
+        days.write(root, RELABELLED, days.of(RELABELLED))
     if today[-1].came != HELD:
         return
     if CHANGED[day] is taxi_days.in_other_units:

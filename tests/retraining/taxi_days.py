@@ -72,11 +72,12 @@ def relabelled(rows: list[Row]) -> list[Row]:
     return rows
 
 
+REPEATED, LATE, ARRIVES = 15, 18, 20  # a copy of the day before; a day that comes two days later
+RELABELLED, CORRECTED = 25, 26  # its labels are corrected in the evening of the next day
 CHANGED: Mapping[int, Callable[[list[Row]], list[Row]]] = {
     6: corrupt,
     9: lambda rows: [],
     12: in_other_units,
     22: with_new_category,
-    25: relabelled,
+    RELABELLED: relabelled,
 }
-REPEATED, LATE, ARRIVES = 15, 18, 20  # a copy of the day before; a day that comes two days later
