@@ -40,7 +40,7 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError
+from pipeline.data.errors import InputError, TryAgainError, disk_is_full
 from pipeline.data.nearest import did_you_mean
 from pipeline.release.cycles import acts, backfill, reconcile, settings
 from pipeline.release.cycles.planning import champion
@@ -84,6 +84,7 @@ COMMAND = Command(
     },
     config_keys=lambda: config_keys.keys_of(base),
 )
+_YEARS = range(1971, 2999)  # of --now: schedules look some years back and forth
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 
 
@@ -91,7 +92,26 @@ def main(argv: Sequence[str]) -> int:
     act = _subcommand(argv)
     flag_values.check_local_files({"json": _JSON.value, "html": _HTML.value})
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
-    return _ACTS[act](settings.parse(_CONFIG.value, _COMMANDS), pathlib.Path(_ROOT.value).absolute()) or 0
+    asked = settings.parse(_CONFIG.value, _COMMANDS, like=base.get_config())
+    path = pathlib.Path(_ROOT.value).absolute()
+    try:
+        return _ACTS[act](asked, path) or 0
+    except InputError:
+        raise
+    except Exception as error:
+        if not disk_is_full(error):
+            raise
+        raise _no_room(path, error) from None
+
+
+def _no_room(path: pathlib.Path, error: Exception) -> TryAgainError:
+    """A scheduler's next call goes on when there is room again: nothing has to be corrected."""
+    return TryAgainError(
+        str(getattr(error, "filename", None) or path),
+        received="a disk that is full, or a quota or limit that is used up",
+        expected="room for what this command writes",
+        action="Make room; the same command goes on.",
+    )
 
 
 def _reconcile(asked: Settings, path: pathlib.Path) -> int:
@@ -128,7 +148,9 @@ def _status(asked: Settings, path: pathlib.Path) -> None:
     if _HTML.value:
         from pipeline.release.cycles.told import page
 
-        atomic_files.write_bytes(_HTML.value, page.status_page(opened, served).encode())
+        atomic_files.write_bytes(
+            _HTML.value, page.status_page(opened, served).encode(errors="backslashreplace")
+        )
     print("\n".join(status_lib.status(opened, served, now=_clock()())))
 
 
@@ -213,14 +235,17 @@ def _clock() -> reconcile.Clock:
         return lambda: datetime.datetime.now(datetime.UTC)
     try:
         asked = datetime.datetime.fromisoformat(_NOW.value)
-    except ValueError:
+        asked = asked.astimezone(datetime.UTC) if asked.tzinfo else asked.replace(tzinfo=datetime.UTC)
+        if asked.year not in _YEARS:
+            raise ValueError
+    except (ValueError, OverflowError):
         raise InputError(
             f"--now={_NOW.value}",
-            received="no time",
+            received=f"no time between {_YEARS[0]} and {_YEARS[-1]}",
             expected="one as ISO 8601 has it, such as 2026-11-01T03:00",
             action="Correct it.",
         ) from None
-    return lambda: asked if asked.tzinfo else asked.replace(tzinfo=datetime.UTC)
+    return lambda: asked
 
 
 if __name__ == "__main__":

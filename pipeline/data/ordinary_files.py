@@ -10,8 +10,8 @@ _BLOCK_BYTES = 1 << 24  # 16 MiB
 class NotOrdinaryError(OSError):
     """A pipe, a socket or a device stands where a file is expected."""
 
-    def __init__(self) -> None:
-        super().__init__(errno.EINVAL, "not an ordinary file")
+    def __init__(self, path: str | os.PathLike) -> None:
+        super().__init__(errno.EINVAL, "not an ordinary file", os.fspath(path))
 
 
 def read_bytes(path: str | os.PathLike) -> bytes:
@@ -23,7 +23,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(status.st_mode):
-            raise NotOrdinaryError
+            raise NotOrdinaryError(path)
         content = os.read(descriptor, status.st_size + 1)
         return content if len(content) == status.st_size > 0 else content + _rest(descriptor)
     finally:

@@ -3,11 +3,12 @@
 import pathlib
 
 from demo.retraining import get_config
+from pipeline.configs.retraining import base
 from pipeline.release.cycles import settings
 
 
 def test_the_config_is_complete(monkeypatch):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
     commands = settings.Commands(convert="", train="", export="")
-    parsed = settings.parse(get_config(), commands)
+    parsed = settings.parse(get_config(), commands, like=base.get_config())
     assert (parsed.gate.rule, parsed.gate.margin) == ("non_inferiority", 0.02)

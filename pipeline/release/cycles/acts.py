@@ -59,12 +59,19 @@ def _promotable(opened: Root, asked: str) -> Begun:
             expected="a cycle that has ended and still has its export",
             action="Run reconcile; config.keep.cycles says how many keep their export.",
         )
+    said = {stage: receipts.read(begun.folder / f"{stage}.json") for stage in ("parity", "infra", "decide")}
+    if missing := [stage for stage, each in said.items() if each is None]:
+        raise InputError(
+            f"cycle {begun.id}",
+            received=f"{begun.decision}: it ended before stage '{missing[0]}'",
+            expected="a cycle that came to a decision",
+            action="`pipeline.retrain status` lists them.",
+        )
     for gate in ("parity", "infra"):
-        said = receipts.read(begun.folder / f"{gate}.json")
-        if not said["passed"]:
+        if not said[gate]["passed"]:
             raise InputError(
                 f"cycle {begun.id}",
-                received=f"it failed {gate}: {said['reasons'][0]}",
+                received=f"it failed {gate}: {said[gate]['reasons'][0]}",
                 expected="a model that decides and serves as it was trained",
                 action="Nobody can promote this one. Correct the cause and train again.",
             )

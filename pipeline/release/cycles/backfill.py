@@ -1,7 +1,6 @@
 """Cycles of the past: what would have been trained and decided when each span arrived."""
 
 import pathlib
-import sys
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -9,7 +8,7 @@ from pipeline.data.errors import InputError
 from pipeline.release.cycles.begin import begin
 from pipeline.release.cycles.planning import plan as plan_lib
 from pipeline.release.cycles.reconcile import Clock, Outcome, look
-from pipeline.release.cycles.records import ended, root
+from pipeline.release.cycles.records import ended, hold, root
 from pipeline.release.cycles.records.root import Root
 from pipeline.release.cycles.settings import Settings, ending_at
 from pipeline.release.cycles.spans import survey
@@ -25,7 +24,7 @@ def backfill(
     end: str,
     publishes: bool,
     clock: Clock,
-    out: TextIO = sys.stdout,
+    out: TextIO | None = None,
 ) -> Iterator[Outcome]:
     """A cycle for each span from `start` to `end`, as if it were the last one; what was run is not run again.
 
@@ -37,6 +36,9 @@ def backfill(
       InputError: no span lies between them; or as `reconcile`.
     """
     with root.opened(path, name=settings.config.name) as opened:
+        if found := hold.why(opened):
+            yield Outcome(did="held", why=(lines.held(found),))
+            return
         for name in _names(opened, settings, start, end):
             yield _of(opened, ending_at(settings, name), name, publishes=publishes, clock=clock, out=out)
 
@@ -57,7 +59,7 @@ def _names(opened: Root, settings: Settings, start: str, end: str) -> list[str]:
 
 
 def _of(
-    opened: Root, settings: Settings, name: str, *, publishes: bool, clock: Clock, out: TextIO
+    opened: Root, settings: Settings, name: str, *, publishes: bool, clock: Clock, out: TextIO | None
 ) -> Outcome:
     # Imported here: the stages bring TensorFlow, which takes seconds.
     from pipeline.data import quiet  # noqa: F401 - before TensorFlow

@@ -1,6 +1,5 @@
 """Runs a cycle, stage by stage: what has a receipt is done, what has none is done now."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import TextIO
@@ -37,7 +36,7 @@ STAGES: Mapping[str, Callable[[Job], Mapping]] = {
 }
 
 
-def run(job: Job, *, out: TextIO = sys.stdout) -> dict:
+def run(job: Job, *, out: TextIO | None = None) -> dict:
     """Brings the cycle to its end, and returns how it ended.
 
     Raises:
@@ -51,7 +50,7 @@ def run(job: Job, *, out: TextIO = sys.stdout) -> dict:
     return _end(job)
 
 
-def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO) -> None:
+def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | None) -> None:
     began = time.monotonic()
     try:
         _count_start(job, name)

@@ -44,9 +44,10 @@ def _try(told: str, target: str, way: Callable[[str, bytes], None], content: byt
 
 def _run(command: str, content: bytes) -> None:
     """A program and its arguments, as a shell splits them; no shell runs."""
-    subprocess.run(
-        shlex.split(command), input=content, timeout=_SECONDS, check=True, stdout=subprocess.DEVNULL
-    )
+    program = shlex.split(command)
+    if not program:
+        raise ValueError("expected a program")
+    subprocess.run(program, input=content, timeout=_SECONDS, check=True, stdout=subprocess.DEVNULL)
 
 
 def _post(url: str, content: bytes) -> None:

@@ -3,7 +3,6 @@
 import dataclasses
 import datetime
 import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
@@ -46,14 +45,14 @@ class Outcome:
 
 
 def reconcile(
-    path: pathlib.Path, settings: Settings, *, clock: Clock, retry: bool = False, out: TextIO = sys.stdout
+    path: pathlib.Path, settings: Settings, *, clock: Clock, retry: bool = False, out: TextIO | None = None
 ) -> Outcome:
     """Does what is due, once.
 
     Args:
       path: the root.
       retry: whether a cycle that failed is tried again.
-      out: where the story is told.
+      out: where the story is told; None: what is stdout when it is told.
 
     Raises:
       TryAgainError: another process is at it, or something is in the way that may be gone later.
@@ -74,7 +73,7 @@ def reconcile(
         return _cycle(opened, settings, plan, clock=clock, out=out)
 
 
-def look(opened: Root, settings: Settings, *, clock: Clock, out: TextIO = sys.stdout) -> list[Span]:
+def look(opened: Root, settings: Settings, *, clock: Clock, out: TextIO | None = None) -> list[Span]:
     """The spans; those that the window needs and nobody has converted are converted now."""
     sources = settings.sources(opened)
     spans = survey.look(opened, sources)
@@ -91,7 +90,7 @@ def look(opened: Root, settings: Settings, *, clock: Clock, out: TextIO = sys.st
         spans = [done.get(span.key, span) for span in spans]
 
 
-def _cycle(opened: Root, settings: Settings, plan: Plan, *, clock: Clock, out: TextIO) -> Outcome:
+def _cycle(opened: Root, settings: Settings, plan: Plan, *, clock: Clock, out: TextIO | None) -> Outcome:
     # Imported here: the stages bring TensorFlow, which takes seconds.
     from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 

@@ -1,14 +1,17 @@
 """A config of retraining, checked, as the rest uses it."""
 
 import dataclasses
+import datetime
+import glob
 import hashlib
 import json
 import pathlib
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 from ml_collections import ConfigDict
 
 from pipeline.data.errors import InputError
+from pipeline.release.cycles import config_check
 from pipeline.release.cycles.records.root import Root
 from pipeline.release.cycles.spans import datasets
 from pipeline.release.cycles.spans.survey import Sources
@@ -27,6 +30,7 @@ _LEAST = {
     "window.last": 0,
     "window.least": 1,
     "holdout.last": 1,
+    "holdout.most_seen": 0,
     "triggers.new_spans": 0,
     "triggers.age_days": 0,
     "triggers.drift": 0,
@@ -36,6 +40,7 @@ _LEAST = {
     "gate_anchor": 0,
     "attempts": 1,
 }
+_LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)  # schedules may name a year
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +66,7 @@ class Settings:
         """Raises InputError where there is no schema."""
         spans = self.config.spans
         return Sources(
-            pattern=str(root.absolute(spans.raw)),
+            pattern=str(pathlib.Path(glob.escape(str(root.path)), spans.raw)),
             conversion=datasets.Conversion(
                 module=self.commands.convert,
                 schema=datasets.schema_of(root.absolute(spans.schema)),
@@ -88,17 +93,16 @@ def ending_at(settings: Settings, name: str) -> Settings:
     return dataclasses.replace(settings, config=config)
 
 
-def parse(config: ConfigDict, commands: Commands) -> Settings:
-    """Raises InputError for a value that cannot be meant."""
+def parse(config: ConfigDict, commands: Commands, *, like: ConfigDict) -> Settings:
+    """Raises InputError for a value that cannot be meant. `like` is the shared config, with its defaults."""
+    config_check.check(config, like)
     for key, choices in _CHOICES.items():
         _check(key, _value(config, key), _value(config, key) in choices, " or ".join(choices))
     for key, least in _LEAST.items():
         value = _value(config, key)
         _check(key, value, value >= least, f"a number from {least} on")
     cron = config.triggers.cron
-    _check(
-        "triggers.cron", cron, not cron or croniter.is_valid(cron), 'a cron expression, such as "0 3 * * *"'
-    )
+    _check("triggers.cron", cron, not cron or _is_schedule(cron), 'a cron expression, such as "0 3 * * *"')
     _experiment(config.train.config)
     return Settings(
         config=config,
@@ -107,6 +111,14 @@ def parse(config: ConfigDict, commands: Commands) -> Settings:
         parity=_typed("parity", ParityLimits, config.parity),
         infra=_typed("infra", Limits, config.infra),
     )
+
+
+def _is_schedule(cron: str) -> bool:
+    """Whether it is one that ever comes: the 30th of February does not."""
+    try:
+        return croniter.is_valid(cron) and bool(croniter(cron, _LONG_AGO).get_next())
+    except CroniterBadDateError:
+        return False
 
 
 def _value(config: ConfigDict, key: str) -> object:
@@ -133,7 +145,12 @@ def _experiment(path: str) -> pathlib.Path:
 
 
 def _typed(key: str, kind: type, config: ConfigDict) -> object:
-    names = [field.name for field in dataclasses.fields(kind)]
-    for name in config:
-        _check(f"{key}.{name}", config[name], name in names, f"one of {', '.join(names)}")
+    kinds = {field.name: field.type for field in dataclasses.fields(kind)}
+    for name, value in config.items():
+        _check(f"{key}.{name}", value, name in kinds, f"one of {', '.join(kinds)}")
+        _check(f"{key}.{name}", value, config_check.is_number(value, kinds[name]), _told(kinds[name]))
     return kind(**config.to_dict())
+
+
+def _told(kind: type) -> str:
+    return "a whole number" if kind in (int, int | None) else "a number"

@@ -55,6 +55,7 @@ def publish(
         if sound := [version for version in before if versions.is_sound(directory, version)]:
             return sound[-1]
         number = journal.next_version
+        _check_number(directory, number)
         with staged_folder(directory, cycle) as staged:
             staging.stage_export(export, staged, documents=documents, version=number, cycle=cycle, at=at)
             if verify is not None:
@@ -139,6 +140,11 @@ def quarantined(directory: pathlib.Path) -> dict[str, str]:
     return journal_lib.load(directory).barred
 
 
+def set_aside(directory: pathlib.Path) -> set[int]:
+    """The versions that were taken back, or stepped over when an older one was served again."""
+    return {number for number, known in journal_lib.load(directory).known.items() if known.aside}
+
+
 def _check_cycle(cycle: str) -> None:
     if not _CYCLE.fullmatch(cycle):
         raise InputError(
@@ -146,6 +152,17 @@ def _check_cycle(cycle: str) -> None:
             received=repr(cycle),
             expected="letters, digits, '.', '_' and '-', up to 200",
             action="Give the cycle such an id.",
+        )
+
+
+def _check_number(directory: pathlib.Path, number: int) -> None:
+    """Raises InputError above all numbers that a server reads: nobody would see the version."""
+    if number > versions.LARGEST:
+        raise InputError(
+            f"versions in {directory}",
+            received=f"version {number - 1}, the largest that there can be",
+            expected=f"room for another version below {versions.LARGEST:,}",
+            action="Something put it there: move it away.",
         )
 
 

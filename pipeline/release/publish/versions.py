@@ -11,7 +11,7 @@ from pipeline.data.errors import InputError
 from pipeline.release.publish import publication
 
 _NUMBER = re.compile("[0-9]+")
-_LARGEST = 2**63 - 1  # TensorFlow Serving reads versions as int64, and passes over what does not fit
+LARGEST = 2**63 - 1  # TensorFlow Serving reads versions as int64, and passes over what does not fit
 
 
 def versions(directory: pathlib.Path) -> list[int]:
@@ -79,7 +79,7 @@ def numbers(directory: pathlib.Path) -> list[int]:
     """Every number that TensorFlow Serving finds there, ascending, whatever lies under it."""
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     found = {int(name) for name in names if _NUMBER.fullmatch(name)}
-    return sorted(number for number in found if number <= _LARGEST)
+    return sorted(number for number in found if number <= LARGEST)
 
 
 def _is_whole(directory: pathlib.Path, version: int) -> bool:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from pipeline.data.dataset import export_manifest
 from pipeline.data.errors import InputError
 from pipeline.release.cycles.records.root import Root
-from pipeline.release.publish import versions
+from pipeline.release.publish import publish, versions
 
 PUBLISHED, ROLLED_BACK, TAKEN_BACK = "published", "rolled_back", "taken_back"
 
@@ -37,7 +37,8 @@ def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
     Raises:
       InputError: what the audit log says was published is not there, or is not whole.
     """
-    expected = _last_published(entries)
+    aside = publish.set_aside(root.serving) if root.serving.is_dir() else set()
+    expected = _last_published(entries, aside)
     newest = versions.newest(root.serving) if root.serving.is_dir() else None
     if expected is not None and (newest is None or newest < expected):
         raise InputError(
@@ -78,7 +79,8 @@ def served(root: Root, version: int) -> Served:
     )
 
 
-def _last_published(entries: Sequence[Mapping]) -> int | None:
+def _last_published(entries: Sequence[Mapping], aside: Set[int]) -> int | None:
+    """The newest version that should be there. `aside` may be ahead of the log: a kill comes between."""
     taken = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
     there = {entry["version"] for entry in entries if entry["act"] in (PUBLISHED, ROLLED_BACK)}
-    return max(there - taken, default=None)
+    return max(there - taken - aside, default=None)

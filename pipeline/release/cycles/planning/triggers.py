@@ -2,9 +2,9 @@
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 from pipeline.release.cycles.planning.champion import Served
 from pipeline.release.cycles.planning.drift import Drift
@@ -56,8 +56,9 @@ def not_yet(situation: Situation) -> Iterator[str]:
         needed = f"{triggers.new_spans} new span{'s' * (triggers.new_spans != 1)}"
         yield f"{needed} needed, {there} there"
     if triggers.cron:
-        coming = croniter(triggers.cron, situation.now).get_next(datetime.datetime)
-        yield f"the schedule '{triggers.cron}' is due next at {_told(coming)}"
+        coming = _when(croniter(triggers.cron, situation.now).get_next)
+        when = f"is due next at {_told(coming)}" if coming else "is never due again"
+        yield f"the schedule '{triggers.cron}' {when}"
     if triggers.age_days and situation.champion:
         age = f"{_age(situation):.1f} days old"
         yield f"version {situation.champion.version} is {age}, of {triggers.age_days:g}"
@@ -83,12 +84,22 @@ def _of_cron(situation: Situation) -> Iterator[str]:
     cron = situation.settings.config.triggers.cron
     if not cron:
         return
-    last = croniter(cron, situation.now).get_prev(datetime.datetime)
+    last = _when(croniter(cron, situation.now).get_prev)
     if croniter.match(cron, situation.now):
         last = situation.now.replace(second=0, microsecond=0)
     since = situation.judged[-1].plan["at"] if situation.judged else ""
+    if last is None:
+        return
     if not since or datetime.datetime.fromisoformat(since) < last:
         yield f"the schedule '{cron}' was due at {_told(last)}"
+
+
+def _when(search: Callable[[type], datetime.datetime]) -> datetime.datetime | None:
+    """None where there is no such time: a schedule may name a year."""
+    try:
+        return search(datetime.datetime)
+    except CroniterBadDateError:
+        return None
 
 
 def _of_age(situation: Situation) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _append(path: pathlib.Path, line: bytes) -> None:
 
     `hold` may write while a cycle runs, so each waits for the other.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o644)  # a pipe is not waited for
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         whole = _content(path).rfind(b"\n") + 1

@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline.data import atomic_files, ordinary_files
 from pipeline.data.errors import InputError
@@ -20,10 +20,20 @@ def why(root: Root) -> dict | None:
     except FileNotFoundError:
         return None
     try:
-        found = json.loads(text)
-        return {"by": "", "reason": "", "at": "", **found}
-    except (ValueError, TypeError):
+        return _told(json.loads(text))
+    except (ValueError, TypeError, RecursionError):
         return {"by": "a file", "reason": " ".join(text.split()) or "no reason given", "at": ""}
+
+
+def _told(found: Mapping) -> dict:
+    """What `put` wrote; raises TypeError or ValueError for what a person wrote in another form."""
+    told = {"by": "", "reason": "", "at": "", "spans": [], **found}
+    if not all(isinstance(told[key], str) for key in ("by", "reason", "at")):
+        raise TypeError
+    for name, fingerprint in told["spans"]:
+        if not (isinstance(name, str) and isinstance(fingerprint, str)):
+            raise TypeError
+    return told
 
 
 def put(

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pipeline.data import atomic_files, ordinary_files, self_digest
 from pipeline.data.errors import InputError
 
+_OF = "receipt_of"  # a copy at another place says of itself that it is one
+
 
 def write(path: pathlib.Path, document: Mapping[str, object]) -> dict:
     """Writes a receipt, whole and on the disk; returns what it says, as `read` gives it.
@@ -17,7 +19,7 @@ def write(path: pathlib.Path, document: Mapping[str, object]) -> dict:
     if (there := read(path)) is not None:
         return there
     plain = json.loads(json.dumps(document, default=str))
-    atomic_files.write_json(path, self_digest.with_digest(plain))
+    atomic_files.write_json(path, self_digest.with_digest({**plain, _OF: _of(path)}))
     fsync_folder(path.parent)
     return plain
 
@@ -31,6 +33,8 @@ def read(path: pathlib.Path) -> dict | None:
     try:
         document = json.loads(ordinary_files.read_bytes(path))
         self_digest.check(document)
+        if document.pop(_OF, _of(path)) != _of(path):
+            raise ValueError("it is the receipt of something else")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -42,6 +46,11 @@ def read(path: pathlib.Path) -> dict | None:
         ) from None
     del document[self_digest.KEY]
     return document
+
+
+def _of(path: pathlib.Path) -> str:
+    """Which receipt it is: the folder's name and its own. A root may be moved."""
+    return f"{path.parent.name}/{path.name}"
 
 
 def fsync_folder(folder: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 """Digests of raw files. Each file is read once: while its size and times stay, the cache knows its digest."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -8,7 +9,7 @@ import stat
 import time
 from collections.abc import Callable
 
-from pipeline.data import atomic_files
+from pipeline.data import atomic_files, ordinary_files, self_digest
 from pipeline.data.ordinary_files import NotOrdinaryError
 
 _CHUNK = 1 << 20  # bytes
@@ -43,16 +44,18 @@ class Digests:
         return digest
 
     def save(self) -> None:
-        """Keeps those that were asked for."""
+        """Keeps those that were asked for, where the disk takes them: without, they are computed again."""
         if self._asked != self._known:
-            atomic_files.write_json(self._path, self._asked)
+            with contextlib.suppress(OSError):
+                atomic_files.write_json(self._path, self_digest.with_digest(self._asked))
 
 
 def _loaded(path: pathlib.Path) -> dict[str, list]:
     try:
-        found = json.loads(path.read_bytes())
-        return {file: list(entry) for file, entry in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+        found = json.loads(ordinary_files.read_bytes(path))
+        self_digest.check(found)
+        return {file: list(entry) for file, entry in found.items() if file != self_digest.KEY}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}
 
 
@@ -67,7 +70,7 @@ def _sha256(file: str) -> str:
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotOrdinaryError
+            raise NotOrdinaryError(file)
         while chunk := os.read(descriptor, _CHUNK):
             digest.update(chunk)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import glob
 import hashlib
 import json
 import pathlib
@@ -78,7 +79,7 @@ def _command(span: RawSpan, conversion: Conversion, directory: pathlib.Path) -> 
 
 def _check_unchanged(span: RawSpan) -> None:
     """Raises TryAgainError where the files are others than those that the fingerprint is of."""
-    again = find(_escaped(span.path), Digests(pathlib.Path("/dev/null")))
+    again = find(glob.escape(str(span.path)), Digests(pathlib.Path("/dev/null")))
     if [each.digest for each in again] != [span.digest]:
         raise TryAgainError(
             f"span '{span.name}'",
@@ -86,10 +87,6 @@ def _check_unchanged(span: RawSpan) -> None:
             expected="files that stay as they are",
             action="Write a span elsewhere and rename it into its place; the same command looks again.",
         )
-
-
-def _escaped(path: pathlib.Path) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
 def _receipt(

@@ -1,16 +1,16 @@
 """Which spans of raw data there are: a glob, and what its matches hold."""
 
 import dataclasses
+import errno
 import glob
 import hashlib
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import NoReturn
 
 from pipeline.data.errors import InputError
 from pipeline.release.cycles.spans.content import Digests
-
-_WILDCARDS = frozenset("*?[")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
     paths = [pathlib.Path(path) for path in found]
     whole = [path for path in paths if not (marker and path.is_dir()) or (path / marker).exists()]
     named = [(_name(pattern, path), path) for path in whole]
-    _check_distinct(named)
+    _check_names(named)
     return [_read(name, path, digests) for name, path in sorted(named)]
 
 
@@ -56,7 +56,9 @@ def _name(pattern: str, path: pathlib.Path) -> str:
     if "**" in patterns or len(parts) != len(patterns):
         return _bare(parts[-1])
     matched = [
-        _bare(part) for part, asked in zip(parts, patterns, strict=True) if _WILDCARDS.intersection(asked)
+        _bare(part)
+        for part, asked in zip(parts, patterns, strict=True)
+        if asked not in (part, glob.escape(part))
     ]
     return "_".join(matched) or _bare(parts[-1])
 
@@ -67,9 +69,16 @@ def _bare(part: str) -> str:
     return value.partition(".")[0] or value
 
 
-def _check_distinct(named: Sequence[tuple[str, pathlib.Path]]) -> None:
+def _check_names(named: Sequence[tuple[str, pathlib.Path]]) -> None:
     paths: dict[str, pathlib.Path] = {}
     for name, path in named:
+        if name in (".", ".."):  # ROOT/spans/.. is not a folder of its own
+            raise InputError(
+                "config.spans.raw",
+                received=f"{path}, which is span '{name}'",
+                expected="a name that a folder can have",
+                action="Rename it.",
+            )
         if name in paths:
             raise InputError(
                 "config.spans.raw",
@@ -81,8 +90,8 @@ def _check_distinct(named: Sequence[tuple[str, pathlib.Path]]) -> None:
 
 
 def _read(name: str, path: pathlib.Path, digests: Digests) -> RawSpan:
-    files = sorted(_files(path))
     try:
+        files = sorted(_files(path))
         found = {os.path.relpath(file, path): digests.of(file) for file in files}
         size = sum(pathlib.Path(file).stat().st_size for file in files)
     except OSError as error:
@@ -106,11 +115,22 @@ def _files(path: pathlib.Path) -> list[str]:
     """All files of a span, in every folder of it; a link to a folder is followed."""
     if not path.is_dir():
         return [str(path)]
-    return [
-        str(pathlib.Path(folder, name))
-        for folder, _, names in os.walk(path, followlinks=True)
-        for name in names
-    ]
+    found = []
+    for folder, inner, names in os.walk(path, followlinks=True, onerror=_raise):
+        found += [str(pathlib.Path(folder, name)) for name in names]
+        for name in inner:
+            _check_no_circle(pathlib.Path(folder, name))
+    return found
+
+
+def _check_no_circle(folder: pathlib.Path) -> None:
+    """Raises OSError for a link to a folder above it: two of them would be walked for ages."""
+    if folder.is_symlink() and folder.resolve() in folder.parent.resolve().joinpath("x").parents:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 def _digest(lines: Sequence[str]) -> str:

@@ -52,6 +52,6 @@ def _empty(cycle: Begun) -> bool:
     """Whether there was something to remove."""
     found = [path for name in _LARGE if (path := cycle.folder / name).exists()]
     for path in found:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     receipts.fsync_folder(cycle.folder)
     return bool(found)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME
 from pipeline.data.dataset.splits import TRAIN
+from pipeline.data.errors import InputError
 from pipeline.release.cycles.records import ended
 from pipeline.release.cycles.records.ended import REJECT
 from pipeline.release.cycles.stages.job import Job
@@ -18,6 +19,7 @@ from pipeline.release.holdout.answers import load as load_answers
 def decide(job: Job) -> dict:
     """The decision with its reasons, and the whole verdict of the gate."""
     answers = load_answers(job.answers)
+    _check_asked(job, answers)
     verdict = judge(scored(job, answers), job.settings.gate, reuse=reuses(job, answers.digest))
     refused = [*_refused("parity", job.said("parity")), *_refused("infra check", job.said("infra"))]
     return {
@@ -25,6 +27,18 @@ def decide(job: Job) -> dict:
         "reasons": [*refused, *verdict.reasons],
         "gate": verdict.to_json(),
     }
+
+
+def _check_asked(job: Job, answers: Answers) -> None:
+    """Raises InputError for answers of other models or rows than this cycle's: the file has been replaced."""
+    asked = job.said("export")["export_digest"], job.said("evaluate")["holdout_digest"]
+    if (answers.models["challenger"], answers.digest) != asked:
+        raise InputError(
+            f"answers {job.answers}",
+            received="those of another model, or to other rows",
+            expected=f"those of the export of cycle {job.id} to its holdout",
+            action="Delete it and evaluate.json beside it; then run `pipeline.retrain reconcile --retry`.",
+        )
 
 
 def scored(job: Job, answers: Answers) -> Scored:

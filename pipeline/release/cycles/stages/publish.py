@@ -1,5 +1,7 @@
 """PUBLISH: a promoted model becomes the next version. VERIFY: it serves, or it is taken back."""
 
+from pipeline.data.dataset import export_manifest
+from pipeline.data.errors import InputError
 from pipeline.release.cycles.planning.champion import PUBLISHED, TAKEN_BACK
 from pipeline.release.cycles.records import audit
 from pipeline.release.cycles.records.ended import PROMOTE
@@ -33,15 +35,19 @@ def put(job: Job, *, promoted_by: str) -> int:
 
     Args:
       promoted_by: the reason that a person gave, where the gate did not promote it.
+
+    Raises:
+      InputError: the export is not the one that was judged.
     """
     at = job.now()
+    _check_judged(job)
     job.root.serving.mkdir(parents=True, exist_ok=True)
     version = publish_lib.publish(
         job.export,
         job.root.serving,
         cycle=job.id,
         documents={
-            card.FILE_NAME: card.written(job, promoted_by=promoted_by).encode(),
+            card.FILE_NAME: card.written(job, promoted_by=promoted_by).encode(errors="backslashreplace"),
             lineage.FILE_NAME: lineage.written(job).encode(),
         },
         at=at.isoformat(),
@@ -55,6 +61,18 @@ def put(job: Job, *, promoted_by: str) -> int:
         why=promoted_by or "the gate promoted it",
     )
     return version
+
+
+def _check_judged(job: Job) -> None:
+    """Raises InputError where the export is another than when it was judged."""
+    judged, there = job.said("export")["export_digest"], export_manifest.open_export(job.export)["digest"]
+    if judged != there:
+        raise InputError(
+            f"export {job.export}",
+            received=f"digest {there[:12]}",
+            expected=f"digest {judged[:12]}, which cycle {job.id} has judged",
+            action="Restore it from a copy. What was judged stands in its receipts.",
+        )
 
 
 def verify(job: Job) -> dict:

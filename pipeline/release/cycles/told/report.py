@@ -19,7 +19,7 @@ _STAGES = ("data", "train", "export", "parity", "evaluate", "infra", "decide", "
 def write(job: Job) -> pathlib.Path:
     """Writes the page from the receipts that are there now: a reader never sees half of one."""
     path = job.folder / FILE_NAME
-    atomic_files.write_bytes(path, render(job).encode())
+    atomic_files.write_bytes(path, render(job).encode(errors="backslashreplace"))
     return path
 
 

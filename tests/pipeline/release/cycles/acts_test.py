@@ -166,3 +166,59 @@ def test_a_backfill_judges_the_past_and_publishes_nothing(open_cycle):
                 clock=clock(open_cycle),
             )
         )
+
+
+def test_a_cycle_that_was_left_before_it_was_judged_cannot_be_promoted(open_cycle):
+    begun = open_cycle.cycles[-1]
+    for stage in ("decide", "infra", "parity"):
+        (begun.folder / f"{stage}.json").unlink()
+        with pytest.raises(InputError, match=f"it ended before stage '{stage}'"):
+            acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    assert open_cycle.versions == [1]
+
+
+def test_an_export_that_is_not_the_one_that_was_judged_is_not_published(open_cycle):
+    first, second = open_cycle.cycles
+    shutil.rmtree(second.folder / "export")
+    shutil.copytree(first.folder / "export", second.folder / "export")
+    with pytest.raises(InputError, match=rf"which cycle {second.id} has judged"):
+        acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    assert open_cycle.versions == [1]
+
+
+def test_answers_of_another_cycle_decide_nothing(open_cycle):
+    first, second = open_cycle.cycles
+    shutil.copy(first.folder / "answers.npz", second.folder / "answers.npz")
+    for stage in ("ended", *[*cycle.STAGES][6:]):
+        (second.folder / f"{stage}.json").unlink()
+    with pytest.raises(InputError, match=r"answers\.npz: received those of another model"):
+        open_cycle.reconcile()
+    assert open_cycle.versions == [1]
+
+
+def test_a_kill_between_taking_back_and_the_log_of_it_stops_nothing(open_cycle):
+    acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    assert open_cycle.acts()[-1] == "published"
+    publish.take_back(open_cycle.root.serving, 2, reason="it does not serve", at=open_cycle.now.isoformat())
+    assert open_cycle.reconcile().did == "nothing"
+    assert open_cycle.versions == [1]
+
+
+def test_a_backfill_waits_for_the_release_too(open_cycle):
+    hold.put(open_cycle.root, reason="wait", by="a person", at=open_cycle.now)
+    (outcome,) = backfill.backfill(
+        open_cycle.path, open_cycle.settings, start="", end="", publishes=True, clock=clock(open_cycle)
+    )
+    assert (outcome.did, len(open_cycle.cycles)) == ("held", 2)
+
+
+def test_gc_of_a_run_on_another_disk_takes_the_link_away(open_cycle, tmp_path):
+    first = open_cycle.cycles[0]
+    (first.folder / "run").rename(tmp_path / "elsewhere")
+    (first.folder / "run").symlink_to(tmp_path / "elsewhere")
+    acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    open_cycle.config.keep.cycles = open_cycle.config.keep.versions = 1
+    open_cycle.config.gate_anchor = 2
+    assert acts.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))["cycles"] == [first.id]
+    assert not (first.folder / "run").is_symlink()
+    assert (tmp_path / "elsewhere").is_dir()

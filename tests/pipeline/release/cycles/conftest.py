@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def settings(self) -> Settings:
-        return settings_lib.parse(self.config, COMMANDS)
+        return settings_lib.parse(self.config, COMMANDS, like=base.get_config())
 
     def reconcile(self, *, retry: bool = False) -> Outcome:
         return reconcile_lib.reconcile(self.path, self.settings, clock=lambda: self.now, retry=retry)

@@ -76,3 +76,8 @@ def test_an_answer_that_is_an_error_leaves_a_warning(tmp_path, server, capfd):
     address, _ = server
     send(tmp_path, webhook=f"{address}/fails")
     assert "answer 500" in capfd.readouterr().err
+
+
+def test_a_command_of_spaces_only_leaves_a_warning(tmp_path, capfd):
+    send(tmp_path, command="  ")
+    assert "expected a program" in capfd.readouterr().err

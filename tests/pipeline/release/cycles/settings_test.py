@@ -15,7 +15,7 @@ def parsed(**keys):
             group, _, name = key.partition("__")
             target = config[group] if name else config
             target[name or group] = value
-    return settings.parse(config, COMMANDS)
+    return settings.parse(config, COMMANDS, like=base.get_config())
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,13 @@ def parsed(**keys):
         ({"parity__rows": 0}, "rows"),
         ({"gate__rule": "best"}, "rule"),
         ({"gate__slice": ("a",)}, "slice"),
+        ({"triggers__cron": "0 0 30 2 *"}, r"config\.triggers\.cron"),
+        ({"holdout__most_seen": -1.0}, r"config\.holdout\.most_seen"),
+        ({"infra__calls": "200"}, r"config\.infra\.calls: received '200'; expected a whole number"),
+        ({"infra__calls": None}, r"config\.infra\.calls"),
+        ({"infra__median_ratio": float("nan")}, r"config\.infra\.median_ratio"),
+        ({"infra__process_mib": 0.5}, r"config\.infra\.process_mib: received 0.5; expected a whole number"),
+        ({"parity__flipped": True}, r"config\.parity\.flipped: received True; expected a number"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_named(keys, named):
@@ -41,6 +48,17 @@ def test_a_value_that_cannot_be_meant_is_named(keys, named):
 
 def test_defaults_can_be_meant():
     assert parsed().gate.rule == "superiority"
+
+
+def test_a_root_whose_name_has_wildcards_is_taken_as_it_is(tmp_path):
+    from pipeline.release.cycles.records.root import Root
+    from pipeline.release.cycles.spans import survey
+
+    path = tmp_path / "taxi[1]*"
+    (path / "raw" / "date=1").mkdir(parents=True)
+    (path / "schema.json").write_text("{}")
+    root = Root(path=path, name="taxi")
+    assert [span.name for span in survey.look(root, parsed().sources(root))] == ["1"]
 
 
 def test_only_what_changes_a_cycle_changes_its_digest():

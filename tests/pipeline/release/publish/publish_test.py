@@ -154,3 +154,12 @@ def test_a_copy_of_the_directory_without_its_journal_goes_on(serving, put: Put):
     (serving / ".journal.json").unlink()
     assert publish.quarantined(serving).keys() == {"c2"}
     assert (put("c1"), put("c3")) == (1, 3)
+
+
+def test_above_the_largest_number_that_a_server_reads_nothing_is_published(serving, put: Put):
+    put("c1")
+    (serving / str(versions.LARGEST)).mkdir()
+    with pytest.raises(InputError, match=rf"version {versions.LARGEST}, the largest"):
+        put("c2")
+    (serving / str(versions.LARGEST)).rmdir()
+    assert put("c2") == 2

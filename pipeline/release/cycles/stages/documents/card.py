@@ -1,11 +1,13 @@
 """MODEL_CARD.md: what the model was made of, how good it is, where it is weak, how to make it again."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pipeline.release.cycles.stages.job import Job
 
 FILE_NAME = "MODEL_CARD.md"
 _SLICES = 20
+_MARKUP = re.compile(r"[\\|*[\]]")
 
 
 def written(job: Job, *, promoted_by: str) -> str:
@@ -16,7 +18,7 @@ def written(job: Job, *, promoted_by: str) -> str:
 def _lines(job: Job, promoted_by: str) -> Iterator[str]:
     plan, data, export, decided = job.plan, *(job.said(stage) for stage in ("data", "export", "decide"))
     gate = decided["gate"]
-    yield f"# {job.root.name}, cycle {job.id}"
+    yield f"# {_plain(job.root.name)}, cycle {job.id}"
     yield ""
     size = f"{export['parameters']:,} parameters"
     yield f"A {export['task']} model of {size}, exported at step {export['step']:,}."
@@ -125,4 +127,4 @@ def _interval(each: Mapping | None) -> str:
 
 def _plain(text: str) -> str:
     """A text of the data on one line, which ends no cell and begins no markup."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split())).replace("<", "&lt;").replace("`", "'")

@@ -119,3 +119,14 @@ def test_drift_may_make_a_cycle_due():
 
 def test_another_config_makes_a_cycle_due():
     assert due("a", cycles=[judged("a", settings="other")]) == ["the config is another than that of cycle c1"]
+
+
+def test_a_schedule_of_one_year_is_due_in_that_year_only():
+    cron = "0 3 * * * 0 2027"
+    assert (due("a", cron=cron), not_yet("a", cron=cron)) == (
+        [],
+        [f"the schedule '{cron}' is due next at 2027-01-01 03:00 UTC"],
+    )
+    past = "0 3 * * * 0 2025"
+    assert due("a", cycles=[judged("a")], cron=past) == []
+    assert not_yet("a", cron=past) == [f"the schedule '{past}' is never due again"]

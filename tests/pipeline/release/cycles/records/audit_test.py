@@ -2,6 +2,7 @@
 
 import datetime
 import multiprocessing
+import os
 
 import pytest
 
@@ -78,3 +79,11 @@ def test_a_clock_that_was_set_back_is_named(tmp_path):
     audit.check_clock(path, NOON - datetime.timedelta(seconds=30))
     with pytest.raises(InputError, match=r"the clock: received 2026-10-31T12:00:00.*Set the clock"):
         audit.check_clock(path, NOON - datetime.timedelta(days=1))
+
+
+@pytest.mark.parametrize("act", [audit.entries, lambda path: audit.add(path, "held", at=NOON)])
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path, act):
+    path = tmp_path / "audit.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=r"audit\.jsonl"):
+        act(path)

@@ -42,3 +42,15 @@ def test_a_file_that_a_person_wrote_holds_too(tmp_path):
 def test_what_is_not_held_cannot_be_released(tmp_path):
     with pytest.raises(InputError, match="nothing is held"):
         hold.release(Root(path=tmp_path, name="taxi"), reason="", at=NOON)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"at": 5}', '{"reason": null}', '{"spans": 5}', '{"spans": [[["a"], "b"]]}', "[1, 2]", "[" * 100_000],
+)
+def test_what_a_person_wrote_in_another_form_is_taken_as_it_is(tmp_path, text):
+    root = Root(path=tmp_path, name="taxi")
+    root.hold.write_text(text)
+    assert hold.why(root) == {"by": "a file", "reason": text, "at": ""}
+    hold.release(root, reason="it is over", at=NOON)
+    assert hold.accepted(audit.entries(root.audit)) == set()

@@ -40,3 +40,16 @@ def test_a_folder_in_its_place_is_named(tmp_path):
     (tmp_path / "train.json").mkdir()
     with pytest.raises(InputError, match=r"train\.json"):
         receipts.read(tmp_path / "train.json")
+
+
+def test_a_receipt_of_another_cycle_is_named(tmp_path):
+    one, other = tmp_path / "a" / "train.json", tmp_path / "b" / "train.json"
+    for path in (one, other):
+        path.parent.mkdir()
+    receipts.write(one, {"loss": 0.5})
+    other.write_bytes(one.read_bytes())
+    with pytest.raises(InputError, match=r"b/train\.json.*of something else"):
+        receipts.read(other)
+    (tmp_path / "a").rename(tmp_path / "c")
+    with pytest.raises(InputError, match=r"c/train\.json.*of something else"):
+        receipts.read(tmp_path / "c" / "train.json")

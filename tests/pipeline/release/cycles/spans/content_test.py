@@ -53,3 +53,24 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not an ordinary file"):
         digests(tmp_path).of(str(tmp_path / "pipe"))
+
+
+def test_a_cache_in_which_a_digest_was_changed_is_not_believed(tmp_path):
+    file, cache = tmp_path / "a.csv", tmp_path / "cache.json"
+    file.write_text("1\n")
+    long_after = time.time_ns() + 10**12
+    digests = Digests(cache, clock=lambda: long_after)
+    right = digests.of(str(file))
+    digests.save()
+    assert right in cache.read_text()
+    cache.write_text(cache.read_text().replace(right, "0" * 64))
+    assert Digests(cache).of(str(file)) == right
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path):
+    (tmp_path / "a.csv").write_text("1\n")
+    (tmp_path / "cache").write_text("a file, where a folder is expected")
+    long_after = time.time_ns() + 10**12
+    digests = Digests(tmp_path / "cache" / "raw.json", clock=lambda: long_after)
+    digests.of(str(tmp_path / "a.csv"))
+    digests.save()

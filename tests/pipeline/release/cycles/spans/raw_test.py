@@ -76,3 +76,25 @@ def test_a_name_that_is_no_text_has_a_digest(tmp_path):
     write(tmp_path, {"raw/date=1/" + os.fsdecode(b"\xff.csv"): "1\n"})
     (span,) = find(tmp_path, "raw/date=*")
     assert span.files == 1
+
+
+@pytest.mark.parametrize("name", ["..", "."])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name):
+    write(tmp_path, {f"raw/date={name}/a.csv": "1\n"})
+    with pytest.raises(InputError, match=rf"span '{name}'.*Rename it"):
+        find(tmp_path, "raw/date=*")
+
+
+def test_a_span_of_links_in_a_circle_is_refused_and_not_walked_for_ages(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n"})
+    for name in ("one", "other"):
+        (tmp_path / "raw/date=1" / name).symlink_to(".")
+    with pytest.raises(InputError, match=r"span '1': received .*symbolic links"):
+        find(tmp_path, "raw/date=*")
+
+
+def test_a_link_to_a_folder_beside_it_is_followed(tmp_path):
+    write(tmp_path, {"elsewhere/a.csv": "1\n", "raw/date=1/b.csv": "2\n"})
+    (tmp_path / "raw/date=1/linked").symlink_to(tmp_path / "elsewhere")
+    (span,) = find(tmp_path, "raw/date=*")
+    assert span.files == 2
