@@ -28,7 +28,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
     interrupt.installed()
 
 import datetime
-import json
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -50,6 +49,7 @@ from pipeline.release.cycles.records import audit, root
 from pipeline.release.cycles.records.ended import PROMOTE
 from pipeline.release.cycles.settings import Commands, Settings
 from pipeline.release.cycles.spans import survey
+from pipeline.release.cycles.told import lines
 from pipeline.release.cycles.told import status as status_lib
 
 with config_flag.flagfile_told():
@@ -189,7 +189,7 @@ def _backfill(asked: Settings, path: pathlib.Path) -> None:
 
 
 def _gc(asked: Settings, path: pathlib.Path) -> None:
-    print(json.dumps(acts.gc(path, asked, clock=_clock())))
+    print(lines.of_stage("gc", acts.gc(path, asked, clock=_clock())))
 
 
 _ACTS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {

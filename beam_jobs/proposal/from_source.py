@@ -3,19 +3,22 @@
 import dataclasses
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from beam_jobs.proposal.column_profile import ColumnProfile
 from beam_jobs.proposal.fixed_columns import propose_images, propose_tokens
 from beam_jobs.proposal.leaks import leak_remarks
 from beam_jobs.proposal.profiles import most_rows, read_profiles
 from beam_jobs.proposal.table import Proposal, propose
+from beam_jobs.proposal.useless import leaving_out
 from beam_jobs.sources.images import ImageFolders
-from beam_jobs.sources.pieces import stamps
+from beam_jobs.sources.pieces import partitions, stamps
 from beam_jobs.sources.pieces.files import COMPRESSION
-from beam_jobs.sources.pieces.source import Input, Source
+from beam_jobs.sources.pieces.source import Input, Piece, Source
 from beam_jobs.sources.tokens.token_rows import TokenRows
+from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.names import ascii_words
+from pipeline.data.schema.schema import Schema
 
 _SPLIT_AT_END = re.compile(r"(^|_)(train|training|validation|valid|val|dev|test|testing|eval)$")
 
@@ -43,9 +46,21 @@ def propose_from(
     stamps.check_unchanged(pieces)
     return dataclasses.replace(
         proposal,
-        review=(*remarks, *leaks, *proposal.review),
+        review=(*remarks, *leaks, *proposal.review, *_dated_folders(pieces, proposal.schema)),
         looked_at=_looked_at(profiles, max_rows, are_of_all_rows),
     )
+
+
+def _dated_folders(pieces: Sequence[Piece], schema: Schema) -> Iterator[str]:
+    """Says what a date in the names of folders means for a model that is trained again as folders come."""
+    in_names = {column for piece in pieces for path in piece.paths for column in partitions.values_of(path)}
+    for feature in schema.of_kind(Datetime):
+        if feature.source_column in in_names:
+            yield (
+                f"'{feature.source_column}' is a date in the names of folders. A model that is retrained as "
+                f"folders come has never seen that of the next one. To leave it out: "
+                f"{leaving_out(feature.source_column)}."
+            )
 
 
 def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int, are_all: bool) -> str:

@@ -60,6 +60,6 @@ def get_config() -> ConfigDict:
     config.attempts = 10  # starts of one stage that is killed each time; then the cycle has failed
 
     config.notify = ConfigDict()  # gets JSON on stdin, or as a POST; a failure of it fails nothing
-    config.notify.command = ""
+    config.notify.command = ""  # a program and its arguments, without a shell; or "sh -c '…'"
     config.notify.webhook = ""
     return config

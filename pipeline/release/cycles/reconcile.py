@@ -60,7 +60,7 @@ def reconcile(
     """
     with root.opened(path, name=settings.config.name) as opened:
         if found := hold.why(opened):
-            return Outcome(did="held", why=(lines.held(found),))
+            return Outcome(did="held", why=(lines.held(found), lines.after_hold(found)))
         spans = look(opened, settings, clock=clock, out=out)
         plan = plan_lib.make(opened, settings, spans, now=clock())
         if plan.drifts:
@@ -115,7 +115,7 @@ def _hold(opened: Root, settings: Settings, plan: Plan, *, at: datetime.datetime
     why = str(plan.drifts[0]) + (f"; and {len(plan.drifts) - 1} more" if len(plan.drifts) > 1 else "")
     hold.put(opened, reason=why, by="drift", at=at, spans=spans)
     notify.send(opened, settings, {"event": "hold", "reason": why})
-    return Outcome(did="held", why=tuple(map(str, plan.drifts)))
+    return Outcome(did="held", why=(*map(str, plan.drifts), lines.AFTER_DRIFT))
 
 
 def _try_again(opened: Root, failed: Begun, *, retry: bool, at: datetime.datetime) -> None:

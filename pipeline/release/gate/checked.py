@@ -53,7 +53,7 @@ def numbers_by_name(name: str, value: object, known: Sequence[str]) -> dict[str,
     if not hasattr(value, "items"):
         raise error(name, repr(value), "metrics with a number each")
     for key, one in value.items():
-        choice(f"{name}'s metric", key, known)
+        choice(name, key, known)
         if not (is_number(one) and math.isfinite(one)):
             raise error(f"{name}.{key}", repr(one), "a finite number")
     return {key: float(one) for key, one in value.items()}

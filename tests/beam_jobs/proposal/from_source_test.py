@@ -8,6 +8,7 @@ from beam_jobs.proposal import from_source
 from beam_jobs.proposal.from_source import propose_from
 from beam_jobs.proposal.profiles import read_profiles
 from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.pieces.partitions import WithPartitions
 from beam_jobs.sources.pieces.source import Input
 from pipeline.data.errors import InputError
 
@@ -34,6 +35,17 @@ def test_a_dataset_is_called_after_its_file_and_not_after_a_split(tmp_path: path
         path = path.rename(path.with_suffix(""))
     proposal = propose_from(source, [Input(location=str(path))], max_rows=10)
     assert proposal.schema.name == name
+
+
+def test_a_date_in_the_names_of_folders_is_told(tmp_path: pathlib.Path):
+    for day in (1, 2):
+        path = tmp_path / f"date=2026-11-0{day}" / "trips.csv"
+        path.parent.mkdir()
+        path.write_text("miles,booked\n" + "".join(f"{n},2026-10-{n}\n" for n in range(10, 20)))
+    proposal = propose_from(WithPartitions(source=CsvFiles()), [Input(location=str(tmp_path))], max_rows=100)
+    (told,) = [remark for remark in proposal.review if "names of folders" in remark]
+    assert told.startswith("'date' is a date in the names of folders.")
+    assert told.endswith("To leave it out: --ignore=date.")
 
 
 def test_whether_all_rows_were_looked_at_is_said(tmp_path: pathlib.Path):

@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline.data.schema import schema as schema_lib
 from pipeline.release.cycles.planning import champion as champion_lib
-from pipeline.release.cycles.planning import code, drift, triggers
+from pipeline.release.cycles.planning import code, drift, features, triggers
 from pipeline.release.cycles.planning import window as window_lib
 from pipeline.release.cycles.planning.champion import Served
 from pipeline.release.cycles.planning.drift import Drift
@@ -65,8 +66,10 @@ def make(
         with a model that was trained on what it is judged by.
 
     Raises:
-      InputError: a receipt is damaged, the champion is gone, the clock was set back, or the config cannot be.
+      InputError: a receipt is damaged, the champion is gone, the clock was set back, or the config cannot be,
+        such as of a feature that the schema does not have.
     """
+    features.check(settings, schema_lib.load(settings.sources(root).conversion.schema))
     audit.check_clock(root.audit, now)
     entries, cycles = audit.entries(root.audit), ended.cycles(root)
     served = champion_lib.champion(root, entries)

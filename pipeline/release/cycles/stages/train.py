@@ -18,7 +18,7 @@ def train(job: Job) -> dict:
             *(f"--dataset={directory}" for directory in job.directories("training")),
             f"--workdir={job.run}",
             f"--json={metrics}",
-            *_start(job),
+            *warm_start(job),
             *config.flags,
         ),
         job.folder / "train.log",
@@ -26,8 +26,8 @@ def train(job: Job) -> dict:
     return {"metrics": json.loads(metrics.read_text())}
 
 
-def _start(job: Job) -> list[str]:
-    """From the champion's weights where the config says so and there is a champion."""
+def warm_start(job: Job) -> list[str]:
+    """The flag that begins from the champion's weights where the config says so and there is a champion."""
     cycle = job.plan["champion"].get("cycle")
     is_warm = job.settings.config.train.start == CHAMPION and cycle
     return [f"--warm_start={job.root.cycle(cycle) / 'run'}"] if is_warm else []

@@ -29,12 +29,19 @@ def section(gate: Mapping | None) -> Markup | None:
     return tag(
         "section",
         tag("h2", "Challenger and champion"),
-        tag("p", f"On {formats.count(gate['rows'])} rows of the holdout: {gate['reuse']['meaning']}"),
+        tag("p", f"On {_rows(gate)} of the holdout; {gate['reuse']['meaning']}."),
         table(
             ["metric", *roles, *better, "method"], rows, numbers=frozenset(range(1, 1 + len(roles + better)))
         ),
         tag("div", *_charts(gate), class_="figures"),
     )
+
+
+def _rows(gate: Mapping) -> str:
+    rows = f"{formats.count(gate['rows'])} rows"
+    if gate["clusters"] is None:
+        return rows
+    return f"{rows}, in {formats.count(gate['clusters'])} clusters of {gate['rules']['clustered_by']},"
 
 
 def slices_section(gate: Mapping | None) -> Markup | None:

@@ -1,9 +1,14 @@
 """A line for each thing that happens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipeline.release.cycles.planning.plan import Plan
 from pipeline.release.cycles.spans.survey import Span
+
+AFTER_DRIFT = (
+    "look at it; then `release --reason=…` lets it pass, config.spans.exclude leaves a span out, and "
+    "config.drift.ignore a feature that always moves, such as a date"
+)
 
 
 def of_span(span: Span) -> str:
@@ -40,15 +45,23 @@ def held(found: Mapping) -> str:
     return f"held by {found['by'] or 'a person'}{since}: {found['reason']}"
 
 
-def _range(names: list[str]) -> str:
+def after_hold(found: Mapping) -> str:
+    """What a person does next."""
+    return AFTER_DRIFT if found["by"] == "drift" else "`release --reason=…` ends the hold"
+
+
+def _range(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"span {names[0]}"
     return f"{len(names)} spans, {names[0]} to {names[-1]}"
 
 
 def _data(said: Mapping) -> str:
-    rows = {part: sum(said[part]["rows"].values()) for part in ("training", "holdout")}
-    return f"{rows['training']:,} rows to train on, {rows['holdout']:,} to judge with"
+    training, holdout = (said[part]["rows"] for part in ("training", "holdout"))
+    splits = ", ".join(f"{split} {rows:,}" for split, rows in training.items())
+    return (
+        f"{sum(training.values()):,} rows to train with ({splits}), {sum(holdout.values()):,} to judge with"
+    )
 
 
 def _train(said: Mapping) -> str:

@@ -1,11 +1,17 @@
 """Drift in a report: how far each span of the holdout lies from what the champion was trained on."""
 
+import numpy as np
+
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.dataset.statistics import FeatureStatistics
+from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.kinds import Numeric
 from pipeline.data.statistics import drift
 from pipeline.release.cycles.stages.job import Job
+from pipeline.training.replaying.shown.value import EMPTY, shown_value
 from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.intervals import Interval, interval_chart
 from pipeline.training.report.drawing.markup import Markup, table, tag
@@ -29,6 +35,7 @@ def section(job: Job) -> Markup | None:
         for name, feature in now[largest].features.items()
         if name in trained
     ]
+    declared = {feature.name: feature for feature in job.training.dataset.schema.features}
     found.sort(key=lambda each: -(each[3].value if each[3] else 0.0))
     drawn = [
         Interval(label=name, low=0.0, value=far.value, high=far.value, style=_style(far))
@@ -46,7 +53,10 @@ def section(job: Job) -> Markup | None:
         ),
         table(
             ["feature", "distance", "chance alone", "measure", "mean or commonest, now", "in training"],
-            [[name, *_cells(far), _centre(now), _centre(then)] for name, now, then, far in found],
+            [
+                [name, *_cells(far), centre(now, declared[name]), centre(then, declared[name])]
+                for name, now, then, far in found
+            ],
             numbers=frozenset({1, 2}),
         ),
     )
@@ -62,10 +72,18 @@ def _cells(far: drift.Distance | None) -> list[str]:
     return [formats.fraction(far.value), formats.fraction(far.chance), far.measure]
 
 
-def _centre(feature: FeatureStatistics) -> str:
+def centre(feature: FeatureStatistics, declared: Feature) -> str:
+    """The mean, as the raw data has it, or the commonest value and its part; – where neither is known."""
     if feature.numeric:
-        return formats.number(feature.numeric.mean)
+        return _mean(feature.numeric.mean, declared)
     if feature.values and feature.values.values:
         value, count = feature.values.values[0]
-        return f"{formats.shortened(value, 40)} ({formats.percent(count / max(1, feature.present))})"
+        shown = formats.shortened(value, 40) or EMPTY
+        return f"{shown} ({formats.percent(count / max(1, feature.present))})"
     return "–"
+
+
+def _mean(mean: float, declared: Feature) -> str:
+    if isinstance(declared, Datetime):
+        return shown_value(declared, np.int64(mean))
+    return formats.number(mean + declared.offset if isinstance(declared, Numeric) else mean)

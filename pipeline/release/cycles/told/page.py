@@ -7,7 +7,7 @@ from pipeline.release.cycles.records import audit, ended, hold
 from pipeline.release.cycles.records.ended import Begun
 from pipeline.release.cycles.records.root import Root
 from pipeline.release.cycles.told import lines
-from pipeline.release.cycles.told.status import time, why
+from pipeline.release.cycles.told.status import decision, published, time, why
 from pipeline.release.publish import versions
 from pipeline.training.report.drawing.charts import Series, line_chart
 from pipeline.training.report.drawing.document import document
@@ -47,13 +47,14 @@ def _tile(value: object, told: str) -> Markup:
 
 
 def _history(root: Root, cycles: Sequence[Begun]) -> Markup:
+    found = published(root)
     rows = [
         [
             tag("a", cycle.id, href=f"{root.path.as_uri()}/cycles/{cycle.id}/report.html"),
             time(cycle.plan["at"]),
             lines.window_of(cycle.plan),
-            tag("span", cycle.decision, class_=f"decision {cycle.decision}"),
-            (cycle.end or {}).get("version") or "",
+            tag("span", decision(cycle, found), class_=f"decision {cycle.decision}"),
+            found.get(cycle.id, ""),
             why(cycle),
         ]
         for cycle in reversed(cycles)
@@ -63,10 +64,10 @@ def _history(root: Root, cycles: Sequence[Begun]) -> Markup:
 
 
 def _values(cycles: Sequence[Begun]) -> Markup | None:
-    """What challenger and champion came to, cycle by cycle."""
+    """What challenger and champion came to, cycle by cycle; None before the second."""
     found = [(number, _metric(cycle)) for number, cycle in enumerate(cycles, 1)]
     known = [(number, metric) for number, metric in found if metric]
-    if not known:
+    if len(known) < 2:
         return None
     drawn = []
     for role, style in (("challenger", "first"), ("champion", "second")):
@@ -78,11 +79,11 @@ def _values(cycles: Sequence[Begun]) -> Markup | None:
         if points:
             xs, ys = zip(*points, strict=True)
             drawn.append(Series(name=role, xs=xs, ys=ys, style=style, dots=True))
-    title = f"{known[-1][1]['name']} on each cycle's holdout; below: number of the cycle"
+    title = f"{known[-1][1]['name']} on each cycle's holdout"
     return tag(
         "section",
         tag("h2", "How good the models were"),
-        tag("div", line_chart(title, drawn), class_="figures"),
+        tag("div", line_chart(title, drawn, x_title="cycle, the oldest is 1"), class_="figures"),
     )
 
 

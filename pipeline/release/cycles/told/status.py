@@ -1,12 +1,12 @@
 """What is served, what is planned, and what was done: text for a terminal, and the same as JSON."""
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.release.cycles.planning.champion import Served
+from pipeline.release.cycles.planning.champion import PUBLISHED, TAKEN_BACK, Served
 from pipeline.release.cycles.planning.plan import Plan
 from pipeline.release.cycles.records import audit, ended, hold
-from pipeline.release.cycles.records.ended import Begun
+from pipeline.release.cycles.records.ended import PROMOTE, Begun
 from pipeline.release.cycles.records.root import Root
 from pipeline.release.cycles.spans.survey import Span
 from pipeline.release.cycles.told import lines
@@ -28,8 +28,9 @@ def status(root: Root, served: Served | None, *, now: datetime.datetime) -> Iter
         yield f"  {served.directory}"
     if found := hold.why(root):
         yield lines.held(found)
+        yield f"  {lines.after_hold(found)}"
     yield ""
-    yield from _cycles(ended.cycles(root))
+    yield from _cycles(root)
     yield from _versions(root)
 
 
@@ -40,14 +41,15 @@ def plan(plan: Plan) -> Iterator[str]:
     elif plan.drifts:
         yield "retraining would be held, and a person asked, because new data moved far:"
         yield from (f"  {drift}" for drift in plan.drifts[:_SHOWN])
+        yield f"  {lines.AFTER_DRIFT}"
     elif plan.failed:
         yield f"nothing would happen: cycle {plan.id} failed with these inputs"
         yield f"  {plan.failed.failure['stage']}: {plan.failed.failure['error']}"
     elif plan.goes_on:
         yield f"cycle {plan.id} would go on: it was begun {time(plan.goes_on.plan['at'])}"
     elif plan.due:
-        yield f"cycle {plan.id} would begin:"
-        yield from (f"  because of {reason}" for reason in plan.due)
+        yield f"cycle {plan.id} would begin, which is due:"
+        yield from (f"  {reason}" for reason in plan.due)
     else:
         yield "nothing would happen:"
         yield from (f"  {reason}" for reason in plan.waits)
@@ -117,7 +119,23 @@ def time(text: str) -> str:
     return f"{datetime.datetime.fromisoformat(text):%Y-%m-%d %H:%M}"
 
 
-def _cycles(cycles: Sequence[Begun]) -> Iterator[str]:
+def published(root: Root) -> dict[str, int]:
+    """The version that each cycle was published as, also by a person; none that was taken back."""
+    entries = audit.entries(root.audit)
+    back = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
+    came = [entry for entry in entries if entry["act"] == PUBLISHED and entry["version"] not in back]
+    return {entry["cycle"]: entry["version"] for entry in came}
+
+
+def decision(cycle: Begun, found: Mapping[str, int]) -> str:
+    """What was decided, and whether a person decided otherwise; `found` is what `published` says."""
+    by_person = cycle.id in found and cycle.decision != PROMOTE
+    backfill = " (backfill)" if cycle.plan["backfill"] else ""
+    return f"{cycle.decision}{backfill}{', promoted by a person' if by_person else ''}"
+
+
+def _cycles(root: Root) -> Iterator[str]:
+    cycles, found = ended.cycles(root), published(root)
     if not cycles:
         yield "no cycle was begun yet"
         return
@@ -125,9 +143,8 @@ def _cycles(cycles: Sequence[Begun]) -> Iterator[str]:
     yield f"cycles, the newest last{f' ({hidden} older ones: --json)' if hidden > 0 else ''}:"
     rows = [("cycle", "begun", "decision", "version", "why")]
     for cycle in cycles[-_SHOWN:]:
-        version = str(cycle.end["version"] or "") if cycle.end else ""
-        decision = f"{cycle.decision}{' (backfill)' if cycle.plan['backfill'] else ''}"
-        rows.append((cycle.id, time(cycle.plan["at"]), decision, version, why(cycle)))
+        version = str(found.get(cycle.id, ""))
+        rows.append((cycle.id, time(cycle.plan["at"]), decision(cycle, found), version, why(cycle)))
     yield from _aligned(rows)
     yield ""
 
@@ -188,4 +205,6 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _ago(text: str, now: datetime.datetime) -> str:
     hours = (now - datetime.datetime.fromisoformat(text)).total_seconds() / 3600
+    if abs(hours) < 1:
+        return f"{60 * hours:.0f} minutes ago"
     return f"{hours / 24:.1f} days ago" if hours >= 48 else f"{hours:.1f} hours ago"

@@ -29,16 +29,22 @@ def line_chart(
     *,
     y_format: Callable = formats.number,
     y_range: tuple[float, float] | None = None,
+    x_title: str = "step",
 ) -> Markup:
-    """Lines over training steps, at most MAX_POINTS each (means of neighbours beyond that)."""
+    """Lines over whole numbers, such as steps, at most MAX_POINTS each (means of neighbours beyond that)."""
     drawn = [_thinned(one) for one in series if len(one.xs)]
     axes = Axes(
         x_range=(0.0, max((max(one.xs) for one in drawn), default=1.0)),
         y_range=y_range or _with_margin(finite_range(*(one.ys for one in drawn))),
     )
-    frame = axes.frame(x_title="step", x_format=formats.number, y_format=y_format)
+    frame = axes.frame(x_title=x_title, x_format=_whole, y_format=y_format)
     drawing = axes.svg(frame, *(_line(axes, one) for one in drawn), label=title)
     return figure(title, drawing, _legend(drawn, y_format))
+
+
+def _whole(tick: float) -> str:
+    """Nothing at a tick between whole numbers."""
+    return formats.number(tick) if tick.is_integer() else ""
 
 
 def roc_curve(

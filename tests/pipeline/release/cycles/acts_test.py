@@ -1,6 +1,7 @@
 """What a person decides about a cycle that the gate left open, and what is published is verified."""
 
 import pathlib
+import re
 import shutil
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from pipeline.data.errors import InputError
 from pipeline.release.cycles import acts, backfill, cycle
 from pipeline.release.cycles.records import audit, hold
+from pipeline.release.cycles.told import status
 from pipeline.release.publish import publish, versions
 from tests.pipeline.release.cycles.conftest import Schedule, small_config
 
@@ -58,6 +60,8 @@ def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
     assert again == 2
     card = (versions.path_of(open_cycle.root.serving, 2) / "MODEL_CARD.md").read_text()
     assert "a person promoted the model: looked at it" in card
+    table = "\n".join(status.status(open_cycle.root, None, now=open_cycle.now))
+    assert re.search(rf"{open_cycle.cycles[-1].id} .* UNDECIDED, promoted by a person +2 ", table)
     back = acts.rollback(path, asked, to=1, reason="it was worse", clock=clock(open_cycle))
     assert (back, versions.newest(open_cycle.root.serving)) == (3, 3)
     assert open_cycle.cycles[-1].id in publish.quarantined(open_cycle.root.serving)

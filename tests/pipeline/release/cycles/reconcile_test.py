@@ -56,7 +56,10 @@ def test_a_span_whose_labels_turned_around_holds_until_a_person_looked(schedule)
     outcome = schedule.reconcile()
     assert outcome.did == "held"
     assert "span 2026-11-04: feature 'company' moved by" in outcome.why[0]
-    assert schedule.reconcile().did == "held"
+    again = schedule.reconcile()
+    assert again.did == "held"
+    assert again.why[-1] == outcome.why[-1]  # what a person does next
+    assert "config.drift.ignore" in outcome.why[-1]
     hold.release(schedule.root, reason="only Red works today", at=schedule.now)
     plan = schedule.plan()
     assert (plan.drifts, len(plan.due)) == ((), 1)

@@ -1,9 +1,11 @@
 """MODEL_CARD.md: what the model was made of, how good it is, where it is weak, how to make it again."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 
 from pipeline.release.cycles.stages.job import Job
+from pipeline.release.cycles.stages.train import warm_start
 
 FILE_NAME = "MODEL_CARD.md"
 _SLICES = 20
@@ -37,7 +39,9 @@ def _lines(job: Job, promoted_by: str) -> Iterator[str]:
     yield ""
     yield "## Metrics"
     yield ""
-    yield f"On {gate['rows']:,} rows of the holdout; intervals of {gate['rules']['confidence']:.0%}."
+    clusters = "" if gate["clusters"] is None else f", in {gate['clusters']:,} clusters"
+    yield f"On {gate['rows']:,} rows of the holdout{clusters}."
+    yield f"Intervals are of {gate['rules']['confidence']:.0%}."
     yield ""
     yield from _metrics(gate)
     yield ""
@@ -69,11 +73,12 @@ def _data(plan: Mapping, data: Mapping) -> Iterator[str]:
 
 
 def _metrics(gate: Mapping) -> Iterator[str]:
-    yield "| metric | this model | better than the champion by |"
+    other = "prior" if gate["is_first"] else "champion"
+    yield f"| metric | this model | better than the {other} by |"
     yield "|---|---|---|"
     for metric in gate["metrics"]:
-        champion = metric["differences"].get("champion")
-        yield f"| {metric['name']} | {_interval(metric['values']['challenger'])} | {_interval(champion)} |"
+        better = metric["differences"].get(other)
+        yield f"| {metric['name']} | {_interval(metric['values']['challenger'])} | {_interval(better)} |"
 
 
 def _slices(gate: Mapping) -> Iterator[str]:
@@ -95,7 +100,7 @@ def _limits(job: Job) -> Iterator[str]:
     gate, infra = job.said("decide")["gate"], job.said("infra")
     small = [each for each in gate["slices"]["results"] if not each.get("values")]
     holdout = [span["name"] for span in job.plan["spans"] if "holdout" in span["roles"]]
-    spans = f"{_plain(holdout[0])} to {_plain(holdout[-1])}"
+    spans = " to ".join(map(_plain, dict.fromkeys((holdout[0], holdout[-1]))))
     yield f"- It was judged on data of {spans} only; see the drift in the report."
     if small:
         yield f"- {len(small)} slices had too few rows to be judged."
@@ -108,10 +113,11 @@ def _limits(job: Job) -> Iterator[str]:
 
 def _again(job: Job) -> Iterator[str]:
     train = job.settings.config.train
+    flags = shlex.join((f"--config={train.config}", *warm_start(job), *train.flags))
     yield f"Every input is in lineage.json; the code's digest is {job.plan['code']}."
     yield ""
     yield "```"
-    yield f"python -m pipeline.train --config={train.config} {' '.join(train.flags)} \\"
+    yield f"python -m pipeline.train {flags} \\"
     yield "    --dataset=SPAN1 --dataset=SPAN2 … --workdir=RUN"
     yield "python -m pipeline.export --workdir=RUN --output=EXPORT"
     yield "```"
