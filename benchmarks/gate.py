@@ -62,6 +62,23 @@ def equal_models(world: World, *, trials: int, rows: int = 2_000) -> Iterator[Fi
         )
 
 
+def lopsided_holdouts(*, trials: int, rows: int = 2_000) -> Iterator[Figure]:
+    """Equal models where few clusters, or few rows of a class, tell nearly all."""
+    for name, metric, world in (
+        ("one cluster has 80% of the rows", "log_loss", {"cluster": 20, "largest": 0.8}),
+        ("one cluster has 20% of the rows", "log_loss", {"cluster": 20, "largest": 0.2}),
+        ("1 row in 100 is positive", "auc", {"mean": -5.2}),
+    ):
+        made = World(rng=np.random.default_rng(6), **world)
+        promoted = _percent(
+            trials,
+            lambda made=made: made.holdout(rows, challenger=CHAMPION, champion=CHAMPION),
+            GateRules(metric=metric, resamples=100),
+            lambda verdict: verdict.decision == PROMOTE,
+        )
+        yield Figure(name=f"equal models promoted by {metric}, where {name}", value=promoted, most=5)
+
+
 def better_model(world: World, *, trials: int, rows: int = 6_000) -> Iterator[Figure]:
     """One that is truly better, by a stated number of nats."""
     effect = holdouts.log_loss(CHAMPION) - holdouts.log_loss(BETTER)
@@ -155,6 +172,7 @@ def figures(*, part: float = 1.0) -> Iterator[Figure]:
         return World(rng=np.random.default_rng(seed), cluster=cluster)
 
     yield from equal_models(world(1), trials=round(3_000 * part))
+    yield from lopsided_holdouts(trials=round(500 * part))
     yield from better_model(world(2), trials=round(1_000 * part))
     yield from equal_slices(world(3), trials=round(2_000 * part))
     yield from clusters(world(4, cluster=20), trials=round(1_000 * part))

@@ -18,15 +18,21 @@ class World:
     """Where holdouts come from.
 
     `cluster`: rows that follow each other and share half of the variance of a model's noise; 1: none do.
+    `largest`: part of all rows that are one cluster, besides these. `mean`: of the true logits; what is true
+    of models, below, is so at 0.
     """
 
     rng: np.random.Generator
     cluster: int = 1
+    largest: float = 0.0
+    mean: float = 0.0
 
     def holdout(self, rows: int, *, slices: int = 0, **noise: float) -> Scored:
         """Rows scored by models with noise of these spreads, `champion=0.35`; `slices` of equal size."""
-        logits = self.rng.normal(0, SPREAD, rows)
+        logits = self.rng.normal(self.mean, SPREAD, rows)
         clusters = np.arange(rows) // self.cluster
+        if self.largest:  # the first ones are one
+            clusters = np.maximum(clusters - round(self.largest * rows / self.cluster) + 1, 0)
         return Scored(
             task="binary",
             labels=(self.rng.random(rows) < _sigmoid(logits)).astype(np.int64),

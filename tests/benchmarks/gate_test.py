@@ -33,6 +33,13 @@ def test_rows_of_a_cluster_share_half_of_the_noise():
     assert noise.std() == pytest.approx(1, abs=0.01)
 
 
+def test_one_cluster_may_have_most_rows():
+    clusters = (
+        World(rng=np.random.default_rng(0), cluster=20, largest=0.8).holdout(1_000, challenger=1.0).clusters
+    )
+    assert np.bincount(clusters).tolist() == [800, *[20] * 10]
+
+
 def test_a_figure_is_beside_its_bound():
     met, missed = Figure(name="held", value=95.2, least=93, most=97), Figure(name="lost", value=6.0, most=5)
     assert str(met).split() == ["held", "95.2", "%", "≥", "93,", "≤", "97", "met"]
@@ -57,6 +64,6 @@ def test_a_gate_that_promotes_by_chance_misses_its_bound(monkeypatch, capsys):
 
 def test_every_figure_has_a_name_and_a_bound():
     found = list(gate.figures(part=0.003))
-    assert len({figure.name for figure in found}) == len(found) == 9
+    assert len({figure.name for figure in found}) == len(found) == 12
     assert all(np.isfinite(figure.value) for figure in found)
     assert all(np.isfinite([figure.least, figure.most]).any() for figure in found)

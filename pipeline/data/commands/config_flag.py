@@ -54,6 +54,11 @@ def of_file(flag: flags.Flag) -> ConfigDict:
     return flag.parser.parse(flag.config_filename)
 
 
+def get_config(path: str) -> ConfigDict:
+    """Runs the config file at `path`; raises whatever its code raises."""
+    return runpy.run_path(path)["get_config"]()
+
+
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
     """Names the first override whose key the config does not have."""
     known = _known_keys(argv)
@@ -82,7 +87,7 @@ def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
 def _known_keys(argv: Sequence[str]) -> list[str]:
     """Every key of the config file that `argv` names, groups of keys too; none if it cannot be read."""
     try:
-        config = runpy.run_path(_given(argv))["get_config"]()
+        config = get_config(_given(argv))
     except Exception:  # it is the user's code, and only a suggestion hangs on it
         return []
     leaves = [name for name, _ in config_keys.leaves(config)]

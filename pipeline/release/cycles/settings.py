@@ -10,6 +10,7 @@ import pathlib
 from croniter import CroniterBadDateError, croniter
 from ml_collections import ConfigDict
 
+from pipeline.data.commands import config_flag
 from pipeline.data.errors import InputError
 from pipeline.release.cycles import config_check
 from pipeline.release.cycles.records.root import Root
@@ -78,11 +79,15 @@ class Settings:
         )
 
     def digest(self) -> str:
-        """Of every setting that changes what a cycle makes or decides, the file of the experiment too."""
+        """Of each setting that changes what a cycle makes or decides, and of the experiment, wherever it is.
+
+        Raises:
+          InputError: the experiment's file gives no config.
+        """
         config = json.loads(self.config.to_json_best_effort())
         told = {key: config[key] for key in ("train", "holdout", "gate", "gate_anchor", "parity", "infra")}
-        experiment = _experiment(self.config.train.config).read_bytes()
-        told["experiment"] = hashlib.sha256(experiment).hexdigest()
+        path = _experiment(told["train"].pop("config"))
+        told["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
@@ -142,6 +147,19 @@ def _experiment(path: str) -> pathlib.Path:
         "a file with an experiment, one of pipeline/configs or your own",
     )
     return found
+
+
+def _values(path: pathlib.Path) -> dict:
+    """What an experiment sets. Most of that stands in files that it begins with, such as configs/base.py."""
+    try:
+        return json.loads(config_flag.get_config(str(path)).to_json_best_effort())
+    except Exception as error:  # of any kind: it is the user's code
+        raise InputError(
+            f"config.train.config={path}",
+            received=f"{type(error).__name__}: {' '.join(str(error).split())}",
+            expected="a Python file with a function get_config(), as pipeline.train takes it",
+            action="Correct it; `python -m pipeline.train --config=FILE --help` reads it too.",
+        ) from None
 
 
 def _typed(key: str, kind: type, config: ConfigDict) -> object:

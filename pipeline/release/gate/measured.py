@@ -16,6 +16,7 @@ from pipeline.release.gate.statistics.sample import Sample
 from pipeline.release.gate.statistics.shares import Shares
 
 _LEAST_OF_CLASS = 10  # positives and negatives: of fewer, an area's spread is not known
+_RARER, _OF_ONE = " of the rarer class", " of one class"
 
 
 class Measured(Protocol):
@@ -55,18 +56,40 @@ class Obstacle:
 
 
 def obstacle(metric: Metric, sample: Sample, rules: GateRules, *, least: int) -> Obstacle | None:
-    """What keeps the sample from being judged: too few rows, clusters, or rows of a class."""
-    effective = round(sample.effective_rows)
-    if effective < least:
-        what = "rows" if sample.weights is None else "rows, counted at equal weight"
-        return _too_few(what, effective, least, sample)
-    if sample.clusters is not None and sample.units < rules.least_clusters:
-        return _too_few("clusters", sample.units, rules.least_clusters, sample)
-    if metric.kind == "area":
-        fewest = int(min(sample.positive.sum(), (~sample.positive).sum()))
-        if fewest < _LEAST_OF_CLASS:
-            return _too_few("rows of the rarer class", fewest, _LEAST_OF_CLASS, sample)
+    """What keeps the sample from being judged: too few rows, clusters, or rows of a class.
+
+    Rows and clusters count as many as would tell as much if all weighed the same.
+    """
+    found = _of_rows(sample, "", least) or _of_clusters(sample, "", rules)
+    return found or (_of_classes(sample, rules) if metric.kind == "area" else None)
+
+
+def _of_classes(sample: Sample, rules: GateRules) -> Obstacle | None:
+    """An area is told by the rows of the rarer class: by as many of them, and by their clusters."""
+    number = min(int(sample.positive.sum()), int((~sample.positive).sum()))
+    if number < _LEAST_OF_CLASS:
+        return _too_few(f"rows{_RARER}", number, _LEAST_OF_CLASS, sample)
+    for of_class in (sample.take(sample.positive), sample.take(~sample.positive)):
+        found = _of_rows(of_class, _OF_ONE, _LEAST_OF_CLASS) or _of_clusters(of_class, _OF_ONE, rules)
+        if found:
+            more = found.examples and math.ceil(found.examples * sample.rows / of_class.rows)
+            return dataclasses.replace(found, examples=more)
     return None
+
+
+def _of_rows(sample: Sample, whose: str, least: int) -> Obstacle | None:
+    number = round(sample.effective_rows)
+    how = "" if sample.weights is None else ", counted at equal weight"
+    return _too_few(f"rows{whose}{how}", number, least, sample) if number < least else None
+
+
+def _of_clusters(sample: Sample, whose: str, rules: GateRules) -> Obstacle | None:
+    if sample.clusters is None:
+        return None
+    number = round(sample.effective_clusters)
+    how = "" if number == sample.units else ", counted at equal weight"
+    least = rules.least_clusters
+    return _too_few(f"clusters{whose}{how}", number, least, sample) if number < least else None
 
 
 def _too_few(what: str, number: int, least: int, sample: Sample) -> Obstacle:

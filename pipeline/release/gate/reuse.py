@@ -11,7 +11,7 @@ from pipeline.release.gate.rules import GateRules
 class Reuse:
     """Attributes:
 
-    count: challengers that the same holdout judged before.
+    count: challengers that were judged before by rows of this holdout.
     luck: the chance, at most, that one at least of all these and this one was promoted without merit:
       1 - (1 - a)ⁿ, where a is half of what the confidence leaves open. Z. Šidák, "Rectangular confidence
       regions for the means of multivariate normal distributions" (1967).
@@ -38,7 +38,8 @@ class Reuse:
 def _meaning(count: int, luck: float) -> str:
     if not count:
         return f"this holdout judges for the first time: chance alone would promote with {luck:.1%} at most"
+    challengers = "challenger" if count == 1 else "challengers"
     return (
-        f"this holdout judged {count:,} {'challenger' if count == 1 else 'challengers'} before: the chance "
+        f"rows of this holdout judged {count:,} {challengers} before: the chance "
         f"that one of {count + 1:,} without merit is promoted is up to {luck:.1%}; a new holdout resets it"
     )

@@ -29,7 +29,8 @@ class GateRules:
       slice_margin: how much worse a slice may be.
       least_slice: rows, below which a slice is not evaluated.
       least_rows: of the holdout, below which nothing is decided.
-      least_clusters: of the holdout, and of a slice, where rows come in clusters.
+      least_clusters: of the holdout, of a slice, and of each class of an area, where rows come in clusters.
+        Rows and clusters of other weights count as many as would tell as much at equal weight.
       anchor_margin: how much worse than the anchor; None: twice `margin`, where many small steps down end.
       floors: metric → the worst value of a model that has no champion to beat.
       clustered_by: the feature whose equal values are one cluster; empty: rows are independent.

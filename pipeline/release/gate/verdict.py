@@ -66,7 +66,7 @@ def judge(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
     beat the prior. REJECT where one of these is refuted, UNDECIDED where one is open.
 
     Args:
-      reuse: how many challengers the same holdout has judged before.
+      reuse: how many challengers were judged before by rows of this holdout.
 
     Raises:
       InputError: the rules name a metric, a slice or a cluster that was not scored.

@@ -66,6 +66,27 @@ def anchor(root: Root, asked: int) -> Served | None:
     return served(root, asked)
 
 
+def require_same_anchor(root: Root, asked: int, plans: Sequence[Mapping]) -> None:
+    """Raises InputError where the first version, which the last cycle was held to, is gone.
+
+    The next one would take its place, and small steps down would begin anew below it.
+    """
+    met = next((plan["anchor"] for plan in reversed(plans) if plan["anchor"] and _by_itself(plan)), None)
+    if asked or met is None or met["version"] in versions.versions(root.serving):
+        return
+    raise InputError(
+        f"the anchor, version {met['version']} of {root.serving}",
+        received="no such version, or one that is damaged",
+        expected="the version that the last cycle was held to",
+        action="Restore its folder from a copy; or set config.gate_anchor to the version to hold on to.",
+    )
+
+
+def _by_itself(plan: Mapping) -> bool:
+    """Whether the anchor was the first version, and no one that a person named."""
+    return not plan["config"]["gate_anchor"]
+
+
 def served(root: Root, version: int) -> Served:
     """Raises InputError where the version is not whole."""
     directory = versions.path_of(root.serving, version)

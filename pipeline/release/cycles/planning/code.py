@@ -4,10 +4,12 @@ import functools
 import hashlib
 import importlib.metadata
 import pathlib
+import platform
 
 _PROJECT = pathlib.Path(__file__).parents[4]
 _ROOMS = ("beam_jobs", "models", "pipeline")
-_BENEATH = ("tensorflow", "keras", "numpy", "apache-beam")
+# What trains, converts and judges; the sums of Python itself have other bits from 3.12 on.
+_BENEATH = ("tensorflow", "keras", "numpy", "apache-beam", "pyarrow", "pillow", "scipy", "statsmodels")
 
 
 @functools.cache
@@ -19,6 +21,7 @@ def digest() -> str:
             inner = path.relative_to(_PROJECT)
             if "configs" not in inner.parts:
                 found.update(f"{inner}\0".encode() + path.read_bytes() + b"\0")
+    found.update(f"python {platform.python_version()}\0".encode())
     for name in _BENEATH:
         found.update(f"{name} {importlib.metadata.version(name)}\0".encode())
     return found.hexdigest()

@@ -66,13 +66,14 @@ def make(
         with a model that was trained on what it is judged by.
 
     Raises:
-      InputError: a receipt is damaged, the champion is gone, the clock was set back, or the config cannot be,
-        such as of a feature that the schema does not have.
+      InputError: a receipt is damaged, the champion or the anchor is gone, the clock was set back, or the
+        config cannot be, such as of a feature that the schema does not have.
     """
     features.check(settings, schema_lib.load(settings.sources(root).conversion.schema))
     audit.check_clock(root.audit, now)
     entries, cycles = audit.entries(root.audit), ended.cycles(root)
     served = champion_lib.champion(root, entries)
+    champion_lib.require_same_anchor(root, settings.config.gate_anchor, [cycle.plan for cycle in cycles])
     anchor = champion_lib.anchor(root, settings.config.gate_anchor)
     window = window_lib.choose(spans, settings.config)
     if backfill:

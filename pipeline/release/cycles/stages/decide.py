@@ -20,7 +20,7 @@ def decide(job: Job) -> dict:
     """The decision with its reasons, and the whole verdict of the gate."""
     answers = load_answers(job.answers)
     _check_asked(job, answers)
-    verdict = judge(scored(job, answers), job.settings.gate, reuse=reuses(job, answers.digest))
+    verdict = judge(scored(job, answers), job.settings.gate, reuse=reuses(job))
     refused = [*_refused("parity", job.said("parity")), *_refused("infra check", job.said("infra"))]
     return {
         "decision": REJECT if refused else verdict.decision,
@@ -42,8 +42,13 @@ def _check_asked(job: Job, answers: Answers) -> None:
 
 
 def scored(job: Job, answers: Answers) -> Scored:
-    """Answers as the gate takes them. What a first model must beat comes from the training rows alone."""
+    """Answers as the gate takes them. What a first model must beat comes from the training rows alone.
+
+    Where rows weigh, it comes from the holdout: statistics count every training row the same, and what
+    predicts that rate is easily beaten.
+    """
     measured = statistics.read(job.export / STATISTICS_FILE_NAME)[TRAIN]
+    is_weighted = answers.weights is not None
     return Scored(
         task=answers.task,
         labels=answers.labels,
@@ -51,18 +56,24 @@ def scored(job: Job, answers: Answers) -> Scored:
         weights=answers.weights,
         clusters=answers.clusters,
         slices=answers.slices,
-        prior=prior_of(measured, job.training.dataset.schema.label),
+        prior=None if is_weighted else prior_of(measured, job.training.dataset.schema.label),
     )
 
 
-def reuses(job: Job, digest: str) -> int:
-    """How many cycles before have decided by the same rows."""
-    count = 0
-    for cycle in ended.cycles(job.root):
-        said = cycle.folder / "evaluate.json"
-        if cycle.id != job.id and cycle.has_judged and said.exists():
-            count += ended.receipts.read(said)["holdout_digest"] == digest
-    return count
+def reuses(job: Job) -> int:
+    """How many cycles have decided by rows of this holdout: by a span of it, converted as it may be."""
+    own = _judged_by(job.plan)
+    return sum(
+        not own.isdisjoint(_judged_by(cycle.plan))
+        for cycle in ended.cycles(job.root)
+        if cycle.id != job.id and (cycle.folder / "decide.json").exists()
+    )
+
+
+def _judged_by(plan: Mapping) -> set[str]:
+    """Names and raw contents of the holdout's spans: one that was corrected has most of its rows still."""
+    held = [span for span in plan["spans"] if "holdout" in span["roles"]]
+    return {f"{key}={span[key]}" for span in held for key in ("name", "raw_digest")}
 
 
 def _refused(gate: str, said: Mapping) -> Iterator[str]:

@@ -25,8 +25,5 @@ def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | 
 
 
 def _by_class(counts: dict[str, int], label: Label) -> np.ndarray:
-    """[classes]. Statistics name a class, or give its number."""
-    return np.array(
-        [counts.get(name, counts.get(str(number), 0)) for number, name in enumerate(label.classes)],
-        np.float64,
-    )
+    """[classes]. Statistics name only classes that occur."""
+    return np.array([counts.get(name, 0) for name in label.classes], np.float64)

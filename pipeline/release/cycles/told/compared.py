@@ -49,6 +49,7 @@ def slices_section(gate: Mapping | None) -> Markup | None:
     if not gate or not gate["slices"]["results"]:
         return None
     slices = gate["slices"]["results"]
+    more = sum(gate["slices"]["left_out"].values())
     judged = sorted(
         (each for each in slices if each["difference"]), key=lambda each: each["difference"]["value"]
     )
@@ -74,6 +75,9 @@ def slices_section(gate: Mapping | None) -> Markup | None:
         tag("h2", "Slices"),
         tag("div", chart, class_="figures"),
         table(["slice", "rows", "better by", "p (Holm)", "", "why"], rows, numbers=frozenset({1, 2, 3})),
+        tag("p", f"Not listed, and not evaluated: {formats.count(more)} slices with fewer rows.")
+        if more
+        else None,
     )
 
 

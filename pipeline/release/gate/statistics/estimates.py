@@ -32,8 +32,11 @@ class Estimate(abc.ABC):
         """How likely an estimate so (low, high) or more so is where the truth is `null`."""
 
     def p(self, null: float = 0.0) -> float:
-        """The two-sided p-value of the hypothesis that the truth is `null`: twice the smaller tail."""
-        return min(1.0, 2 * min(self.tails(null)))
+        """The two-sided p-value of the hypothesis that the truth is `null`: twice the smaller tail.
+
+        NaN where the examples do not tell it.
+        """
+        return float(np.minimum(1.0, 2 * np.min(self.tails(null))))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

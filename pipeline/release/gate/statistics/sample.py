@@ -34,11 +34,20 @@ class Sample:
 
     @property
     def effective_rows(self) -> float:
-        """As many rows of equal weight as would tell as much: L. Kish, "Survey Sampling" (1965)."""
-        if self.weights is None:
-            return float(self.rows)
-        scaled = self.weights / self.weights.max()  # the squares of tiny weights would vanish
-        return float(scaled.sum() ** 2 / (scaled**2).sum())
+        """As many rows of equal weight as would tell as much."""
+        return _effective(np.ones(self.rows) if self.weights is None else self.weights)
+
+    @property
+    def effective_clusters(self) -> float:
+        """As many clusters of equal weight as would tell as much; rows are independent where there are none.
+
+        A mean of clusters of which one is most of all follows that one, and its spread cannot be seen: A. V.
+        Carter, K. T. Schnepel and D. G. Steigerwald, "Asymptotic behavior of a t-test robust to cluster
+        heterogeneity" (2017).
+        """
+        if self.clusters is None:
+            return self.effective_rows
+        return _effective(np.bincount(self.clusters, weights=self.weights).astype(np.float64))
 
     def take(self, rows: np.ndarray) -> "Sample":
         """Those rows alone; `rows` are indices, or bool [n]."""
@@ -51,3 +60,9 @@ class Sample:
             weights=None if self.weights is None else self.weights[rows],
             clusters=clusters,
         )
+
+
+def _effective(weights: np.ndarray) -> float:
+    """(Σ w)² / Σ w² of weights [n]: L. Kish, "Survey Sampling" (1965)."""
+    scaled = weights / weights.max()  # the squares of tiny weights would vanish
+    return float(scaled.sum() ** 2 / (scaled**2).sum())

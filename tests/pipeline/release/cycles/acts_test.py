@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.data.errors import InputError
 from pipeline.release.cycles import acts, backfill, cycle
-from pipeline.release.cycles.records import audit, hold
+from pipeline.release.cycles.records import audit, hold, receipts
 from pipeline.release.cycles.told import status
 from pipeline.release.publish import publish, versions
 from tests.pipeline.release.cycles.conftest import Schedule, small_config
@@ -113,6 +113,16 @@ def test_a_truncated_export_fails_the_cycle_before_it_is_judged(schedule, monkey
         schedule.reconcile()
     assert schedule.cycles[-1].failure["stage"] == "parity"
     assert schedule.versions == [1]
+
+
+@pytest.mark.parametrize("stage", ["parity", "infra"])
+def test_nobody_promotes_what_failed_parity_or_the_infra_check(schedule, stage):
+    path = schedule.cycles[0].folder / f"{stage}.json"
+    said = receipts.read(path)
+    path.unlink()
+    receipts.write(path, {**said, "passed": False, "reasons": ["age is 60 in serving"]})
+    with pytest.raises(InputError, match=f"it failed {stage}: age is 60 in serving"):
+        acts.promote(schedule.path, schedule.settings, cycle="", reason="hurry", clock=clock(schedule))
 
 
 def test_a_hold_during_a_cycle_stops_it_before_it_publishes(schedule, monkeypatch):

@@ -127,6 +127,18 @@ def test_a_champion_that_disappeared_is_named(schedule):
         schedule.reconcile()
 
 
+def test_an_anchor_that_disappeared_does_not_give_way_to_the_next_version(schedule):
+    schedule.config.gate.rule, schedule.config.gate.margin = "non_inferiority", 1.0
+    schedule.add(3)
+    assert schedule.reconcile().version == 2
+    shutil.rmtree(versions.path_of(schedule.root.serving, 1))
+    schedule.add(4)
+    with pytest.raises(InputError, match=r"the anchor, version 1 .*config\.gate_anchor"):
+        schedule.later(hours=1).reconcile()
+    schedule.config.gate_anchor = 2
+    assert schedule.plan().anchor.version == 2
+
+
 def test_a_clock_that_was_set_back_is_named(schedule):
     schedule.add(3)
     with pytest.raises(InputError, match="the clock"):

@@ -1,7 +1,10 @@
 """Values of a config that cannot be meant are named."""
 
+import shutil
+
 import pytest
 
+from pipeline.configs import base as experiments
 from pipeline.configs.retraining import base
 from pipeline.data.errors import InputError
 from pipeline.release.cycles import settings
@@ -71,6 +74,34 @@ def test_only_what_changes_a_cycle_changes_its_digest():
         {"train__config": "pipeline/configs/taxi_wide_deep.py"},
     ):
         assert parsed(**keys).digest() != parsed().digest()
+
+
+def test_what_an_experiment_begins_with_is_part_of_the_digest(monkeypatch):
+    """Most values of pipeline/configs/tabular.py stand in base.py."""
+    before, made = parsed().digest(), experiments.get_config
+
+    def slower():
+        config = made()
+        config.optimizer.learning_rate = 1e-5
+        return config
+
+    monkeypatch.setattr(experiments, "get_config", slower)
+    assert parsed().digest() != before
+
+
+def test_where_an_experiment_lies_is_no_part_of_the_digest(tmp_path):
+    path = tmp_path / "moved.py"
+    shutil.copy(parsed().config.train.config, path)
+    assert parsed(train__config=str(path)).digest() == parsed().digest()
+
+
+def test_an_experiment_that_gives_no_config_is_named(tmp_path):
+    path = tmp_path / "empty.py"
+    path.write_text("")
+    with pytest.raises(
+        InputError, match=r"config\.train\.config=.*empty\.py: received KeyError: 'get_config'"
+    ):
+        parsed(train__config=str(path)).digest()
 
 
 def test_a_window_that_ends_elsewhere_leaves_the_settings_as_they_are():

@@ -44,12 +44,51 @@ def test_one_heavy_row_decides_nothing():
     assert "rows, counted at equal weight: 1; 100 are needed" in found.reasons[0]
 
 
+@pytest.mark.parametrize(("largest", "count"), [(0.8, 2), (0.5, 4)])
+def test_one_cluster_of_most_rows_decides_nothing(largest, count):
+    """The others do not tell how far chance moves the largest: 23 of 100 equal models were promoted."""
+    others = 1 + np.arange(ROWS) % 19
+    found = verdict(clusters=np.where(np.arange(ROWS) < largest * ROWS, 0, others))
+    assert found.clusters == 20
+    assert found.decision == UNDECIDED
+    what = f"clusters, counted at equal weight: {count}; 10 are needed"
+    assert found.reasons == (f"the holdout tells too little: {what}",)
+
+
+def test_weights_make_one_cluster_most_of_all():
+    numbers = np.arange(ROWS) // 20
+    weights = np.where(numbers == 3, 50.0, 1.0)
+    found = verdict(clusters=numbers, weights=weights, rules=GateRules(least_rows=30))
+    assert found.decision == UNDECIDED
+    assert "clusters, counted at equal weight: 2; 10 are needed" in found.reasons[0]
+
+
+def test_an_area_needs_clusters_of_either_class():
+    numbers = np.arange(ROWS) % 100
+    labels = (numbers < 5).astype(np.int64)
+    found = verdict(labels, rules=GateRules(metric="auc"), clusters=numbers)
+    assert found.decision == UNDECIDED
+    what = "clusters of one class: 5; 10 are needed"
+    assert found.reasons == (f"the holdout tells too little: {what}",)
+    assert found.examples == 2 * ROWS
+
+
+def test_an_area_needs_more_than_one_heavy_row_of_either_class():
+    labels = (np.arange(ROWS) % 10 == 0).astype(np.int64)
+    weights = np.where(np.arange(ROWS) == 10, 50.0, 1.0)
+    found = verdict(labels, rules=GateRules(metric="auc", least_rows=50), weights=weights)
+    assert found.decision == UNDECIDED
+    assert "rows of one class, counted at equal weight: 3; 10 are needed" in found.reasons[0]
+
+
 @pytest.mark.parametrize("weights", [None, RNG.random(ROWS)])
 def test_one_class_alone_has_no_area_but_a_loss(weights):
     ones = np.ones(ROWS, np.int64)
     by_loss = verdict(ones, weights=weights)
     assert by_loss.decision in (PROMOTE, REJECT, UNDECIDED)
-    assert by_loss.to_json()["metrics"][1]["values"]["challenger"]["value"] is None
+    area = by_loss.to_json()["metrics"][1]
+    assert area["values"]["challenger"]["value"] is None
+    assert area["differences"]["champion"]["p"] is None
     by_area = verdict(ones, weights=weights, rules=GateRules(metric="auc"))
     assert by_area.decision == UNDECIDED
     assert by_area.reasons == ("the holdout tells too little: rows of the rarer class: 0; 10 are needed",)

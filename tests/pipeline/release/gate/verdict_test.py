@@ -191,7 +191,9 @@ def test_reuse_is_counted_and_told():
     fresh, used = judge(scored, RULES).reuse, judge(scored, RULES, reuse=9).reuse
     assert fresh.luck == pytest.approx(0.025)
     assert used.luck == pytest.approx(1 - 0.975**10)
-    assert used.meaning.startswith("this holdout judged 9 challengers before: the chance that one of 10 ")
+    assert used.meaning.startswith(
+        "rows of this holdout judged 9 challengers before: the chance that one of 10 "
+    )
     with pytest.raises(InputError, match="reuse of the holdout: received -1"):
         judge(scored, RULES, reuse=-1)
 

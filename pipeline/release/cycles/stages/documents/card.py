@@ -1,11 +1,13 @@
 """MODEL_CARD.md: what the model was made of, how good it is, where it is weak, how to make it again."""
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 
+from pipeline.release.cycles.settings import CHAMPION
 from pipeline.release.cycles.stages.job import Job
-from pipeline.release.cycles.stages.train import warm_start
+from pipeline.release.gate.slices import NOT_EVALUATED
 
 FILE_NAME = "MODEL_CARD.md"
 _SLICES = 20
@@ -40,8 +42,8 @@ def _lines(job: Job, promoted_by: str) -> Iterator[str]:
     yield "## Metrics"
     yield ""
     clusters = "" if gate["clusters"] is None else f", in {gate['clusters']:,} clusters"
-    yield f"On {gate['rows']:,} rows of the holdout{clusters}."
-    yield f"Intervals are of {gate['rules']['confidence']:.0%}."
+    confidence = f"{100 * gate['rules']['confidence']:g}%"
+    yield f"On {gate['rows']:,} rows of the holdout{clusters}; intervals of {confidence}."
     yield ""
     yield from _metrics(gate)
     yield ""
@@ -82,11 +84,14 @@ def _metrics(gate: Mapping) -> Iterator[str]:
 
 
 def _slices(gate: Mapping) -> Iterator[str]:
-    found = [each for each in gate["slices"]["results"] if each.get("values")]
+    found = sorted((each for each in gate["slices"]["results"] if each["values"]), key=_gained)
     if not found:
         return
     yield "## Slices"
     yield ""
+    if len(found) > _SLICES:
+        yield f"{_SLICES} of {len(found):,}, those first that gained least on the champion."
+        yield ""
     yield f"| slice | rows | {gate['metric']} |"
     yield "|---|---|---|"
     for each in found[:_SLICES]:
@@ -98,13 +103,18 @@ def _slices(gate: Mapping) -> Iterator[str]:
 def _limits(job: Job) -> Iterator[str]:
     """What is known to be outside of what was tried."""
     gate, infra = job.said("decide")["gate"], job.said("infra")
-    small = [each for each in gate["slices"]["results"] if not each.get("values")]
+    slices = gate["slices"]
+    open_ones = sum(each["verdict"] == NOT_EVALUATED for each in slices["results"])
+    open_ones += sum(slices["left_out"].values())
     holdout = [span["name"] for span in job.plan["spans"] if "holdout" in span["roles"]]
     spans = " to ".join(map(_plain, dict.fromkeys((holdout[0], holdout[-1]))))
     yield f"- It was judged on data of {spans} only; see the drift in the report."
-    if small:
-        yield f"- {len(small)} slices had too few rows to be judged."
-    elif not gate["slices"]["results"]:
+    if open_ones:
+        why = (
+            "they tell too little" if gate["is_first"] is False else "there was none, or they tell too little"
+        )
+        yield f"- Slices that were not compared with a champion: {open_ones:,}; {why}."
+    elif not gate["rules"]["slices"]:
         yield "- No slice was judged: config.gate.slices is empty."
     if infra.get("measured"):
         median = infra["measured"]["latency"][0]["median_ms"]
@@ -112,8 +122,9 @@ def _limits(job: Job) -> Iterator[str]:
 
 
 def _again(job: Job) -> Iterator[str]:
-    train = job.settings.config.train
-    flags = shlex.join((f"--config={train.config}", *warm_start(job), *train.flags))
+    train, champion = job.plan["config"]["train"], job.plan["champion"].get("cycle")
+    warm = [f"--warm_start=CYCLES/{champion}/run"] if train["start"] == CHAMPION and champion else []
+    flags = shlex.join([f"--config={train['config']}", *train["flags"], *warm])
     yield f"Every input is in lineage.json; the code's digest is {job.plan['code']}."
     yield ""
     yield "```"
@@ -121,6 +132,11 @@ def _again(job: Job) -> Iterator[str]:
     yield "    --dataset=SPAN1 --dataset=SPAN2 … --workdir=RUN"
     yield "python -m pipeline.export --workdir=RUN --output=EXPORT"
     yield "```"
+
+
+def _gained(each: Mapping) -> float:
+    """On the champion; those first that could be compared."""
+    return each["difference"]["value"] if each["difference"] else math.inf
 
 
 def _interval(each: Mapping | None) -> str:

@@ -17,11 +17,15 @@ def counted(*values, complete=True):
     return measured(values=ValueCounts(distinct=len(values), values=values, complete=complete))
 
 
-@pytest.mark.parametrize("names", [("no", "yes"), ("0", "1")])
-def test_of_two_classes_it_is_the_share_of_the_second(names):
+def test_of_two_classes_it_is_the_share_of_the_second():
     label = Label(name="y", classes=("no", "yes"))
-    assert prior_of(counted((names[0], 7), (names[1], 3)), label) == pytest.approx(0.3)
-    assert prior_of(counted((names[0], 7)), label) == 0.0
+    assert prior_of(counted(("no", 7), ("yes", 3)), label) == pytest.approx(0.3)
+    assert prior_of(counted(("no", 7)), label) == 0.0
+
+
+def test_a_class_is_known_by_its_name_whatever_its_number():
+    label = Label(name="y", classes=("1", "2", "3"), task="multiclass")
+    np.testing.assert_allclose(prior_of(counted(("2", 6), ("1", 4)), label), [0.4, 0.6, 0.0])
 
 
 def test_of_many_classes_it_is_each_ones_share():
