@@ -118,7 +118,7 @@ class _Airflow:
 def _three_days(root: pathlib.Path) -> None:
     """The demo's first days with their schema: enough for a first model."""
     for day in (1, 2, 3):
-        _ours("demo/spans.py", f"--day={day}", f"--output={root}/raw")
+        _ours("-m", "demo.spans", f"--day={day}", f"--output={root}/raw")
     _ours(
         "-m", "beam_jobs.infer_schema", f"--input={root}/raw", "--label=big_tip", "--name=trips",
         f"--output={root}/schema.json",
