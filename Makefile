@@ -143,6 +143,13 @@ deploy-check: install  ## Recipes of deploy/ through the programs and libraries 
 publishing-check: install  ## Publish under 200 `kill -9` and under readers: is a version ever half there? Two minutes.
 	.venv/bin/python -m tests.publishing
 
+# .venv's Python, with Google's libraries beside its own: requirements-gcp.txt fits requirements.txt.
+.PHONY: store-check
+store-check: build/engines/worker/.installed  ## Publish to a storage emulator under kills, pauses, rivals and a reader; a quarter of an hour.
+	PYTHONPATH=$$(echo build/engines/worker/lib/python*/site-packages) .venv/bin/python -m pytest \
+	  tests/pipeline/release/publish/remote tests/store
+	PYTHONPATH=$$(echo build/engines/worker/lib/python*/site-packages) .venv/bin/python -m tests.store
+
 .PHONY: ledger-check
 ledger-check: install  ## Kill a run three times: does its ledger add up to the wall time within 1%? Four minutes.
 	.venv/bin/python -m tests.pipeline.training.ledger_kills

@@ -41,7 +41,7 @@ from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
 from pipeline.data.errors import InputError, TryAgainError, disk_is_full
 from pipeline.data.nearest import did_you_mean
-from pipeline.release.cycles import acts, backfill, reconcile, settings
+from pipeline.release.cycles import acts, backfill, reconcile, settings, store
 from pipeline.release.cycles.planning import champion
 from pipeline.release.cycles.planning import plan as plan_lib
 from pipeline.release.cycles.reconcile import Outcome
@@ -143,15 +143,16 @@ def _plan(asked: Settings, path: pathlib.Path) -> None:
 def _status(asked: Settings, path: pathlib.Path) -> None:
     opened = root.existing(path, name=asked.config.name)
     served = champion.champion(opened, audit.entries(opened.audit))
+    said = store.said(opened, asked)
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, status_lib.as_json(opened, served))
+        atomic_files.write_json(_JSON.value, status_lib.as_json(opened, served, store=said))
     if _HTML.value:
         from pipeline.release.cycles.told import page
 
         atomic_files.write_bytes(
             _HTML.value, page.status_page(opened, served).encode(errors="backslashreplace")
         )
-    print("\n".join(status_lib.status(opened, served, now=_clock()())))
+    print("\n".join(status_lib.status(opened, served, now=_clock()(), store=said)))
 
 
 def _promote(asked: Settings, path: pathlib.Path) -> None:

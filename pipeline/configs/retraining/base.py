@@ -10,6 +10,7 @@ def get_config() -> ConfigDict:
     config = ConfigDict()
 
     config.name = "model"  # versions are published to ROOT/serving/NAME/1, 2, …
+    config.publish_to = ""  # and to a place such as "gs://bucket/models/taxi", under the same numbers
 
     config.spans = ConfigDict()
     config.spans.raw = "raw/date=*"  # a glob: each file or folder it matches is a span, in the order of names

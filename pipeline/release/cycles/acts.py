@@ -4,6 +4,7 @@ import datetime
 import pathlib
 
 from pipeline.data.errors import InputError
+from pipeline.release.cycles import store
 from pipeline.release.cycles.planning.champion import ROLLED_BACK
 from pipeline.release.cycles.reconcile import Clock
 from pipeline.release.cycles.records import audit, ended, hold, receipts, root
@@ -96,6 +97,7 @@ def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, cl
         at = clock()
         version = publish_lib.rollback(opened.serving, to=to, reason=reason, at=at.isoformat())
         audit.add_once(opened.audit, ROLLED_BACK, at=at, version=version, to=to, reason=reason)
+        store.follow(opened, settings, at=at)
         return version
 
 
@@ -117,4 +119,5 @@ def gc(path: pathlib.Path, settings: Settings, *, clock: Clock) -> dict:
         gone = collect(opened, settings, running=running[0] if running else "")
         if any(gone.values()):
             audit.add(opened.audit, "collected", at=clock(), **gone)
+        store.follow(opened, settings, at=clock())
         return gone

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from pipeline.data.errors import InputError, TryAgainError
-from pipeline.release.cycles import notify
+from pipeline.release.cycles import notify, store
 from pipeline.release.cycles.records import audit, ended, receipts
 from pipeline.release.cycles.records.ended import PROMOTE, TAKEN_BACK
 from pipeline.release.cycles.stages.collect import collect
@@ -26,7 +26,9 @@ STARTED, FAILED = "started", "failed"
 
 def gc(job: Job) -> dict:
     """See collect."""
-    return collect(job.root, job.settings, running=job.id)
+    gone = collect(job.root, job.settings, running=job.id)
+    store.follow(job.root, job.settings, at=job.now())
+    return gone
 
 
 # In this order, behind PLAN, which is begin.py's. A stage's function is (job) → what its receipt says.

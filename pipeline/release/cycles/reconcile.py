@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from pipeline.data.errors import InputError
-from pipeline.release.cycles import notify
+from pipeline.release.cycles import notify, store
 from pipeline.release.cycles.begin import begin
 from pipeline.release.cycles.planning import plan as plan_lib
 from pipeline.release.cycles.planning import window as window_lib
@@ -47,7 +47,7 @@ class Outcome:
 def reconcile(
     path: pathlib.Path, settings: Settings, *, clock: Clock, retry: bool = False, out: TextIO | None = None
 ) -> Outcome:
-    """Does what is due, once.
+    """Does what is due, once. A store that differs from what is served here is brought to it first.
 
     Args:
       path: the root.
@@ -59,6 +59,8 @@ def reconcile(
       InputError: a person must correct something.
     """
     with root.opened(path, name=settings.config.name) as opened:
+        # On hold, too: what is served here was decided before.
+        store.follow(opened, settings, at=clock())
         if found := hold.why(opened):
             return Outcome(did="held", why=(lines.held(found), lines.after_hold(found)))
         spans = look(opened, settings, clock=clock, out=out)

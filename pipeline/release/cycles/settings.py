@@ -19,6 +19,8 @@ from pipeline.release.cycles.spans.survey import Sources
 from pipeline.release.gate.rules import GateRules
 from pipeline.release.infra.limits import Limits
 from pipeline.release.parity.limits import ParityLimits
+from pipeline.release.publish.remote import place
+from pipeline.release.publish.remote.place import Place
 
 LATER, SPLIT = "later", "split"
 SCRATCH, CHAMPION = "scratch", "champion"
@@ -62,6 +64,7 @@ class Settings:
     gate: GateRules
     parity: ParityLimits
     infra: Limits
+    store: Place | None = None  # of config.publish_to
 
     def sources(self, root: Root) -> Sources:
         """Raises InputError where there is no schema."""
@@ -99,7 +102,11 @@ def ending_at(settings: Settings, name: str) -> Settings:
 
 
 def parse(config: ConfigDict, commands: Commands, *, like: ConfigDict) -> Settings:
-    """Raises InputError for a value that cannot be meant. `like` is the shared config, with its defaults."""
+    """Raises InputError for a value that cannot be meant, or for which a library is missing.
+
+    Args:
+      like: the shared config, with its defaults.
+    """
     config_check.check(config, like)
     for key, choices in _CHOICES.items():
         _check(key, _value(config, key), _value(config, key) in choices, " or ".join(choices))
@@ -115,6 +122,7 @@ def parse(config: ConfigDict, commands: Commands, *, like: ConfigDict) -> Settin
         gate=GateRules.of(config.gate),
         parity=_typed("parity", ParityLimits, config.parity),
         infra=_typed("infra", Limits, config.infra),
+        store=place.parse(config.publish_to),
     )
 
 

@@ -2,6 +2,7 @@
 
 from pipeline.data.dataset import export_manifest
 from pipeline.data.errors import InputError
+from pipeline.release.cycles import store
 from pipeline.release.cycles.planning.champion import PUBLISHED, TAKEN_BACK
 from pipeline.release.cycles.records import audit
 from pipeline.release.cycles.records.ended import PROMOTE
@@ -31,7 +32,8 @@ def publish(job: Job) -> dict:
 
 
 def put(job: Job, *, promoted_by: str) -> int:
-    """Publishes the cycle's export with its documents; returns the version. Again, it returns the same.
+    """Publishes the cycle's export with its documents, to the store too; returns the version. Again, it
+    returns the same.
 
     Args:
       promoted_by: the reason that a person gave, where the gate did not promote it.
@@ -60,6 +62,7 @@ def put(job: Job, *, promoted_by: str) -> int:
         version=version,
         why=promoted_by or "the gate promoted it",
     )
+    store.follow(job.root, job.settings, at=at)
     return version
 
 
@@ -94,6 +97,7 @@ def verified(job: Job, version: int) -> dict:
         audit.add_once(
             job.root.audit, TAKEN_BACK, at=job.now(), cycle=job.id, version=version, why="; ".join(reasons)
         )
+        store.follow(job.root, job.settings, at=job.now())
     return {"passed": not reasons, "reasons": reasons}
 
 

@@ -1,6 +1,6 @@
 """A line for each thing that happens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.release.cycles.planning.plan import Plan
 from pipeline.release.cycles.spans.survey import Span
@@ -48,6 +48,27 @@ def held(found: Mapping) -> str:
 def after_hold(found: Mapping) -> str:
     """What a person does next."""
     return AFTER_DRIFT if found["by"] == "drift" else "`release --reason=…` ends the hold"
+
+
+def of_store(said: Mapping) -> Iterator[str]:
+    """What the store serves, and a line for each difference; `said` is what store.said says."""
+    if "error" in said:
+        yield f"store {said['place']}: it cannot be looked at: {said['error']}"
+        return
+    serves = f"version {said['served']} is served" if said["served"] is not None else "nothing is served"
+    yield f"store {said['place']}: {serves}"
+    if said["foreign"]:
+        yield f"  {_numbers(said['foreign'])} there was never published here: nothing is written to it"
+    if said["missing"]:
+        yield f"  it lacks {_numbers(said['missing'])}; `reconcile` publishes it"
+    if said["removed"]:
+        yield f"  it has {_numbers(said['removed'])} that should not be there; `reconcile` removes it"
+    if said["unfinished"]:
+        yield "  a process writes there, or was killed while it did"
+
+
+def _numbers(versions: Sequence[int]) -> str:
+    return f"version{'s' if len(versions) > 1 else ''} {', '.join(map(str, sorted(versions)))}"
 
 
 def _range(names: Sequence[str]) -> str:

@@ -16,8 +16,10 @@ from pipeline.release.publish import versions
 _SHOWN = 12  # cycles and spans; --json has all
 
 
-def status(root: Root, served: Served | None, *, now: datetime.datetime) -> Iterator[str]:
-    """What is served, what holds, and the newest cycles."""
+def status(
+    root: Root, served: Served | None, *, now: datetime.datetime, store: Mapping | None = None
+) -> Iterator[str]:
+    """What is served, what holds, and the newest cycles; `store` is what store.said says."""
     if served is None:
         yield f"model {root.name}: nothing is published yet"
     else:
@@ -26,6 +28,8 @@ def status(root: Root, served: Served | None, *, now: datetime.datetime) -> Iter
             f"published {time(served.at)} ({_ago(served.at, now)})"
         )
         yield f"  {served.directory}"
+    if store is not None:
+        yield from lines.of_store(store)
     if found := hold.why(root):
         yield lines.held(found)
         yield f"  {lines.after_hold(found)}"
@@ -61,13 +65,14 @@ def plan(plan: Plan) -> Iterator[str]:
     yield from _spans(plan)
 
 
-def as_json(root: Root, served: Served | None) -> dict:
-    """Everything, for programs."""
+def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) -> dict:
+    """Everything, for programs; `store` is what store.said says."""
     return {
         "model": root.name,
         "served": None
         if served is None
         else {"version": served.version, "cycle": served.cycle, "at": served.at},
+        "store": store,
         "hold": hold.why(root),
         "cycles": [
             {

@@ -20,6 +20,7 @@ from pipeline.release.cycles.records.root import Root
 from pipeline.release.cycles.settings import Commands, Settings
 from pipeline.release.cycles.spans import survey
 from pipeline.release.publish import versions
+from pipeline.release.publish.remote.place import Place
 from tests.shared import small_spans
 
 COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
@@ -49,6 +50,7 @@ class Schedule:
     path: pathlib.Path
     config: ConfigDict
     now: datetime.datetime = MORNING
+    store: Place | None = None
 
     @property
     def root(self) -> Root:
@@ -56,7 +58,8 @@ class Schedule:
 
     @property
     def settings(self) -> Settings:
-        return settings_lib.parse(self.config, COMMANDS, like=base.get_config())
+        parsed = settings_lib.parse(self.config, COMMANDS, like=base.get_config())
+        return dataclasses.replace(parsed, store=self.store)
 
     def reconcile(self, *, retry: bool = False) -> Outcome:
         return reconcile_lib.reconcile(self.path, self.settings, clock=lambda: self.now, retry=retry)

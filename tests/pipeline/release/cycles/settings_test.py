@@ -42,6 +42,7 @@ def parsed(**keys):
         ({"infra__median_ratio": float("nan")}, r"config\.infra\.median_ratio"),
         ({"infra__process_mib": 0.5}, r"config\.infra\.process_mib: received 0.5; expected a whole number"),
         ({"parity__flipped": True}, r"config\.parity\.flipped: received True; expected a number"),
+        ({"publish_to": "s3://bucket/taxi"}, r"config\.publish_to: received 's3://bucket/taxi'"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_named(keys, named):
