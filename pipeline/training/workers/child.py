@@ -11,6 +11,7 @@ from pipeline.data.errors import EXIT_TRY_AGAIN
 _MEMBER = "pipeline.training.workers.member"  # a process that ends with the one that started it
 _SECONDS_BETWEEN_LOOKS = 0.2
 _TOLD = "error: "
+_OF_SIGNALS = 128  # exit codes from here on: a command that heard a signal, or lost a worker, and can go on
 _LAST_LINES = 20
 
 
@@ -51,8 +52,8 @@ def why_failed(code: int, *, log: pathlib.Path) -> str:
 
 
 def may_succeed_later(code: int) -> bool:
-    """Whether the same command may succeed later: it said so, or was ended by a signal."""
-    return code == EXIT_TRY_AGAIN or code < 0
+    """Whether the same command may succeed later: it said so, or a signal or a lost worker ended it."""
+    return code == EXIT_TRY_AGAIN or code < 0 or code >= _OF_SIGNALS
 
 
 def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:

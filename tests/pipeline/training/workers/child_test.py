@@ -54,3 +54,9 @@ def test_a_signal_is_passed_on(tmp_path, monkeypatch):
     assert child.run(program(tmp_path, text), log=tmp_path / "log", came=came) == 143
     assert json.loads((tmp_path / "seen").read_text()) == signal.SIGTERM
     assert {*child_processes.descendants(os.getpid())} <= before
+
+
+def test_one_that_heard_a_signal_and_ended_may_succeed_later(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{pathlib.Path.cwd()}")
+    text = f"import sys; sys.exit({128 + signal.SIGTERM})"  # as pipeline.export ends after SIGTERM
+    assert child.may_succeed_later(child.run(program(tmp_path, text), log=tmp_path / "log"))
