@@ -34,6 +34,7 @@ _MINIMUM_ROWS = 8  # because the zeros of a block take as much as one or two of 
 
 # What a row holds for a value outside of the listed vocabulary or integer range, and for a missing value.
 UNKNOWN, MISSING = -1, -2
+UNKNOWN_VALUE = "\ufffd"  # in place of a string that the vocabulary does not list: blocks hold only UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

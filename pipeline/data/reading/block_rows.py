@@ -9,8 +9,6 @@ from pipeline.data.dataset import block_frame, blocks
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
-UNKNOWN_VALUE = "\ufffd"  # in place of a string that the vocabulary does not list: blocks hold only UNKNOWN
-
 
 def words_of_blocks(serialized: tf.Tensor, schema: Schema) -> tf.Tensor:
     """Serialized blocks, string [n] → all their rows, also those that only fill up: uint16 [n * rows, words].
@@ -66,7 +64,7 @@ def _raw(tensor: tf.Tensor, feature: Feature) -> tf.Tensor:
 def values_by_index(feature: Feature, vocabulary: Sequence[str]) -> list[str]:
     """What a block's indices into `vocabulary` stand for, from `blocks.MISSING` on."""
     missing = "" if feature.fill is None else str(feature.fill)
-    return [missing, UNKNOWN_VALUE, *vocabulary]
+    return [missing, blocks.UNKNOWN_VALUE, *vocabulary]
 
 
 def _runs(dtype: np.dtype) -> list[list[str]]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from pipeline.data.dataset.blocks import UNKNOWN_VALUE
 from pipeline.data.errors import InputError
 from pipeline.data.nearest import did_you_mean
-from pipeline.data.reading.block_rows import UNKNOWN_VALUE
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Image
 from pipeline.data.schema.schema import Schema

@@ -36,7 +36,8 @@ class Plan:
     goes_on: the cycle that was begun with these inputs, or may still go on; None where there is none.
     failed: the cycle of these inputs that failed: it would fail again; None where there is none.
     left: cycles that were begun, are not finished, and whose inputs are gone.
-    notes: what a person should know of the spans.
+    rewritten: spans that are not what an earlier cycle used, a sentence each.
+    left_out: spans that cannot be used, a sentence each.
     """
 
     id: str
@@ -52,8 +53,14 @@ class Plan:
     goes_on: Begun | None
     failed: Begun | None
     left: tuple[Begun, ...]
-    notes: tuple[str, ...]
+    rewritten: tuple[str, ...]
+    left_out: tuple[str, ...]
     new: tuple[Span, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the spans."""
+        return (*self.rewritten, *self.left_out)
 
 
 def make(
@@ -116,7 +123,8 @@ def make(
         goes_on=goes_on,
         failed=next((cycle for cycle in cycles if cycle.id == own and cycle.failure), None),
         left=tuple(cycle for cycle in open_ones if cycle != goes_on),
-        notes=tuple(_notes(window, cycles)),
+        rewritten=tuple(_rewritten(window, cycles)),
+        left_out=tuple(f"span {span.name} is left out: {span.unusable}" for span in window.left_out),
         new=tuple(new),
     )
 
@@ -192,14 +200,12 @@ def _holding(drifts: Sequence[Drift], settings: Settings, entries: Sequence[Mapp
     yield from (each for each in drifts if least and each.value >= least and each.span.key not in passed)
 
 
-def _notes(window: Window, cycles: Sequence[Begun]) -> Iterator[str]:
+def _rewritten(window: Window, cycles: Sequence[Begun]) -> Iterator[str]:
     used = {(name, fingerprint): cycle.id for cycle in cycles for name, fingerprint in cycle.spans}
     names = {name: cycle for (name, _), cycle in used.items()}
     for span in window.spans:
         if span.name in names and span.key not in used:
             yield f"span {span.name} is not what cycle {names[span.name]} used: it is a new input"
-    for span in window.left_out:
-        yield f"span {span.name} is left out: {span.unusable}"
 
 
 def _digest(of: object) -> str:

@@ -22,7 +22,7 @@ def of_cycle(plan: Plan, receipt: Mapping) -> str:
     """Above its stages."""
     how = "goes on" if plan.goes_on else "begins"
     due = f": {'; '.join(receipt['due'])}" if receipt["due"] else ""
-    return f"cycle {plan.id} {how}{due}\n  {window_of(receipt)}"
+    return "\n  ".join([f"cycle {plan.id} {how}{due}", *plan.rewritten, window_of(receipt)])
 
 
 def window_of(receipt: Mapping) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pipeline.data.dataset import blocks
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
@@ -54,7 +55,7 @@ def test_raw_features_are_those_of_records(stored):
     features, _ = parse_examples(stored["rows"][1], SCHEMA)
     words = stored["blocks"][1]
     raw = block_rows.raw_of_compact(block_rows.features_of_words(words, SCHEMA), SCHEMA)
-    assert raw["city"].numpy().tolist() == [b"Rome", b"Bern", block_rows.UNKNOWN_VALUE.encode()]
+    assert raw["city"].numpy().tolist() == [b"Rome", b"Bern", blocks.UNKNOWN_VALUE.encode()]
     for name in features.keys() - {"city"}:
         assert raw[name].dtype == features[name].dtype
         np.testing.assert_array_equal(raw[name], features[name], err_msg=name)
