@@ -169,7 +169,7 @@ def differences(found: dict[str, object], wanted: dict[str, object]) -> list[str
 
 
 def _weights(version: pathlib.Path) -> str:
-    """A hash over the values of all variables: the file also has what TensorFlow and Keras order by chance."""
+    """A hash over the values of all variables: the file also has what libraries order by chance."""
     reader = tf.train.load_checkpoint(str(version / "variables" / "variables"))
     digest = hashlib.sha256()
     names = [name for name in reader.get_variable_to_shape_map() if name.startswith(_VARIABLES)]
