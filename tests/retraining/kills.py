@@ -7,6 +7,7 @@ import json
 import pathlib
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import time
