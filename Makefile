@@ -127,6 +127,10 @@ benchmark-against: install  ## What reading and converting cost beside COMMIT, i
 feed-check: install  ## Does the feed certificate find what makes a pipeline slow? Slows 15 of them, two minutes.
 	.venv/bin/python -m tests.pipeline.data.feed.slowdowns
 
+.PHONY: certificate-check
+certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round. Three minutes.
+	.venv/bin/python -m tests.pipeline.data.feed.cores
+
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
@@ -186,6 +190,14 @@ fuzz: install  ## Damaged and hostile files through the commands: one line each,
 .PHONY: pictures
 pictures: install  ## Pictures of every subtype, whole and damaged, beside Pillow: refused, or the same pixels.
 	.venv/bin/python -m tests.pictures
+
+.PHONY: large-check
+large-check: install  ## A billion rows, 100,000 shards, photographs mixed: seconds and memory beside their bounds. 3 GB.
+	.venv/bin/python -m tests.large --scratch=build/large
+
+.PHONY: augmentation-check
+augmentation-check: install peers  ## Augmented images beside torchvision's and Pillow's: pixels to 1 level, draws by tests. A minute.
+	.venv/bin/python -m tests.augmentation
 
 # Signals of each kind at each moment that `make signals` sends to each command.
 SIGNALS ?= 20

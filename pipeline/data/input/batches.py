@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
@@ -19,6 +20,7 @@ from pipeline.data.input.training import parse_stage, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import stream, windows
 from pipeline.data.reading.host_share import Share, rebatched
+from pipeline.data.reading.mixture import TrainingData, parts_of
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.tracing import as_written
 
@@ -56,7 +58,7 @@ def training_batches(
         )
         for index in range(count)
     ]
-    turns = at_services([recipe.turns() for recipe in recipes], data_service)
+    turns = at_services([recipe.turns() for recipe in recipes], data_service, manifests=_manifests(plan.data))
     return recipes[0].batched(turns, rows=recipes[0].turn)
 
 
@@ -99,6 +101,12 @@ def _check_can_be_served(plan: ReadPlan) -> None:
             expected="rows that other hosts can read",
             action=f"Set --config.shuffle=windows, or leave {FLAG} out: blocks hardly need it.",
         )
+
+
+def _manifests(data: TrainingData) -> list[str]:
+    """Paths of those of all datasets that are read."""
+    published = [dataset for selection in parts_of(data) for dataset in selection.dataset.published]
+    return [str(dataset.directory / manifest.FILE_NAME) for dataset in published if dataset.state]
 
 
 def _copies(rows: tf.Tensor, *, first: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:

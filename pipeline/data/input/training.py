@@ -66,7 +66,12 @@ def training_recipe(
         return elements if way.gather else rebatched(elements, rows)
 
     return Recipe(
-        read=read, rows_read=rows, batch=plan.share.batch, stages=(*gather, *parse, prepare), turn=turn
+        read=read,
+        rows_read=rows,
+        read_at_once=way.at_once,
+        batch=plan.share.batch,
+        stages=(*gather, *parse, prepare),
+        turn=turn,
     )
 
 

@@ -6,11 +6,11 @@ are permuted over the whole epoch, and the rows of a window, which is some parts
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.data.dataset.record_table import Shards
 from pipeline.data.dataset.selection import Selection
 
 PART_BYTES = 128 << 10  # 128 KiB: below, opening a file costs more than reading it
@@ -21,11 +21,11 @@ WINDOW_PARTS = 4  # at least
 
 
 class _Part(NamedTuple):
-    first_record: int
-    first_row: int
-    records: int
-    skipped_rows: int
-    rows: int
+    first_record: np.ndarray
+    first_row: np.ndarray
+    records: np.ndarray
+    skipped_rows: np.ndarray
+    rows: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,10 @@ def cut(selection: Selection) -> WindowParts:
     """Cuts a selection into parts, and says how many of them make a window."""
     shards = selection.shards
     if shards.rows_in_record > 1:
-        size, parts = 1, _blocks(selection)
+        size, columns = 1, _blocks(selection)
     else:
         size = int(np.clip(PART_BYTES / shards.mean_bytes, 1, PART_RECORDS))
-        parts = _runs(selection, size)
-    columns = _Part(*np.array(list(parts), np.int64).T)
+        columns = _runs(selection, size)
     wanted = WINDOW_ROWS / (size * shards.rows_in_record)
     cached = WINDOW_BYTES / (size * shards.mean_bytes)
     count = len(columns.rows)
@@ -57,24 +56,42 @@ def cut(selection: Selection) -> WindowParts:
     return WindowParts(**columns._asdict(), in_window=math.ceil(count / windows))
 
 
-def _runs(selection: Selection, size: int) -> Iterator[_Part]:
-    """Runs of `size` records, of which the last one of a range may be shorter."""
-    for first, last in selection.ranges:
-        for start in range(first, last, size):
-            count = min(size, last - start)
-            yield _Part(first_record=start, first_row=start, records=count, skipped_rows=0, rows=count)
+def _runs(selection: Selection, size: int) -> _Part:
+    """Runs of `size` records, of which the last one of a range may be shorter: int64 [n] each."""
+    firsts, lasts = np.array(selection.ranges, np.int64).T
+    start, last = _every(size, firsts, lasts)
+    count = np.minimum(size, last - start)
+    return _Part(start, start, records=count, skipped_rows=np.zeros_like(start), rows=count)
 
 
-def _blocks(selection: Selection) -> Iterator[_Part]:
-    """One part for each block that holds selected rows."""
+def _blocks(selection: Selection) -> _Part:
+    """One part for each block that holds selected rows: int64 [n] each."""
     shards = selection.shards
-    for first, last in selection.ranges:
-        row = first
-        while row < last:
-            block = shards.record_of_row(row)
-            start, end = shards.rows_of_record(block)
-            end = min(end, last)
-            yield _Part(
-                first_record=block, first_row=row, records=1, skipped_rows=row - start, rows=end - row
-            )
-            row = end
+    firsts, lasts = np.array(selection.ranges, np.int64).T
+    first_blocks, last_blocks = _blocks_of_rows(shards, firsts), _blocks_of_rows(shards, lasts - 1)
+    block, _ = _every(1, first_blocks, last_blocks + 1)
+    of_range = np.repeat(np.arange(len(firsts)), last_blocks + 1 - first_blocks)
+    shard = np.searchsorted(shards.record_starts, block, side="right") - 1
+    start = shards.row_starts[shard] + (block - shards.record_starts[shard]) * shards.rows_in_record
+    end = np.minimum(start + shards.rows_in_record, shards.row_starts[shard + 1])
+    row = np.maximum(start, firsts[of_range])
+    return _Part(
+        first_record=block,
+        first_row=row,
+        records=np.ones_like(block),
+        skipped_rows=row - start,
+        rows=np.minimum(end, lasts[of_range]) - row,
+    )
+
+
+def _every(size: int, firsts: np.ndarray, lasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every `size`-th number of each range from its first on, and the end of that range: int64 [n] each."""
+    counts = -((firsts - lasts) // size)
+    number_in_range = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(firsts, counts) + number_in_range * size, np.repeat(lasts, counts)
+
+
+def _blocks_of_rows(shards: Shards, rows: np.ndarray) -> np.ndarray:
+    """The blocks that hold rows, int64 [n], both numbered over all shards."""
+    shard = np.searchsorted(shards.row_starts, rows, side="right") - 1
+    return shards.record_starts[shard] + (rows - shards.row_starts[shard]) // shards.rows_in_record

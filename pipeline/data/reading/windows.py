@@ -12,7 +12,7 @@ from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.record_fetch import Fetch
 from pipeline.data.tracing import as_written
 
-_WINDOWS_AT_ONCE = 2  # their order stays
+WINDOWS_AT_ONCE = 2  # their order stays
 
 
 def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
@@ -62,7 +62,7 @@ class _Windows:
         self._most_records = int(parts.records.max()) * parts.in_window
         self._schema = selection.dataset.schema
         self._rows_in_record = selection.shards.rows_in_record
-        self._fetch = Fetch(selection.shards)
+        self._fetch = None if only_numbers else Fetch(selection.shards)
 
     def epoch(self, epoch: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
         """The rows of an epoch from its row `start` on; both are int64 []."""
@@ -82,7 +82,7 @@ class _Windows:
             return epoch * self.rows + in_epoch, take(chosen, mixed[skipped:])
 
         numbers = tf.data.Dataset.range(first, tf.size(window_starts, tf.int64))
-        return numbers.map(window, num_parallel_calls=_WINDOWS_AT_ONCE, deterministic=True)
+        return numbers.map(window, num_parallel_calls=WINDOWS_AT_ONCE, deterministic=True)
 
     def _order_of_parts(self, epoch: tf.Tensor) -> tf.Tensor:
         parts = self._counts.shape[0]
