@@ -224,6 +224,10 @@ benchmark-input: install peers  ## The input pipeline beside its peers, as bench
 benchmark-window: install  ## What reading 30 spans as one costs beside one dataset of the same rows; five minutes.
 	.venv/bin/python -m benchmarks.window --scratch=$(BENCHMARK_DATA)/window
 
+.PHONY: benchmark-hosts
+benchmark-hosts: install  ## What each of 64 hosts reads and pays for an example beside one host alone; seven minutes.
+	.venv/bin/python -m benchmarks.hosts --scratch=$(BENCHMARK_DATA)/small
+
 .PHONY: peers
 peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.
 

@@ -34,6 +34,15 @@ class Selection:
     def rows(self) -> int:
         return sum(last - first for first, last in self.ranges)
 
+    def part(self, first: int, end: int) -> "Selection":
+        """The rows from `first` to before `end`, counted over all that are selected."""
+        kept, before = [], 0
+        for low, high in self.ranges:
+            cut = max(low, low + first - before), min(high, low + end - before)
+            kept += [cut] if cut[0] < cut[1] else []
+            before += high - low
+        return dataclasses.replace(self, ranges=tuple(kept))
+
     def without(self, records: Iterable[int]) -> "Selection":
         """The selection without whole records, given by their numbers in `shards`."""
         rows = sorted(set(map(self.shards.rows_of_record, records)))

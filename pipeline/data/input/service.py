@@ -1,7 +1,8 @@
 """Input pipelines that run on tf.data services: they give the order of this host, or an error.
 
-Each of W services has one worker, prepares every W-th turn of the stream, and is read in its turn. Services
-of several workers are no alternative: what a client then reads depends, without an error, on which workers it
+Each of W services has one worker. It prepares every W-th turn of the stream, and is read in its turn; or,
+where rows are read in windows, a run of every global batch, and all are read side by side. Services of
+several workers are no alternative: what a client then reads depends, without an error, on which workers it
 finds at its start and on whether one was lost. The elements are numbered and the numbers checked: if a
 service starts again, the run ends, and the same command goes on from its last checkpoint. With every
 sixteenth element, from the first on, a service tells which manifests stand on its host: another dataset
@@ -29,7 +30,7 @@ _TOLD_EVERY = 16  # elements; of 100,000 shards a manifest has 40 MB
 _service = tf.data.experimental.service
 
 
-def at_services(
+def in_turn(
     prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], *, manifests: Sequence[str] = ()
 ) -> tf.data.Dataset:
     """Runs each dataset on the service at the same index, and takes an element of each in turn.
@@ -42,14 +43,46 @@ def at_services(
     Raises:
       InputError: no service answers at an address.
     """
+    served = _all_served(prepared, addresses, manifests)
+    turns = tf.data.Dataset.range(len(served)).repeat()
+    return tf.data.Dataset.choose_from_datasets(served, turns, stop_on_empty_dataset=True)
+
+
+def side_by_side(
+    prepared: Sequence[tf.data.Dataset],
+    addresses: Sequence[str],
+    *,
+    runs: int,
+    manifests: Sequence[str] = (),
+) -> tf.data.Dataset:
+    """Runs each dataset on the service at the same index, and joins an element of each to one.
+
+    Args:
+      prepared, addresses, manifests: as of `in_turn`. The elements, [runs * n, …], hold a run of n for each
+        of so many global batches; n is each dataset's own. In the result the runs of a global batch follow
+        each other.
+    """
+
+    def joined(*parts: tf.Tensor) -> tf.Tensor:
+        cut = [tf.reshape(part, [runs, part.shape[0] // runs, *part.shape[1:]]) for part in parts]
+        return tf.reshape(tf.concat(cut, axis=1), [-1, *parts[0].shape[1:]])
+
+    @as_written
+    def join(*elements: tuple) -> tuple:
+        return tf.nest.map_structure(joined, *elements)
+
+    return tf.data.Dataset.zip(tuple(_all_served(prepared, addresses, manifests))).map(join)
+
+
+def _all_served(
+    prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], manifests: Sequence[str]
+) -> list[tf.data.Dataset]:
     job = f"penstock-{uuid.uuid4()}"  # a job of a known name would go on from an unknown position
     here = int(_fingerprint(manifests))
-    served = [
+    return [
         _served(_telling(each, manifests, here), address, job).map(_checked(address, here))
         for each, address in zip(prepared, addresses, strict=True)
     ]
-    turns = tf.data.Dataset.range(len(served)).repeat()
-    return tf.data.Dataset.choose_from_datasets(served, turns, stop_on_empty_dataset=True)
 
 
 @contextlib.contextmanager

@@ -115,8 +115,8 @@ def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int)
 
 
 def _batches_at_once(plan: ReadPlan) -> int:
-    """As many global batches as make a group, one at least."""
+    """As many global batches as make a group of what this host reads, one at least."""
     shards = plan.selection.shards
     row_bytes = shards.mean_bytes / shards.rows_in_record
     rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
-    return max(1, int(rows // plan.share.global_batch))
+    return max(1, int(rows // plan.share.host_examples))

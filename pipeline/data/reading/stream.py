@@ -29,6 +29,7 @@ class Way:
     # The same with the number of each row over all shards of the selection in place of the row.
     numbers: Callable[[ReadPlan, int], tf.data.Dataset]
     at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
+    cuts_batches: bool = False  # a service reads its run of every global batch, and not whole ones in turn
     is_local: bool = False  # reads into the memory of the host that trains: no other host can help
 
 
@@ -42,7 +43,8 @@ WAYS: Mapping[WayName, Way] = {
         layouts=("rows", "blocks"),
         read=windows.read,
         numbers=windows.numbers,
-        at_once=windows.WINDOWS_AT_ONCE,
+        at_once=windows.UNITS_AT_ONCE,
+        cuts_batches=True,
     ),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
     "mapped": Way(

@@ -47,7 +47,7 @@ def small_parts() -> Iterator[None]:
     """So that an epoch has many window parts and windows, as that of a large dataset has."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 7), ("WINDOW_ROWS", 300), ("WINDOW_PARTS", 2)):
-            patch.setattr(f"pipeline.data.reading.window_parts.{name}", value)
+            patch.setattr(f"pipeline.data.reading.lanes.window_parts.{name}", value)
         yield
 
 

@@ -1,7 +1,8 @@
 """The parts that windows of a selection are made of, where single records are too small to fetch one by one.
 
 A window part is a run of consecutive records that is read at once: some 128 KiB of them, or one block. Parts
-are permuted over the whole epoch, and the rows of a window, which is some parts, are permuted together.
+are permuted over the whole epoch, and the rows of a window, which is some parts of a lane, are permuted
+together.
 """
 
 import dataclasses
@@ -37,23 +38,29 @@ class WindowParts:
     records: np.ndarray  # how many, from there on; they may go on in the next shard
     skipped_rows: np.ndarray  # rows of the first record that come before the selection
     rows: np.ndarray  # selected rows, which follow the skipped ones
-    in_window: int  # parts whose rows are permuted together
+    size: int  # rows of a whole part
+    bytes: float  # of a whole part
+    in_windows: int  # parts whose rows the windows of all lanes together hold
+
+    def in_window(self, lanes: int) -> int:
+        """Parts whose rows are permuted together, where there are so many lanes."""
+        of_lane = math.ceil(len(self.rows) / lanes)
+        windows = math.ceil(of_lane / max(1, round(self.in_windows / lanes)))
+        # Divided again, so that the last window is about as large as the others.
+        return math.ceil(of_lane / windows)
 
 
 def cut(selection: Selection) -> WindowParts:
-    """Cuts a selection into parts, and says how many of them make a window."""
+    """Cuts a selection into parts, and says how many of them are permuted at a time."""
     shards = selection.shards
     if shards.rows_in_record > 1:
         size, columns = 1, _blocks(selection)
     else:
         size = int(np.clip(PART_BYTES / shards.mean_bytes, 1, PART_RECORDS))
         columns = _runs(selection, size)
-    wanted = WINDOW_ROWS / (size * shards.rows_in_record)
-    cached = WINDOW_BYTES / (size * shards.mean_bytes)
-    count = len(columns.rows)
-    windows = math.ceil(count / int(max(WINDOW_PARTS, min(wanted, cached))))
-    # Divided again, so that the last window is about as large as the others.
-    return WindowParts(**columns._asdict(), in_window=math.ceil(count / windows))
+    rows, part_bytes = size * shards.rows_in_record, size * shards.mean_bytes
+    in_windows = max(WINDOW_PARTS, min(WINDOW_ROWS / rows, WINDOW_BYTES / part_bytes))
+    return WindowParts(**columns._asdict(), size=rows, bytes=part_bytes, in_windows=int(in_windows))
 
 
 def _runs(selection: Selection, size: int) -> _Part:
