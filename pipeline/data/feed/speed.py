@@ -5,11 +5,10 @@ import statistics
 import threading
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import tensorflow as tf
 
 from pipeline.data.feed import usage
-from pipeline.data.feed.usage import Span, Usage
+from pipeline.data.feed.usage import Span
 from pipeline.data.tracing import as_written
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
@@ -24,7 +23,7 @@ _PROBE = 0.1  # of the time is spent on finding out
 class Speed:
     """Measured over a few windows of time."""
 
-    examples_per_s: float  # in the median window
+    examples_per_s: float  # in the median window, as if no other process had wanted the host's cores
     cpu_us: float  # of all threads, for an example
     wanted_cores: float  # mean number of threads that ran or were ready to
     others_cores: float  # taken by other processes meanwhile
@@ -37,7 +36,7 @@ class Drawn:
 
     elements: Sequence[int]  # by window
     seconds: Sequence[float]
-    span: Span  # of the windows after the first: starting a pipeline takes CPU time, too
+    span: Span  # of all windows
     memory_bytes: int
 
     @property
@@ -45,11 +44,6 @@ class Drawn:
         """In the median window."""
         rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
         return statistics.median(rates[1:])
-
-    @property
-    def counted(self) -> int:
-        """Elements drawn in the span."""
-        return sum(self.elements[1:])
 
 
 def measure(
@@ -74,12 +68,12 @@ def draw(
     dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
 ) -> Drawn:
     """Draws one element after the other, in C++, for so many seconds in all."""
-    marks: list[Usage] = []  # when the warm-up has ended
-    graph = _graph(dataset, consume or (lambda *element: element), windows + 1, marks)
+    graph = _graph(dataset, consume or (lambda *element: element), windows + 1)
     run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
     with _PeakMemory() as peak:
+        before = usage.now()
         elements, times = run(tf.constant(seconds / (windows + 1), tf.float64))
-        span = usage.now().since(marks[0])
+        span = usage.now().since(before)
     return Drawn(
         elements=elements.numpy().tolist(),
         seconds=times.numpy().tolist(),
@@ -89,12 +83,8 @@ def draw(
 
 
 def _graph(
-    dataset: tf.data.Dataset, consume: Consume, windows: int, marks: list[Usage]
+    dataset: tf.data.Dataset, consume: Consume, windows: int
 ) -> tf.types.experimental.PolymorphicFunction:
-    def mark() -> np.bool_:
-        marks.append(usage.now())
-        return np.bool_(True)
-
     @tf.function(autograph=False)
     def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Made here, so that it ends here: an iterator that is deleted from Python, which holds the
@@ -104,18 +94,11 @@ def _graph(
 
         def draw_one(_: tf.Tensor, count: tf.Tensor, __: tuple) -> tuple:
             drawn = consume(*next(iterator))
-            return time_after(drawn), count + 1, drawn
+            return _time_after(drawn), count + 1, drawn
 
         def draw_window(
-            window: tf.Tensor, before: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
+            window: tf.Tensor, began: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
         ) -> tuple:
-            with tf.control_dependencies([before]):
-                # Once: meanwhile, the pipeline fills its buffers.
-                marked = tf.cond(
-                    window == 1, lambda: tf.numpy_function(mark, [], tf.bool), lambda: tf.constant(False)
-                )
-            with tf.control_dependencies([marked]):
-                began = tf.timestamp()
             now, count, last = tf.while_loop(
                 lambda now, count, _: (now - began < window_s) | (count == 0),
                 draw_one,
@@ -128,7 +111,7 @@ def _graph(
             draw_window,
             (
                 tf.constant(0),
-                time_after(last),
+                _time_after(last),
                 last,
                 tf.TensorArray(tf.int64, windows),
                 tf.TensorArray(tf.float64, windows),
@@ -140,8 +123,7 @@ def _graph(
     return run
 
 
-def time_after(element: tuple) -> tf.Tensor:
-    """The time when all of an element is there, float64 seconds."""
+def _time_after(element: tuple) -> tf.Tensor:
     with tf.control_dependencies(tf.nest.flatten(element)):
         return tf.timestamp()
 
@@ -168,12 +150,10 @@ class _PeakMemory:
 
 def summary(drawn: Drawn, examples: int) -> Speed:
     """The speed in examples, of which an element holds so many."""
-    element_cpu_s = drawn.span.cpu_s / drawn.counted
     return Speed(
-        examples_per_s=examples * drawn.elements_per_s,
-        cpu_us=1e6 * element_cpu_s / examples,
-        # At least those that the median window kept busy: where others stall the process, the mean has fewer.
-        wanted_cores=max(drawn.span.wanted_cores, element_cpu_s * drawn.elements_per_s),
+        examples_per_s=examples * drawn.elements_per_s * drawn.span.slowdown(usage.cores()),
+        cpu_us=1e6 * drawn.span.cpu_s / (examples * sum(drawn.elements)),
+        wanted_cores=drawn.span.wanted_cores,
         others_cores=drawn.span.others_cores,
         memory_bytes=drawn.memory_bytes,
     )
