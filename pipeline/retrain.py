@@ -39,7 +39,7 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import config_flag, config_keys, flag_values
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError, TryAgainError, disk_is_full
+from pipeline.data.errors import InputError, TryAgainError, disk_full, disk_is_full
 from pipeline.data.nearest import did_you_mean
 from pipeline.release.cycles import acts, backfill, reconcile, settings, store
 from pipeline.release.cycles.planning import champion
@@ -104,13 +104,13 @@ def main(argv: Sequence[str]) -> int:
         raise _no_room(path, error) from None
 
 
-def _no_room(path: pathlib.Path, error: Exception) -> TryAgainError:
+def _no_room(path: pathlib.Path, error: Exception) -> InputError:
     """A scheduler's next call goes on when there is room again: nothing has to be corrected."""
-    return TryAgainError(
+    return disk_full(
         str(getattr(error, "filename", None) or path),
-        received="a disk that is full, or a quota or limit that is used up",
-        expected="room for what this command writes",
+        room_for="what this command writes",
         action="Make room; the same command goes on.",
+        kind=TryAgainError,
     )
 
 

@@ -9,6 +9,7 @@ from pipeline.data.printable import printable
 
 EXIT_BAD_INPUT = 2
 EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h, which schedulers know
+FULL_DISK = "a disk that is full"  # as errors say it: what a child printed is known by this
 _LONGEST_PART = 1000  # characters
 
 # Errors of TensorFlow and of Beam's workers are known by their text. 27 is that of `ulimit -f`.
@@ -62,11 +63,11 @@ def disk_is_full(error: Exception) -> bool:
     return bool(_DISK_FULL.search(str(error)))
 
 
-def disk_full(thing: str, *, room_for: str, action: str) -> InputError:
-    """What is said of a disk that took no more of `thing`."""
-    return InputError(
+def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] = InputError) -> InputError:
+    """What is said of a disk that took no more of `thing`; `kind` says what follows for who called."""
+    return kind(
         thing,
-        received="a disk that is full, or a quota or limit that is used up",
+        received=f"{FULL_DISK}, or a quota or limit that is used up",
         expected=f"room for {room_for}",
         action=action,
     )

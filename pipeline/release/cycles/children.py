@@ -4,13 +4,10 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from pipeline.data.commands.deferred import Deferred, Interrupted
-from pipeline.data.errors import EXIT_BAD_INPUT, InputError, TryAgainError, disk_is_full
+from pipeline.data.errors import EXIT_BAD_INPUT, FULL_DISK, InputError, TryAgainError, disk_is_full
 from pipeline.training.workers import child
 
 Run = Callable[[Sequence[str], pathlib.Path], None]
-
-# What `error: …` says of a full disk: see pipeline/data/errors.py.
-_FULL = "a disk that is full"
 
 
 class RefusedError(InputError):
@@ -41,7 +38,7 @@ def run(command: Sequence[str], log: pathlib.Path) -> None:
 
 def _error(module: str, code: int, log: pathlib.Path) -> InputError:
     why = child.why_failed(code, log=log)
-    if child.may_succeed_later(code) or _FULL in why or disk_is_full(OSError(why)):
+    if child.may_succeed_later(code) or FULL_DISK in why or disk_is_full(OSError(why)):
         return TryAgainError(
             module,
             received=why,

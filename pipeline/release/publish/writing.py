@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 from pipeline.data import atomic_files, held_directory
-from pipeline.data.errors import InputError, TryAgainError, disk_is_full
+from pipeline.data.errors import InputError, TryAgainError, disk_full, disk_is_full
 from pipeline.release.publish import journal as journal_lib
 from pipeline.release.publish import staging
 from pipeline.release.publish.journal import Journal, Move
@@ -115,9 +115,9 @@ def _told_if_full(directory: pathlib.Path) -> Iterator[None]:
     except OSError as error:
         if not disk_is_full(error):
             raise
-        raise TryAgainError(
+        raise disk_full(
             f"versions in {directory}",
-            received="a disk that is full, or a quota or limit that is used up",
-            expected="room for another version",
+            room_for="another version",
             action="Make room: nothing half is there, and the same command may run again.",
+            kind=TryAgainError,
         ) from None
