@@ -17,6 +17,9 @@ class Stage:
     name: str
     apply: Callable[..., tuple]  # of a group's tensors, [n, …] each
     each: bool = False  # of one row's tensors instead, and called for every row
+    # Calls that run at once at most, on any number of cores: 1 for a Python function, which holds the
+    # interpreter's lock. None: as many as there are cores, as TensorFlow's own operations do.
+    at_once: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,7 @@ class Recipe:
         [], tf.data.Dataset
     ]  # elements (positions int64 [n], rows [n, …]), or (position int64 [],)
     rows_read: int  # n
+    read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
     batch: int  # examples of one replica's batch
     stages: tuple[Stage, ...] = ()
     turn: int = 0  # rows that one of several services prepares in its turn; whole batches
@@ -47,12 +51,16 @@ class Recipe:
 
     def batched(self, prepared: tf.data.Dataset, *, rows: int) -> tf.data.Dataset:
         """Groups [rows, …] of prepared examples → batches [batch, …] of them."""
-        if rows % self.batch:
+        if not self.cuts_batches(rows):
             batches = rebatched(prepared, self.batch).prefetch(tf.data.AUTOTUNE)
         else:
             # Threads pass on whole groups: passing on a small batch costs more than cutting it out.
             batches = rebatched(prepared.prefetch(tf.data.AUTOTUNE), self.batch)
         return batches.with_options(options())
+
+    def cuts_batches(self, rows: int) -> bool:
+        """Whether whoever takes the batches cuts them out of groups of so many rows, in its own thread."""
+        return rows % self.batch == 0
 
     def _prepared(self) -> tf.data.Dataset:
         return apply(self.read(), self.stages)

@@ -66,7 +66,12 @@ def training_recipe(
         return elements if way.gather else rebatched(elements, rows)
 
     return Recipe(
-        read=read, rows_read=rows, batch=plan.share.batch, stages=(*gather, *parse, prepare), turn=turn
+        read=read,
+        rows_read=rows,
+        read_at_once=way.at_once,
+        batch=plan.share.batch,
+        stages=(*gather, *parse, prepare),
+        turn=turn,
     )
 
 
@@ -110,8 +115,8 @@ def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int)
 
 
 def _batches_at_once(plan: ReadPlan) -> int:
-    """As many global batches as make a group, one at least."""
+    """As many global batches as make a group of what this host reads, one at least."""
     shards = plan.selection.shards
     row_bytes = shards.mean_bytes / shards.rows_in_record
     rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
-    return max(1, int(rows // plan.share.global_batch))
+    return max(1, int(rows // plan.share.host_examples))

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.commands import bus_errors
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import checksums, undecodable
+from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.checksums import DamagedRecord
 
 _LISTED = 10  # records that an error names
@@ -21,11 +23,14 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
+    So is a file that shrinks while it is mapped, which would end the process without a word.
+
     It checks all of the selections then, so that the error names all damage at once. The first record whose
     image is refused, or does not decode, is named too.
     """
     try:
-        yield
+        with bus_errors.answered(lambda: _lost_page(selections)):
+            yield
     except tf.errors.DataLossError as error:
         _check_files(selections)
         raise _damaged(selections, error.message) from None
@@ -39,6 +44,20 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
 def _check_files(selections: Sequence[Selection]) -> None:
     for selection in selections:
         manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
+    Watched(selections).check()
+
+
+def _lost_page(selections: Sequence[Selection]) -> InputError:
+    try:
+        _check_files(selections)
+    except InputError as error:
+        return error
+    return InputError(
+        f"a mapped file of dataset {', '.join(str(selection.dataset) for selection in selections)}",
+        received="a part that cannot be read any more (SIGBUS)",
+        expected="files that stay as they are, on a disk that works",
+        action="Look at the system's log; the same command goes on from the last checkpoint.",
+    )
 
 
 def listed(damaged: Sequence[DamagedRecord]) -> str:

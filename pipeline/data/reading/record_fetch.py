@@ -3,10 +3,12 @@
 import functools
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.record_table import Shards
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
+from pipeline.data.reading import offsets
 from pipeline.data.tracing import as_written
 
 LARGE_BYTES = 128 << 10  # 128 KiB: from there on, one more copy of a record costs more than a system call
@@ -24,14 +26,14 @@ class _Locations(NamedTuple):
 
 
 class Fetch:
-    """Reads records of `shards`, whose table it holds as tensors: some 16 bytes a record."""
+    """Reads records of `shards`, which are found by their offsets."""
 
     def __init__(self, shards: Shards) -> None:
         self._paths = tf.constant(shards.paths)
         self._starts = tf.constant(shards.record_starts)
-        self._offsets = tf.constant(shards.offsets)
-        self._sizes = tf.constant(shards.sizes)
         self._file_sizes = tf.constant(shards.bytes)
+        self._before = tf.constant(np.cumsum(shards.bytes) - shards.bytes)  # bytes of the shards before each
+        self._offsets = offsets.of(shards)
         self._is_large = shards.mean_bytes >= LARGE_BYTES
         # For large records a buffer is only one more copy; but on remote storage every read is a request.
         self._is_buffered = not self._is_large or any("://" in path for path in shards.paths)
@@ -57,20 +59,28 @@ class Fetch:
         if not _has_offsets():
             locations = self._locations(tf.range(first, first + count))
             return tf.data.Dataset.from_tensor_slices(tuple(locations)).flat_map(as_written(_bytes_at))
-        last = first + count - 1
-        shard, after = self._shard_of(first), self._shard_of(last) + 1
-        offsets = tf.concat([[self._offsets[first]], tf.zeros([after - shard - 1], tf.int64)], axis=0)
-        buffer = tf.reduce_sum(self._sizes[first : first + count]) if self._is_buffered else 0
-        return _read(self._paths[shard:after], offsets, buffer).take(count)
+        ends = tf.stack([first, first + count - 1])
+        (shard, last), (start, end) = tf.unstack(self._shard_of(ends)), tf.unstack(self._spans(ends))
+        later = tf.zeros([last - shard], tf.int64)  # shards that are read from their first record on
+        buffer = (self._before[last] + end[1]) - (self._before[shard] + start[0]) if self._is_buffered else 0
+        return _read(self._paths[shard : last + 1], tf.concat([start[:1], later], axis=0), buffer).take(count)
 
     def _locations(self, numbers: tf.Tensor) -> _Locations:
-        shards = self._shard_of(numbers)
+        shards, spans = self._shard_of(numbers), self._spans(numbers)
         return _Locations(
             paths=tf.gather(self._paths, shards),
-            offsets=tf.gather(self._offsets, numbers),
-            sizes=tf.gather(self._sizes, numbers),
+            offsets=spans[:, 0],
+            sizes=spans[:, 1] - spans[:, 0],
             file_sizes=tf.gather(self._file_sizes, shards),
         )
+
+    def _spans(self, numbers: tf.Tensor) -> tf.Tensor:
+        """Where the frames of records begin and end, int64 [n, 2] bytes of their shards."""
+        shards = self._shard_of(numbers)
+        starts = self._offsets(shards, numbers - tf.gather(self._starts, shards))  # each one's, and the next
+        is_last = numbers + 1 == tf.gather(self._starts, shards + 1)
+        ends = tf.where(is_last, tf.gather(self._file_sizes, shards), starts[:, 1])
+        return tf.stack([starts[:, 0], ends], axis=1)
 
     def _records_at(self, numbers: tf.Tensor) -> list[tf.data.Dataset]:
         """One dataset per number; its first element is the record."""
@@ -78,15 +88,13 @@ class Fetch:
         if not _has_offsets():
             return [_bytes_at(*one) for one in zip(*map(tf.unstack, found), strict=True)]
         count = numbers.shape[0]
-        buffers = tf.unstack(found.sizes) if self._is_buffered else [0] * count
+        buffers = tf.unstack(found.sizes, num=count) if self._is_buffered else [0] * count
         # Split, not unstacked: the operation takes lists, here of one path and one offset.
-        paths, offsets = tf.split(found.paths, count), tf.split(found.offsets, count)
-        return [_read(*one) for one in zip(paths, offsets, buffers, strict=True)]
+        paths, starts = tf.split(found.paths, count), tf.split(found.offsets, count)
+        return [_read(*one) for one in zip(paths, starts, buffers, strict=True)]
 
     def _shard_of(self, numbers: tf.Tensor) -> tf.Tensor:
-        flat = tf.reshape(numbers, [-1])
-        found = tf.searchsorted(self._starts, flat, side="right", out_type=tf.int64) - 1
-        return tf.reshape(found, tf.shape(numbers))
+        return tf.searchsorted(self._starts, numbers, side="right", out_type=tf.int64) - 1
 
 
 def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor | int) -> tf.data.Dataset:

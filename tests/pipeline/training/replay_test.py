@@ -130,6 +130,13 @@ def test_another_order_is_refused(copy):
         Replay(copy)
 
 
+def test_images_that_were_augmented_otherwise_are_refused(copy, replay):
+    config = replay.record.config
+    change(copy, config=config | {"augmentation": {**config["augmentation"], "flip": True}})
+    with pytest.raises(InputError, match=r"augmentation of images: received a run from before .* version 2"):
+        Replay(copy)
+
+
 def test_a_damaged_record_of_a_step_is_named(copy):
     change(copy, dataset=str(copy.parent / "main"))
     for shard in (copy.parent / "main").glob("*-train.tfrecord-*"):

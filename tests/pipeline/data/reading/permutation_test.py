@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 
 from pipeline.data.reading.permutation import Permutation
@@ -62,3 +63,15 @@ def test_the_largest_size_does_not_overflow():
     assert ((found >= 0) & (found < rows)).all()
     assert len(set(found)) == len(set(indices.numpy()))
     assert np.abs(found.mean() / rows - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("rows", [1 << 33, (1 << 33) + 12_345])
+def test_many_rows_are_even_within_chance(rows: int):
+    """The first 2**18 rows of an epoch: their range, their lower bits, and pairs and steps of neighbours."""
+    permutation = Permutation(rows, seed=1)
+    first = tf.range(1 << 18, dtype=permutation.dtype)
+    found = permutation(first, tf.constant(0, tf.int64)).numpy()
+    assert len(np.unique(found)) == len(found) and found.min() >= 0 and found.max() < rows
+    parts, steps = found * 64 // rows, np.diff(found) % rows
+    for sample in (found * 4096 // rows, found % 1009, parts[1:] * 64 + parts[:-1], steps * 4096 // rows):
+        assert scipy.stats.chisquare(np.bincount(sample)).pvalue > 1e-4
