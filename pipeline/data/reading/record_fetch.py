@@ -49,21 +49,28 @@ class Fetch:
         chain = functools.reduce(tf.data.Dataset.concatenate, [record.take(1) for record in records])
         return chain.batch(len(records)).get_single_element()
 
-    def run(self, first: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
-        """`count` records (string []) from number `first` on; they may go on in the next shards.
-
-        Args:
-          first: int64 [], a number over all shards.
-          count: int64 [].
-        """
+    def runs(self, first: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+        """Runs of records, each so many from its first one on, int64 [runs] each → string [n]."""
         if not _has_offsets():
-            locations = self._locations(tf.range(first, first + count))
-            return tf.data.Dataset.from_tensor_slices(tuple(locations)).flat_map(as_written(_bytes_at))
-        ends = tf.stack([first, first + count - 1])
-        (shard, last), (start, end) = tf.unstack(self._shard_of(ends)), tf.unstack(self._spans(ends))
-        later = tf.zeros([last - shard], tf.int64)  # shards that are read from their first record on
-        buffer = (self._before[last] + end[1]) - (self._before[shard] + start[0]) if self._is_buffered else 0
-        return _read(self._paths[shard : last + 1], tf.concat([start[:1], later], axis=0), buffer).take(count)
+            locations = self._locations(tf.ragged.range(first, first + counts).flat_values)
+            records = tf.data.Dataset.from_tensor_slices(tuple(locations)).flat_map(as_written(_bytes_at))
+        else:
+            records = tf.data.Dataset.from_tensor_slices(self._pieces(first, counts)).flat_map(_piece)
+        return records.batch(tf.reduce_sum(counts)).get_single_element()
+
+    def _pieces(self, first: tf.Tensor, counts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Runs, cut where a shard ends: paths string [n, 1], and offsets [n, 1], bytes [n], counts [n].
+
+        What is computed here of all runs at once would cost as much as reading, if it were done run by run.
+        """
+        after = first + counts
+        shards = tf.ragged.range(self._shard_of(first), self._shard_of(after - 1) + 1)
+        run, shard = shards.value_rowids(), shards.flat_values
+        begin = tf.maximum(tf.gather(first, run), tf.gather(self._starts, shard))
+        end = tf.minimum(tf.gather(after, run), tf.gather(self._starts, shard + 1))
+        offsets = self._spans(begin)[:, 0]
+        size = self._spans(end - 1)[:, 1] - offsets if self._is_buffered else tf.zeros_like(offsets)
+        return tf.gather(self._paths, shard)[:, None], offsets[:, None], size, end - begin
 
     def _locations(self, numbers: tf.Tensor) -> _Locations:
         shards, spans = self._shard_of(numbers), self._spans(numbers)
@@ -103,6 +110,11 @@ def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor | int) -
         filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
     )
     return tf.data.experimental.from_variant(variant, _RECORD)
+
+
+@as_written
+def _piece(path: tf.Tensor, offset: tf.Tensor, buffer_bytes: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
+    return _read(path, offset, buffer_bytes).take(count)
 
 
 def _bytes_at(path: tf.Tensor, offset: tf.Tensor, size: tf.Tensor, file_size: tf.Tensor) -> tf.data.Dataset:

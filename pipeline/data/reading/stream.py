@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from pipeline.data.reading import mapped, mixed, single, windows
+from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE
 from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import ReadPlan, WayName
 from pipeline.data.tracing import as_written
@@ -43,7 +44,7 @@ WAYS: Mapping[WayName, Way] = {
         layouts=("rows", "blocks"),
         read=windows.read,
         numbers=windows.numbers,
-        at_once=windows.UNITS_AT_ONCE,
+        at_once=UNITS_AT_ONCE,
         cuts_batches=True,
     ),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.

@@ -125,7 +125,7 @@ def test_a_run_of_another_update_of_weights_can_be_replayed(copy, replay):
 def test_another_order_is_refused(copy):
     change(copy, order=1)
     with pytest.raises(
-        InputError, match=r"received version 1; expected version 2, .*run.json names its version"
+        InputError, match=r"received version 1; expected version 3, .*run.json names its version"
     ):
         Replay(copy)
 

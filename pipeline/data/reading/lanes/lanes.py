@@ -56,10 +56,30 @@ class Lanes:
             values, tf.range(self.first, self.end)
         )  # a slice logs an error wherever it is changed
 
-    def positions_of(self, numbers: tf.Tensor) -> tf.Tensor:
-        """The position of a row of each lane, by its number: int64 [here] both."""
-        starts = tf.range(*self.run, self.size, dtype=tf.int64)
-        return numbers // self.size * self.global_batch + starts + numbers % self.size
+    def places_before(self, position: tf.Tensor) -> tf.Tensor:
+        """Rows of all these lanes at positions before this one, int64 [] both."""
+        return tf.reduce_sum(self.rows_before(position))
+
+    def places(self, numbers: tf.Tensor, lanes: tf.Tensor) -> tf.Tensor:
+        """How many rows of all these lanes come before a row of one, by its number there.
+
+        Args:
+          numbers: of any integer type and shape.
+          lanes: the numbers of the lanes among all, of a shape that goes with them.
+        """
+        size = tf.constant(self.size, numbers.dtype)
+        batches = tf.math.floordiv(numbers, size)
+        in_run = tf.cast(lanes - self.first, numbers.dtype) * size + (numbers - batches * size)
+        return batches * tf.constant(self.here * self.size, numbers.dtype) + in_run
+
+    def positions(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+        """The positions of the places from `start` to before `end`, both int64 []: int64 [n]."""
+        places = tf.range(start, end)
+        if self.here == self.count:
+            return places
+        first, after = self.run
+        batches = places // (after - first)
+        return places + batches * (self.global_batch - (after - first)) + first
 
     def of_run(self, first: int, end: int) -> "Lanes":
         """Those that give the examples of a global batch from `first` to before `end`."""
