@@ -195,6 +195,10 @@ pictures: install  ## Pictures of every subtype, whole and damaged, beside Pillo
 large-check: install  ## A billion rows, 100,000 shards, photographs mixed: seconds and memory beside their bounds. 3 GB.
 	.venv/bin/python -m tests.large --scratch=build/large
 
+.PHONY: underfoot-check
+underfoot-check: install  ## Change datasets under real runs, in 14 ways and under each way of reading: noticed, one line, goes on?
+	.venv/bin/python -m tests.underfoot
+
 .PHONY: augmentation-check
 augmentation-check: install peers  ## Augmented images beside torchvision's and Pillow's: pixels to 1 level, draws by tests. A minute.
 	.venv/bin/python -m tests.augmentation

@@ -26,5 +26,9 @@ class FileState(NamedTuple):
 
 def of(path: str | os.PathLike) -> FileState:
     """The file at a path; raises OSError where there is none."""
-    status = os.stat(path)  # noqa: PTH116 - pathlib takes longer, and a dataset may have 100,000 files
+    return told(os.stat(path))  # noqa: PTH116 - pathlib takes longer, and a dataset may have 100,000 files
+
+
+def told(status: os.stat_result) -> FileState:
+    """What the system tells of a file, or of one that is open."""
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)

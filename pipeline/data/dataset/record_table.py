@@ -4,7 +4,6 @@ Rows are numbered over all shards, in their order. In layout `rows` a row is a r
 record holds a block of rows. Standard library and numpy only.
 """
 
-import concurrent.futures
 import dataclasses
 import functools
 import os
@@ -12,10 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from pipeline.data import file_state
+from pipeline.data import waiting
 from pipeline.data.dataset import block_frame, blocks, index
 from pipeline.data.dataset.checks import shard_check
-from pipeline.data.dataset.index import Index, IndexFile
+from pipeline.data.dataset.checks.shard_check import States
+from pipeline.data.dataset.index import IndexFile
 from pipeline.data.dataset.manifest import Dataset, Shard
 from pipeline.data.dataset.tfrecord import FRAME_BYTES
 from pipeline.data.errors import InputError
@@ -25,8 +25,6 @@ Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last),
 # Offsets of so many records are held in memory: 128 MiB. Those of more are looked up in the indexes, record
 # by record, as they are read.
 HELD_RECORDS = 1 << 24
-_OPENED_AT_ONCE = 8  # shards: on a file system over the network each waits for an answer
-_IN_A_TURN = 64  # shards that a thread opens one after the other
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,9 +109,7 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     directory = os.fspath(dataset.directory)
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
-    turns = [shards[first : first + _IN_A_TURN] for first in range(0, len(shards), _IN_A_TURN)]
-    with concurrent.futures.ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
-        found = list(pool.map(check, turns))
+    found = list(waiting.in_turns(check, shards))
     return Shards(
         paths=tuple(os.path.join(directory, shard.path) for shard in shards),  # noqa: PTH118 - pathlib is slow
         names=tuple(shard.path for shard in shards),
@@ -144,38 +140,24 @@ def joined(parts: Sequence[Shards]) -> Shards:
 
 def _offsets(dataset: Dataset, shards: Sequence[Shard]) -> tuple[np.ndarray, np.ndarray]:
     """Of all records of some shards, one after the other, int64 [n]; and the files as they were before."""
-    states = _states(dataset, shards)
-    indexes = [_of_checked_index(dataset, shard) for shard in shards]
-    return np.concatenate([each.offsets for each in indexes]).astype(np.int64), states
-
-
-def _states(dataset: Dataset, shards: Sequence[Shard]) -> np.ndarray:
-    """Hashes of the states of some shards and their indexes, int64 [n, 2]; 0 where there is no file."""
-    paths = [os.path.join(dataset.directory, shard.path) for shard in shards]  # noqa: PTH118
-    return np.array([[_state(path), _state(index.file_name(path))] for path in paths], np.int64)
-
-
-def _state(path: str) -> int:
-    try:
-        return hash(file_state.of(path))
-    except OSError:  # of which the checks tell
-        return 0
-
-
-def _of_checked_index(dataset: Dataset, shard: Shard) -> Index:
-    found = shard_check.checked_index(dataset, shard)
+    opened = [shard_check.opened(dataset, shard) for shard in shards]
     if dataset.manifest.layout == "blocks":
-        _check_blocks(dataset, found.lengths)
-    return found
+        for found, _ in opened:
+            _check_blocks(dataset, found.lengths)
+    offsets = np.concatenate([found.offsets for found, _ in opened]).astype(np.int64)
+    return offsets, _hashes(states for _, states in opened)
 
 
 def _checked(dataset: Dataset, shards: Sequence[Shard]) -> tuple[None, np.ndarray]:
-    states = _states(dataset, shards)
-    for shard in shards:
-        shard_check.check_ends(dataset, shard)
-        if dataset.manifest.layout == "blocks":
+    states = _hashes(shard_check.check_ends(dataset, shard) for shard in shards)
+    if dataset.manifest.layout == "blocks":
+        for shard in shards:
             _check_blocks(dataset, np.array([shard.bytes / shard.records - FRAME_BYTES]))
     return None, states
+
+
+def _hashes(states: Iterable[States]) -> np.ndarray:
+    return np.array([(hash(of_shard), hash(of_index)) for of_shard, of_index in states], np.int64)
 
 
 def _check_blocks(dataset: Dataset, lengths: np.ndarray) -> None:

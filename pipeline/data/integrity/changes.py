@@ -4,17 +4,16 @@ Every file's size, times and inode are compared with those at its opening. A fil
 compared by its digest: one that was touched, or restored from a copy, is still the one that was published.
 """
 
+import errno
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 
-from pipeline.data import file_state
+from pipeline.data import file_state, waiting
 from pipeline.data.dataset import index, manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
-
-_Digest = Callable[[], str]  # of a file as it is now
 
 
 class Watched:
@@ -22,7 +21,8 @@ class Watched:
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         self._states: dict[str, int] = {}  # of each path, as it was when its content was last compared
-        self._published: dict[str, tuple[str, _Digest]] = {}  # digest, and what tells the present one
+        self._published: dict[str, str] = {}  # digest of each
+        self._datasets: dict[str, Dataset] = {}  # whose manifest each of these paths is
         for selection in selections:
             self._watch(selection)
 
@@ -31,43 +31,48 @@ class Watched:
         for each in dataset.published:
             if each.state:
                 path = str(each.directory / manifest.FILE_NAME)
-                self._add(path, hash(each.state), each.manifest.digest, lambda of=each: _of_manifest(of))
-        used = set(shards.names)
-        digests = {
-            shard.path: shard.sha256
-            for of_split in dataset.manifest.splits.values()
-            for shard in of_split
-            if shard.path in used
-        }
+                self._states[path], self._published[path] = hash(each.state), each.manifest.digest
+                self._datasets[path] = each
+        digests = {shard.path: shard.sha256 for each in dataset.manifest.splits.values() for shard in each}
         for name, path, states in zip(shards.names, shards.paths, shards.states.tolist(), strict=True):
-            self._add_file(path, states[0], digests[name])
-            of_index = dataset.manifest.digests_of_files.get(index.file_name(name), "")
-            self._add_file(index.file_name(path), states[1], of_index)
-
-    def _add_file(self, path: str, state: int, digest: str) -> None:
-        self._add(path, state, digest, lambda: manifest.sha256(pathlib.Path(path)))
-
-    def _add(self, path: str, state: int, digest: str, now: _Digest) -> None:
-        self._states[path], self._published[path] = state, (digest, now)
+            index_path = index.file_name(path)
+            self._states[path], self._states[index_path] = states
+            self._published[path] = digests[name]
+            self._published[index_path] = dataset.manifest.digests_of_files.get(index.file_name(name), "")
 
     def check(self) -> None:
         """Raises InputError where a file is no longer the one that was opened."""
-        for path, state in self._states.items():
-            try:
-                found = hash(file_state.of(path))
-                if found != state:
-                    self._compare(path)
-            except FileNotFoundError:
-                raise _changed(path, "no such file any more", self._published[path][0]) from None
-            if found != state:
-                self._states[path] = found
+        for paths in waiting.in_turns(self._others, list(self._states)):
+            for path in paths:
+                self._compare(path)
+
+    def _others(self, paths: Sequence[str]) -> list[str]:
+        """Those of some paths at which something else stands than when they were last compared."""
+        return [path for path in paths if self._now(path) != self._states[path]]
+
+    def _now(self, path: str) -> int:
+        try:
+            return hash(file_state.of(path))
+        except OSError as error:  # gone; or, over the network, no longer known or reached
+            received = "no such file any more" if error.errno == errno.ENOENT else error.strerror
+            raise _changed(path, received, self._published[path]) from None
 
     def _compare(self, path: str) -> None:
-        published, digest = self._published[path]
-        found = digest()
-        if found != published:
-            size = os.stat(path).st_size  # noqa: PTH116
-            raise _changed(path, f"{size:,} bytes of SHA-256 {found[:12]}…, changed meanwhile", published)
+        state = self._now(path)
+        try:
+            found, size = self._digest(path), os.stat(path).st_size  # noqa: PTH116
+        except OSError as error:
+            raise _changed(path, error.strerror, self._published[path]) from None
+        if found != self._published[path]:
+            received = f"{size:,} bytes of SHA-256 {found[:12]}…, changed meanwhile"
+            raise _changed(path, received, self._published[path])
+        self._states[path] = state
+
+    def _digest(self, path: str) -> str:
+        """Of the file as it is now."""
+        if path in self._datasets:
+            return _of_manifest(self._datasets[path])
+        return manifest.sha256(pathlib.Path(path))
 
 
 def _of_manifest(dataset: Dataset) -> str:

@@ -4,10 +4,12 @@ import hashlib
 import json
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from pipeline.data import atomic_files, file_state, self_digest
+from pipeline.data import atomic_files, file_state, self_digest, waiting
+from pipeline.data.dataset import index
 from pipeline.data.dataset.selection import Selection
+from pipeline.data.file_state import FileState
 from pipeline.data.integrity.checksums import DamagedRecord, damaged_records
 
 FORMAT = "penstock.scan/1"  # another where something else is compared
@@ -49,13 +51,16 @@ class ScanMemory:
         """What the result depends on: rows, published digests and the files; whether a change would show."""
         dataset, shards, now = selection.dataset, selection.shards, self._clock()
         said = hashlib.sha256(repr((dataset.manifest.digest, selection.record_ranges)).encode())
+        files = [file for path in shards.paths for file in (path, index.file_name(path))]
         is_settled = True
-        for number, path in enumerate(shards.paths):
-            for file in (path, shards.index(number).path):
-                state = file_state.of(file)
-                is_settled = is_settled and state.is_settled(now)
-                said.update(repr((file, tuple(state))).encode())
+        for states in waiting.in_turns(_states, files):
+            is_settled = is_settled and all(state.is_settled(now) for _, state in states)
+            said.update("".join(repr((file, tuple(state))) for file, state in states).encode())
         return said.hexdigest(), is_settled
+
+
+def _states(files: Sequence[str]) -> list[tuple[str, FileState]]:
+    return [(file, file_state.of(file)) for file in files]
 
 
 def _loaded(path: pathlib.Path) -> Mapping[str, list]:
