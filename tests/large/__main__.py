@@ -21,6 +21,7 @@ _BOUNDS = {
     ("a billion rows, read", "MiB more"): 1024.0,
     ("10,000 damaged records left out", "s"): 2.0,
     ("100,000 shards, opened", "s"): 20.0,
+    ("100,000 shards, scanned", "KiB read again"): 64.0,
 }
 _MIXTURE_TO_ONE = 1.3
 
