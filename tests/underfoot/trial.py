@@ -34,11 +34,12 @@ class Ended:
     logged: int  # step of the last log point
     saved: int  # step of the last checkpoint
 
-    def faults(self, named: str) -> list[str]:
+    def faults(self, named: str, *, ahead: int = 0) -> list[str]:
         """What is wrong with it.
 
         Args:
           named: what the line must name.
+          ahead: steps whose rows may have been read before the change.
         """
         found = []
         if self.code != _EXIT_BAD_INPUT:
@@ -51,7 +52,7 @@ class Ended:
             found.append(f"no next action: {self.lines[0]}")
         # The log point of the interval in which the change came may have been checked before it.
         for what, step in (("a log point", self.logged), ("a checkpoint", self.saved)):
-            if step > self.changed_at + LOGGED:
+            if step > self.changed_at + LOGGED + ahead:
                 found.append(f"{what} of step {step}, changed after step {self.changed_at}")
         return found
 

@@ -4,12 +4,13 @@ Each of W services has one worker. It prepares every W-th turn of the stream, an
 where rows are read in windows, a run of every global batch, and all are read side by side. Services of
 several workers are no alternative: what a client then reads depends, without an error, on which workers it
 finds at its start and on whether one was lost. The elements are numbered and the numbers checked: if a
-service starts again, the run ends, and the same command goes on from its last checkpoint. With every
-sixteenth element, from the first on, a service tells which manifests stand on its host: another dataset
-under the same path ends the run too.
+service starts again, the run ends, and the same command goes on from its last checkpoint. With every element
+(every sixteenth, of large manifests) a service tells which manifests stand on its host: another dataset under
+the same path ends the run too.
 """
 
 import contextlib
+import pathlib
 import re
 import socket
 import urllib.parse
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.dataset.manifest import FILE_NAME
 from pipeline.data.errors import InputError
 from pipeline.data.tracing import as_written
 
@@ -26,7 +28,9 @@ _ANSWER_S = 10.0
 
 _OUT_OF_TURN = "an element out of turn"
 _OTHER_DATASET = "another dataset"
-_TOLD_EVERY = 16  # elements; of 100,000 shards a manifest has 40 MB
+# An element may hold the rows of hundreds of steps. Manifests of up to 1 MiB are read with each, larger ones
+# (of 100,000 shards one has 40 MB) with every sixteenth.
+_SMALL_BYTES, _TOLD_EVERY = 1 << 20, 16
 _service = tf.data.experimental.service
 
 
@@ -109,8 +113,8 @@ def naming_other_dataset() -> Iterator[None]:
         yield
     except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
         found = re.search(rf"{_OTHER_DATASET} at ([^]\s]+)", error.message)
-        lacking = re.search(r"(/\S*manifest\.json); No such file", error.message)
-        if not (found or lacking):
+        lacking = re.search(r"(/\S+); No such file", error.message)
+        if not found and not (lacking and _is_of_a_service(pathlib.Path(lacking[1]))):
             raise
         raise InputError(
             f"{FLAG}={found[1]}" if found else FLAG,
@@ -121,21 +125,33 @@ def naming_other_dataset() -> Iterator[None]:
         ) from None
 
 
+def _is_of_a_service(lacking: pathlib.Path) -> bool:
+    """Whether a file is lacking on a service's host: only there manifests are read, and it may be here."""
+    return lacking.name == FILE_NAME or lacking.exists()
+
+
 def _telling(prepared: tf.data.Dataset, manifests: Sequence[str], here: int) -> tf.data.Dataset:
-    """Each element with its number, and now and then with the fingerprint of the service's manifests."""
+    """Each element with its number, and where it is due with the fingerprint of the service's manifests.
+
+    It is read after the element's rows: those of another dataset come with another fingerprint.
+    """
+    are_small = sum(pathlib.Path(path).stat().st_size for path in manifests) <= _SMALL_BYTES
+    every = 1 if are_small else _TOLD_EVERY
 
     @as_written
     def told(number: tf.Tensor, element: tuple) -> tuple:
-        is_due = number % _TOLD_EVERY == 0
-        found = tf.cond(is_due, lambda: _fingerprint(manifests), lambda: tf.constant(here, tf.int64))
+        is_due = number % every == 0
+        found = tf.cond(is_due, lambda: _fingerprint(manifests, number), lambda: tf.constant(here, tf.int64))
         return number, found, element
 
     return prepared.enumerate().map(told)
 
 
-def _fingerprint(paths: Sequence[str]) -> tf.Tensor:
-    """Of the content of files, on the host that computes it: int64 []."""
-    contents = [tf.io.read_file(path) for path in paths]
+def _fingerprint(paths: Sequence[str], number: int | tf.Tensor = 0) -> tf.Tensor:
+    """Of the content of files, on the host that computes it, when it computes element `number`: int64 []."""
+    # Reading a path that is constant is constant to TensorFlow (2.21): it would read once, and never again.
+    zero = tf.minimum(tf.cast(number, tf.int64), 0)
+    contents = [tf.io.read_file(tf.gather([path], zero)) for path in paths]
     return tf.strings.to_hash_bucket_fast(tf.strings.join(contents) if contents else "", tf.int64.max)
 
 

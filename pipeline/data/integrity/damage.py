@@ -14,6 +14,10 @@ from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.checksums import DamagedRecord
 
 _LISTED = 10  # records that an error names
+_ALL_SOUND_NOW = (
+    "All records are sound now, on this host: look at its disk and, with --data_service, at the dataset on "
+    "each service's host; then repeat the command: a training run goes on from its last checkpoint."
+)
 
 # What reading raises when a file disappears or shrinks while it is read.
 _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
@@ -81,5 +85,7 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
         "; ".join(where),
         received=listed(damaged) if damaged else f"a record that was damaged as it was read ({message})",
         expected="the bytes that were published, by each record's checksum",
-        action=f"Restore the file from a copy, or convert the raw data again{without if damaged else ''}.",
+        action=f"Restore the file from a copy, or convert the raw data again{without}."
+        if damaged
+        else _ALL_SOUND_NOW,
     )

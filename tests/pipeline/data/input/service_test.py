@@ -1,5 +1,6 @@
 """Batches that tf.data services prepare are those that this host prepares, whatever their number."""
 
+import itertools
 import json
 import pathlib
 import shutil
@@ -122,6 +123,20 @@ def test_a_service_whose_host_has_another_dataset_ends_the_run(datasets, three_a
     is_named = pytest.raises(InputError, match=rf"{three_addresses[0]}: received another dataset")
     with is_named, naming_other_dataset():
         next(iter(stream))
+
+
+def test_a_dataset_that_is_swapped_on_a_service_while_it_is_read_ends_the_run(
+    datasets, three_addresses, tmp_path
+):
+    here = pathlib.Path(shutil.copytree(datasets["records"].directory, tmp_path / "here"))
+    stream = iter(stream_of(plan_of(open_dataset(here)), three_addresses[:1]))
+    next(stream)
+    other = write_small_dataset(tmp_path / "other")
+    shutil.copy(other.directory / FILE_NAME, here / FILE_NAME)
+    is_named = pytest.raises(InputError, match=rf"{three_addresses[0]}: received another dataset")
+    with is_named, naming_other_dataset():
+        for _ in itertools.islice(stream, 1_000):
+            pass
 
 
 def test_a_service_whose_host_has_no_dataset_ends_the_run(datasets, three_addresses, tmp_path):
