@@ -7,6 +7,7 @@ import tensorflow as tf
 from pipeline.data.images.decoding import Box
 from pipeline.data.images.keyed_random import Draws
 
+_VECTOR = 16  # numbers that a processor calculates with at once, at most
 _TRIES = 10  # to draw an area and aspect that fit into the image
 
 
@@ -25,30 +26,56 @@ def random_box(draws: Draws, *, area: tuple[float, float], aspect: tuple[float, 
     """
 
     def box(size: tf.Tensor) -> tf.Tensor:
-        most = tf.cast(size, tf.float32)
-        drawn = draws.table("crop", _TRIES + 1, 2)
-        tries, place = drawn[:_TRIES], drawn[_TRIES]
-        sides = tf.concat([_sides(tries, most, area, aspect), [_middle(most, aspect)]], axis=0)
-        fits = tf.reduce_all((sides >= 1.0) & (sides <= most), axis=1)
-        first = tf.argmax(fits, output_type=tf.int32)
-        left_over = most - sides[first]
-        corner = tf.where(first < _TRIES, place * (left_over + 1.0), left_over / 2.0)  # cut off below
-        return tf.cast(tf.concat([corner, sides[first]], axis=0), tf.int32)
+        return random_parts(tries(draws)[None], size[None], area=area, aspect=aspect)[0]
 
     return box
 
 
-def _sides(
-    tries: tf.Tensor, most: tf.Tensor, area: tuple[float, float], aspect: tuple[float, float]
+def tries(draws: Draws) -> tf.Tensor:
+    """What a crop is drawn from: float32 [_TRIES + 1, 2]."""
+    return draws.table("crop", _TRIES + 1, 2)
+
+
+def random_parts(
+    drawn: tf.Tensor, sizes: tf.Tensor, *, area: tuple[float, float], aspect: tuple[float, float]
 ) -> tf.Tensor:
-    """Heights and widths, whole float32 [n, 2], for random numbers [n, 2]; the image may be smaller."""
+    """Parts of n images as `random_box` draws them: int32 [n, 4] (top, left, height, width).
+
+    Args:
+      drawn: what `tries` gives for each image, float32 [n, _TRIES + 1, 2].
+      sizes: heights and widths, int64 [n, 2].
+    """
+    most = tf.cast(sizes, tf.float32)[:, None]  # (n, 1, 2)
+    shapes = tf.concat([_sides(drawn[:, :_TRIES], most, area, aspect), _middle(most, aspect)], axis=1)
+    fits = tf.reduce_all((shapes >= 1.0) & (shapes <= most), axis=2)  # (n, _TRIES + 1)
+    first = tf.argmax(fits, axis=1, output_type=tf.int32)
+    sides = tf.gather(shapes, first, axis=1, batch_dims=1)  # (n, 2)
+    left_over = most[:, 0] - sides
+    in_the_middle = first[:, None] == _TRIES
+    corner = tf.where(in_the_middle, left_over / 2.0, drawn[:, _TRIES] * (left_over + 1.0))  # cut off below
+    return tf.cast(tf.concat([corner, sides], axis=1), tf.int32)
+
+
+def _sides(
+    drawn: tf.Tensor, most: tf.Tensor, area: tuple[float, float], aspect: tuple[float, float]
+) -> tf.Tensor:
+    """Heights and widths, whole float32 [n, tries, 2], for random numbers of this shape.
+
+    An image may be smaller: its size is `most`, float32 [n, 1, 2].
+    """
     least = [area[0], math.log(aspect[0]) / 2]
     span = [area[1] - area[0], math.log(aspect[1] / aspect[0]) / 2]
-    fraction, half_log = tf.unstack(tries * span + least, axis=1)
-    side, stretch = tf.sqrt(fraction * most[0] * most[1]), tf.exp(half_log)
-    return tf.round(tf.stack([side / stretch, side * stretch], axis=1))
+    fraction, half_log = tf.unstack(drawn * span + least, axis=2)  # (n, tries)
+    side, stretch = tf.sqrt(fraction * most[..., 0] * most[..., 1]), _exp(half_log)
+    return tf.round(tf.stack([side / stretch, side * stretch], axis=2))
 
 
 def _middle(most: tf.Tensor, aspect: tuple[float, float]) -> tf.Tensor:
-    """Height and width, float32 [2], of the largest part whose aspect is within the range."""
-    return tf.clip_by_value(tf.round(most[::-1] * [1.0 / aspect[0], aspect[1]]), 1.0, most)
+    """Heights and widths, float32 [n, 1, 2], of the largest part whose aspect is within the range."""
+    return tf.clip_by_value(tf.round(most[..., ::-1] * [1.0 / aspect[0], aspect[1]]), 1.0, most)
+
+
+def _exp(values: tf.Tensor) -> tf.Tensor:
+    """Of values [n, tries], the same bits for any n: what fills no vector is computed in another way."""
+    padded = tf.pad(values, [[0, 0], [0, -values.shape[1] % _VECTOR]])
+    return tf.exp(padded)[:, : values.shape[1]]

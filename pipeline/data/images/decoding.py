@@ -4,12 +4,12 @@ Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. A JPEG is turned as i
 decoded that declares more pixels than `max_pixels`; limits.py says what is raised then.
 """
 
-import functools
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.images import first_frame, header, orientation, subtypes
+from pipeline.data.images import first_frame, header, jpeg_part, orientation, subtypes
+from pipeline.data.images.jpeg_part import JpegPart
 from pipeline.data.images.limits import refuse_format, refuse_subtype, refuse_webp, require_pixels
 from pipeline.data.images.pixels import normalize, scaled
 from pipeline.data.tracing import apart
@@ -17,10 +17,6 @@ from pipeline.data.tracing import apart
 Shape = tuple[int, int, int]  # height, width, channels
 # An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
 Box = Callable[[tf.Tensor], tf.Tensor]
-
-_SHRINKS = (2, 4, 8)  # a JPEG decoder can divide both sides by these
-# Bit for bit what Pillow reads; TensorFlow's default is off by up to 5 levels, and no faster.
-_DCT_METHOD = "INTEGER_ACCURATE"
 
 
 def decode_images(
@@ -56,6 +52,12 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
     return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(apart(from_any)(), shape))
 
 
+def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
+    """The part of a JPEG, string [], that needs no turning: uint8 [*shape], resized."""
+    image = jpeg_part.decode(data, part, channels=_jpeg_channels(shape[-1]))
+    return _resize(_of_jpeg(image, shape[-1]), shape)
+
+
 def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tensor:
     """One encoded image, string [] → uint8 [height, width, channels], in its own size.
 
@@ -77,7 +79,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
 
 def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     allowed = _allowed(data, _jpeg_size(data), max_pixels)
-    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=_DCT_METHOD)
+    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=jpeg_part.DCT_METHOD)
     return orientation.upright(_of_jpeg(image, channels), orientation.of_jpeg(data, head))
 
 
@@ -159,37 +161,13 @@ def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) 
     stored = require_pixels(_jpeg_size(data), max_pixels)
     size = orientation.seen_size(stored, turn)
     seen = box(size)
-    part = orientation.stored_part(seen, size, turn)
-    decode = functools.partial(
-        _decode_part, data, tf.cast(stored, tf.int32), part, channels=_jpeg_channels(shape[-1])
+    part = jpeg_part.of(
+        orientation.stored_part(seen, size, turn),
+        tf.cast(stored, tf.int32),
+        times=jpeg_part.times_larger(seen, shape),
     )
-    times = tf.reduce_min(seen[2:] // shape[:2])  # how many times larger the part is than what is wanted
-    image = tf.cond(times < _SHRINKS[0], lambda: decode(1), apart(lambda: _decode_shrunk(decode, times)))
+    image = jpeg_part.decode(data, part, channels=_jpeg_channels(shape[-1]))
     return orientation.upright(_of_jpeg(image, shape[-1]), turn)
-
-
-def _decode_shrunk(decode: Callable[[int], tf.Tensor], times: tf.Tensor) -> tf.Tensor:
-    """Divided by the largest of _SHRINKS that is no larger than `times`."""
-    largest = tf.reduce_sum(tf.cast(times >= _SHRINKS, tf.int32)) - 1
-    return tf.switch_case(largest, [functools.partial(decode, ratio) for ratio in _SHRINKS])
-
-
-def _decode_part(
-    data: tf.Tensor, size: tf.Tensor, part: tf.Tensor, ratio: int, *, channels: int
-) -> tf.Tensor:
-    """A part of a JPEG, both divided by `ratio`, as if it were cut out of the whole.
-
-    It is decoded with a pixel more on each side, as far as there is one. Where colour is stored in fewer
-    pixels than light, libjpeg knows no neighbours beyond the part: its edge would be up to 15 levels off.
-    """
-    part, size = (part // ratio, -(-size // ratio)) if ratio > 1 else (part, size)
-    first = tf.maximum(part[:2] - 1, 0)
-    extent = tf.minimum(part[:2] + part[2:] + 1, size) - first
-    pixels = tf.io.decode_and_crop_jpeg(
-        data, tf.concat([first, extent], axis=0), channels=channels, ratio=ratio, dct_method=_DCT_METHOD
-    )
-    start, last = part[:2] - first, part[:2] - first + part[2:]
-    return pixels[start[0] : last[0], start[1] : last[1]]
 
 
 def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
@@ -244,6 +222,6 @@ def _antialiased(image: tf.Tensor, shape: Shape) -> tf.Tensor:
 def _bilinear(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     # As float32, because on uint8 the operation takes twice as long for the same result, the cast included.
     # Half a level is added because the cast back cuts off, which would make every picture darker by as much.
-    pixels = scaled(image, scale=1.0, offset=0.5)[None]
-    pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)[0]
-    return tf.cast(pixels, tf.uint8)
+    pixels = tf.expand_dims(scaled(image, scale=1.0, offset=0.5), axis=0)
+    pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)
+    return tf.squeeze(tf.cast(pixels, tf.uint8), axis=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from pipeline.data.reading.host_share import rebatched
-from pipeline.data.tracing import as_written
+from pipeline.data.tracing import as_written, for_each
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,12 +87,7 @@ def _chained(stages: Sequence[Stage], element: tuple) -> tuple:
 
 
 def _for_each_row(stages: Sequence[Stage], group: tuple) -> tuple:
-    """Takes one row after the other in this thread: handing a row to another thread costs 50 µs."""
-    row = tf.nest.map_structure(lambda rows: tf.TensorSpec(rows.shape[1:], rows.dtype), group)
-    # Traced once here, because `map_fn` has to know the form of its result beforehand.
-    function = tf.function(lambda *row: _chained(stages, row), autograph=False).get_concrete_function(*row)
-    form = tf.nest.map_structure(tf.TensorSpec.from_tensor, function.structured_outputs)
-    return tf.map_fn(lambda row: function(*row), group, fn_output_signature=form, parallel_iterations=1)
+    return for_each(lambda *row: _chained(stages, row), group)
 
 
 def options() -> tf.data.Options:
