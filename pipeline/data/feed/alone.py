@@ -49,7 +49,7 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
     """
     held, size = None, 0.0
     for build in _builds(recipe):
-        dataset = build.dataset_of(held).with_options(stages.options())
+        dataset = build.dataset_of(held).with_options(stages.options(recipe.operation_threads))
         elements = hold(dataset, patience_s)
         held = tf.data.experimental.from_list(elements).repeat()
         size = size_of(elements) / len(elements) / build.examples

@@ -4,19 +4,15 @@ Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. A JPEG is turned as i
 decoded that declares more pixels than `max_pixels`; limits.py says what is raised then.
 """
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
-from pipeline.data.images import first_frame, header, jpeg_part, orientation, subtypes
-from pipeline.data.images.jpeg_part import JpegPart
+from pipeline.data.images import first_frame, header, orientation, subtypes
+from pipeline.data.images.crop import DCT_METHOD, Box, JpegPart, decode_part, jpeg_part, times_larger
 from pipeline.data.images.limits import refuse_format, refuse_subtype, refuse_webp, require_pixels
 from pipeline.data.images.pixels import normalize, scaled
 from pipeline.data.tracing import apart
 
 Shape = tuple[int, int, int]  # height, width, channels
-# An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
-Box = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_images(
@@ -54,7 +50,7 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
     """The part of a JPEG, string [], that needs no turning: uint8 [*shape], resized."""
-    image = jpeg_part.decode(data, part, channels=_jpeg_channels(shape[-1]))
+    image = decode_part(data, part, channels=_jpeg_channels(shape[-1]))
     return _resize(_of_jpeg(image, shape[-1]), shape)
 
 
@@ -79,7 +75,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
 
 def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     allowed = _allowed(data, _jpeg_size(data), max_pixels)
-    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=jpeg_part.DCT_METHOD)
+    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=DCT_METHOD)
     return orientation.upright(_of_jpeg(image, channels), orientation.of_jpeg(data, head))
 
 
@@ -161,12 +157,12 @@ def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) 
     stored = require_pixels(_jpeg_size(data), max_pixels)
     size = orientation.seen_size(stored, turn)
     seen = box(size)
-    part = jpeg_part.of(
+    part = jpeg_part(
         orientation.stored_part(seen, size, turn),
         tf.cast(stored, tf.int32),
-        times=jpeg_part.times_larger(seen, shape),
+        times=times_larger(seen, shape),
     )
-    image = jpeg_part.decode(data, part, channels=_jpeg_channels(shape[-1]))
+    image = decode_part(data, part, channels=_jpeg_channels(shape[-1]))
     return orientation.upright(_of_jpeg(image, shape[-1]), turn)
 
 

@@ -5,10 +5,15 @@ import functools
 import tensorflow as tf
 
 from pipeline.data.images.augmentation import Augmentation
-from pipeline.data.images.crop_plan import CropPlan, decode_planned, plan_crops
 from pipeline.data.images.mixing import mixed_pair
 from pipeline.data.images.pixels import normalize
-from pipeline.data.images.training_image import augment_image, decode_training_image
+from pipeline.data.images.training_image import (
+    CropPlan,
+    augment_image,
+    decode_planned,
+    decode_training_image,
+    plan_crops,
+)
 from pipeline.data.input.stages import Stage
 from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
 from pipeline.data.reading import parsing

@@ -72,6 +72,7 @@ def training_recipe(
         batch=plan.share.batch,
         stages=(*gather, *parse, prepare),
         turn=turn,
+        operation_threads=1 if way.gather else None,
     )
 
 

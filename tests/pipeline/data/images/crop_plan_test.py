@@ -6,9 +6,13 @@ import tensorflow as tf
 
 from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
-from pipeline.data.images.crop_plan import CropPlan, decode_planned, plan_crops
 from pipeline.data.images.limits import naming_refused_images
-from pipeline.data.images.training_image import decode_training_image
+from pipeline.data.images.training_image import (
+    CropPlan,
+    decode_planned,
+    decode_training_image,
+    plan_crops,
+)
 from pipeline.data.tracing import for_each
 from tests.pictures.subtypes import exif
 from tests.shared.pictures import encode, noise, smooth
