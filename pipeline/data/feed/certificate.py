@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from pipeline.data.feed.page_cache import Residency
-from pipeline.data.feed.scaling import Bound, Line, Scaling
+from pipeline.data.feed.scaling import LEAST, Bound, Line, Scaling
 from pipeline.data.feed.slices import Slice
 
 MARGIN = 1.1  # times what is needed, because storage and neighbours vary
@@ -43,7 +43,7 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OfSlice:
-    """What a host of the slice is expected to give, with cores like those that were measured."""
+    """What a host of the slice gives at least, with cores like those that were measured."""
 
     cores: int
     examples_per_s: float
@@ -68,6 +68,7 @@ class Certificate:
         return Scaling(
             cores=self.host.cores,
             is_shared=self.host.is_shared,
+            batch=max(1, self.demand.global_batch // self.demand.slice.replicas),
             stages=self.stages,
             together=self.together,
             cold=self.cold,
@@ -109,7 +110,7 @@ class Certificate:
 
     @property
     def cores_needed(self) -> int | None:
-        """How many such cores feed the demand; None if no number does, none is known, or no time is given."""
+        """How many such cores are sure to feed the demand; None if none is, or no time is given."""
         needed = self.demand.examples_per_s
         if needed is None:
             return None
@@ -124,12 +125,17 @@ class Certificate:
         return self.scaling.stuck(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
+    def unsure(self) -> tuple[Line, ...]:
+        """What may be too slow on any number of cores, though it is not known to be."""
+        return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
+
+    @property
     def of_slice(self) -> "OfSlice | None":
-        """What is expected of a host of the slice; None if its cores are not known."""
+        """What a host of the slice gives; None if its cores are not known."""
         cores = self.demand.slice.host_cores
         if cores is None:
             return None
-        rate, needed = self.scaling.rate(cores), self.demand.examples_per_s
+        rate, needed = self.scaling.rate(cores, LEAST), self.demand.examples_per_s
         return OfSlice(
             cores=cores,
             examples_per_s=rate,

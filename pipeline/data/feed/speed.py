@@ -74,16 +74,16 @@ def draw(
     dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
 ) -> Drawn:
     """Draws one element after the other, in C++, for so many seconds in all."""
-    marks: list[Usage] = []  # when the warm-up has ended
+    marks: list[Usage] = []  # when the warm-up has ended, and all
     graph = _graph(dataset, consume or (lambda *element: element), windows + 1, marks)
     run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
     with _PeakMemory() as peak:
         elements, times = run(tf.constant(seconds / (windows + 1), tf.float64))
-        span = usage.now().since(marks[0])
+    began, ended = marks
     return Drawn(
         elements=elements.numpy().tolist(),
         seconds=times.numpy().tolist(),
-        span=span,
+        span=ended.since(began),
         memory_bytes=peak.memory_bytes,
     )
 
@@ -94,6 +94,10 @@ def _graph(
     def mark() -> np.bool_:
         marks.append(usage.now())
         return np.bool_(True)
+
+    def mark_if(is_now: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([after]):
+            return tf.cond(is_now, lambda: tf.numpy_function(mark, [], tf.bool), lambda: tf.constant(False))
 
     @tf.function(autograph=False)
     def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -109,19 +113,18 @@ def _graph(
         def draw_window(
             window: tf.Tensor, before: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
         ) -> tuple:
-            with tf.control_dependencies([before]):
-                # Once: meanwhile, the pipeline fills its buffers.
-                marked = tf.cond(
-                    window == 1, lambda: tf.numpy_function(mark, [], tf.bool), lambda: tf.constant(False)
-                )
-            with tf.control_dependencies([marked]):
+            # Once: meanwhile, the pipeline fills its buffers.
+            with tf.control_dependencies([mark_if(window == 1, before)]):
                 began = tf.timestamp()
             now, count, last = tf.while_loop(
                 lambda now, count, _: (now - began < window_s) | (count == 0),
                 draw_one,
                 (began, tf.constant(0, tf.int64), last),
             )
-            return window + 1, now, last, elements.write(window, count), times.write(window, now - began)
+            # Here, while the pipeline's threads live: what they waited for a core is lost with them.
+            with tf.control_dependencies([mark_if(window == windows - 1, now)]):
+                elements, times = elements.write(window, count), times.write(window, now - began)
+            return window + 1, now, last, elements, times
 
         _, _, last, elements, times = tf.while_loop(
             lambda window, *_: window < windows,

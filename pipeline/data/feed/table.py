@@ -74,7 +74,7 @@ def _files(files: Residency) -> str:
 
 def _expected(host: OfSlice, name: str) -> str:
     """What a host of the slice would give: its own cores, at the CPU time that was measured."""
-    rate = f"{host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"
+    rate = f"at least {host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"
     times = "" if host.headroom is None else f", {host.headroom:,.2f}x of what steps take"
     return f"{rate}, if they are like these{times}; the limit there is {host.limiting}"
 
@@ -111,11 +111,15 @@ def _cores_sentence(certificate: Certificate) -> str:
 
 def _why_no_cores(certificate: Certificate) -> str:
     capped = [line for line in certificate.stuck if certificate.scaling.is_capped(line)]
-    if not capped:
+    if capped:
+        names = " and ".join(f"{line.name}{_calls(line)}" for line in capped)
+        return f"no number of cores is enough, because of {names}"
+    not_known = "how many cores are enough is not known, because"
+    if certificate.stuck:
         names = " and ".join(line.name for line in certificate.stuck)
-        return f"how many cores are enough is not known, because {names} waits for something else than a core"
-    names = " and ".join(f"{line.name}{_calls(line)}" for line in capped)
-    return f"no number of cores is enough, because of {names}"
+        return f"{not_known} {names} waits for something else than a core"
+    names = " and ".join(line.name for line in certificate.unsure)
+    return f"{not_known} more calls of {names} may run at once than these cores have shown"
 
 
 def _calls(line: Line) -> str:

@@ -5,6 +5,10 @@
 Each is certified on both. Either certificate has to predict the rate on the other number within 20%, name the
 stage that is the limit there, and promise no number of cores that does not keep it. A slowed disk has to be
 found behind the page cache. Exits with 1 where one is not so.
+
+The data and what was measured stay in --folder: cut short, it goes on there. --only=NAME, which repeats,
+measures some of them; --odd, pipelines that scale badly, whose promises have to be kept. On a busy machine
+the figures are those of its neighbours, too.
 """
 
 import argparse
@@ -12,10 +16,10 @@ import pathlib
 import pickle
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from pipeline.data.feed.certificate import MARGIN, Certificate
+from tests.pipeline.data.feed.cores.results import EIGHT, NAMES, ODD, SLOW_DISK, file_of
 from tests.shared.table import show
 
 CORES = (1, 2)
@@ -25,12 +29,18 @@ AS_SLOW = 1.2  # times the rate of the slowest stage: which of the two is the li
 NEEDS = (0.4, 0.7, 0.85, 1.0, 1.2, 1.4, 1.6, 1.8, 2.2, 3.0)
 
 
-def certificates(cores: int, seconds: float) -> Mapping[str, Certificate]:
-    with tempfile.TemporaryDirectory() as name:
-        file = pathlib.Path(name) / "certificates"
-        command = (sys.executable, "-m", "tests.pipeline.data.feed.cores.measured")
-        subprocess.run([*command, file, str(cores), str(seconds)], check=True)
-        return pickle.loads(file.read_bytes())
+def measure(folder: pathlib.Path, names: Sequence[str], *, seconds: float) -> None:
+    """Measures what is not yet in `folder`, each number of cores in a process of its own."""
+    for cores in CORES:
+        missing = [name for name in names if not file_of(folder, cores, name).exists()]
+        if missing:
+            command = (sys.executable, "-m", "tests.pipeline.data.feed.cores.measured")
+            subprocess.run([*command, folder, str(cores), str(seconds), *missing], check=True)
+
+
+def found(folder: pathlib.Path, cores: int, name: str) -> Certificate | None:
+    """None of a disk that cannot be throttled here."""
+    return pickle.loads(file_of(folder, cores, name).read_bytes())
 
 
 def rate_of(certificate: Certificate) -> float:
@@ -47,12 +57,12 @@ def broken(known: Certificate, there: Certificate) -> Iterator[str]:
         cores = known.scaling.cores_for(MARGIN * needed)
         if cores is not None and cores <= there.host.cores and rate_of(there) < needed:
             yield f"{cores} give {times:g}x"
-        if cores is None and rate_of(there) > MARGIN * MARGIN * needed:
+        if known.scaling.stuck(MARGIN * needed) and rate_of(there) > MARGIN * MARGIN * needed:
             yield f"none gives {times:g}x"
 
 
 def row(name: str, known: Certificate, there: Certificate) -> dict[str, object]:
-    predicted, found = known.scaling.rate(there.host.cores), rate_of(there)
+    predicted, rate = known.scaling.rate(there.host.cores), rate_of(there)
     limit = known.scaling.limiting(there.host.cores).name
     slowest = there.scaling.rate_of(there.limiting, there.host.cores)
     may_be = [
@@ -61,14 +71,15 @@ def row(name: str, known: Certificate, there: Certificate) -> dict[str, object]:
         if there.scaling.rate_of(line, there.host.cores) <= AS_SLOW * slowest
     ]
     promises = "; ".join(broken(known, there))
-    is_right = abs(predicted / found - 1) <= NEAR and limit in may_be and not promises
+    is_foretold = abs(predicted / rate - 1) <= NEAR and limit in may_be
+    is_right = not promises and (is_foretold or name not in EIGHT)
     return {
         "pipeline": name,
         "certified on": f"{known.host.cores:g}",
         "measured on": f"{there.host.cores:g}",
         "predicted": f"{predicted:,.0f}/s",
-        "found": f"{found:,.0f}/s",
-        "ratio": f"{predicted / found:.2f}",
+        "found": f"{rate:,.0f}/s",
+        "ratio": f"{predicted / rate:.2f}",
         "raw": f"{there.together.examples_per_s:,.0f}/s",
         "beside": f"{there.host.others_cores:.1f} cores",
         "limit": limit,
@@ -78,40 +89,46 @@ def row(name: str, known: Certificate, there: Certificate) -> dict[str, object]:
     }
 
 
-def disk_row(cores: int, found: Certificate) -> dict[str, object]:
+def disk_row(cores: int, certificate: Certificate) -> dict[str, object]:
     """Of the slow disk: starved because of it, while the page cache would feed."""
-    warm, cold = found.together, found.cold
-    is_right = cold.examples_per_s < warm.examples_per_s / 2 and found.limiting is cold and not found.is_fed
+    warm, cold = certificate.together, certificate.cold
+    is_slower = cold.examples_per_s < warm.examples_per_s / 2
+    is_right = is_slower and certificate.limiting is cold and not certificate.is_fed
     return {
         "slow disk on": f"{cores} cores",
         "page cache": f"{warm.examples_per_s:,.0f}/s",
         "from disk": f"{cold.examples_per_s:,.0f}/s",
         "MB/s of records": f"{cold.examples_per_s * (4 << 10) / 1e6:.1f}",
-        "held": f"{found.files.resident:.0%}",
-        "verdict": found.verdict,
-        "limit": found.limiting.name,
+        "held": f"{certificate.files.resident:.0%}",
+        "verdict": certificate.verdict,
+        "limit": certificate.limiting.name,
         "": "right" if is_right else "WRONG",
     }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0, help="how long each stage is measured")
-    seconds = parser.parse_args().seconds
-    found = {cores: certificates(cores, seconds) for cores in CORES}
-    disks = [disk_row(cores, each["slow disk"]) for cores, each in found.items() if "slow disk" in each]
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/certificate-check"))
+    parser.add_argument("--only", action="append", choices=(*NAMES, *ODD), help="by default the eight")
+    parser.add_argument("--odd", action="store_true", help="those that scale badly")
+    args = parser.parse_args()
+    names = args.only or (ODD if args.odd else NAMES)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    measure(args.folder, names, seconds=args.seconds)
     rows = [
-        row(name, found[one][name], found[other][name])
-        for name in found[CORES[0]]
-        if name != "slow disk"
+        row(name, found(args.folder, one, name), found(args.folder, other, name))
+        for name in names
+        if name != SLOW_DISK
         for one, other in (CORES, CORES[::-1])
     ]
-    show(rows)
-    if disks:
-        show(disks)
-    else:
+    disks = [(cores, found(args.folder, cores, SLOW_DISK)) for cores in CORES if SLOW_DISK in names]
+    disk_rows = [disk_row(cores, one) for cores, one in disks if one]
+    for some in filter(None, (rows, disk_rows)):
+        show(some)
+    if len(disk_rows) < len(disks):
         print("slow disk: not checked, as it cannot be throttled here")
-    return 0 if all(each[""] == "right" for each in (*rows, *disks)) else 1
+    return 0 if all(each[""] == "right" for each in (*rows, *disk_rows)) else 1
 
 
 if __name__ == "__main__":

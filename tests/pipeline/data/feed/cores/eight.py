@@ -1,4 +1,8 @@
-"""Eight pipelines as training reads them: tables in each layout and way, images, tokens, a mixture."""
+"""Eight pipelines as training reads them: tables in each layout and way, images, tokens, a mixture.
+
+Their batches are those of `pipeline/configs`. An epoch of rows is several windows, as it is of anything that
+takes long to train on.
+"""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -6,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.stages import Recipe
@@ -19,10 +24,10 @@ from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
 
-BATCH = 64
-COLUMNS, ROWS = 16, 6_000
+BATCH, IMAGES_BATCH = 256, 64
+COLUMNS, ROWS = 16, 60_000
 SIDE, IMAGES = 96, 192
-LENGTH, SEQUENCES = 256, 2_000
+LENGTH, SEQUENCES = 256, 30_000
 
 _LABEL = Label(name="y", classes=("a", "b"))
 _TABLE = Schema(name="table", features=(*(Numeric(name=f"x{i}") for i in range(COLUMNS)), _LABEL))
@@ -34,31 +39,34 @@ _AUGMENTED = Augmentation(
 
 
 def eight(folder: pathlib.Path) -> Mapping[str, Callable[[], Recipe]]:
-    """By name; each writes its data below `folder` when it is called."""
+    """By name; each writes its data below `folder` when it is first called."""
     return {
-        "table, rows": lambda: _recipe(_table(folder / "rows")),
-        "table, blocks": lambda: _recipe(_table(folder / "blocks", layout="blocks"), shuffle="windows"),
-        "table, mapped": lambda: _recipe(_table(folder / "mapped", layout="blocks")),
-        "tokens": lambda: _recipe(_written(folder / "tokens", _TOKENS, _sequences())),
-        "mixture": lambda: _recipe(_mixture(folder / "mixture")),
-        "images, uint8": lambda: _recipe(_written(folder / "uint8", _IMAGES, _pictures())),
-        "images, float32": lambda: _recipe(
-            _written(folder / "float32", _IMAGES, _pictures()), image_dtype="float32"
-        ),
-        "images, augmented": lambda: _recipe(
-            _written(folder / "augmented", _IMAGES, _pictures()), augmentation=_AUGMENTED
-        ),
+        "table, rows": lambda: recipe_of(table(folder / "rows")),
+        "table, blocks": lambda: recipe_of(table(folder / "blocks", layout="blocks"), shuffle="windows"),
+        "table, mapped": lambda: recipe_of(table(folder / "blocks", layout="blocks")),
+        "tokens": lambda: recipe_of(written(folder / "tokens", _TOKENS, _sequences)),
+        "mixture": lambda: recipe_of(_mixture(folder)),
+        "images, uint8": lambda: _of_images(folder),
+        "images, float32": lambda: _of_images(folder, image_dtype="float32"),
+        "images, augmented": lambda: _of_images(folder, augmentation=_AUGMENTED),
     }
 
 
-def _recipe(
+def _of_images(folder: pathlib.Path, **how: object) -> Recipe:
+    return recipe_of(written(folder / "images", _IMAGES, _pictures), batch=IMAGES_BATCH, **how)
+
+
+def recipe_of(
     data: TrainingData,
     *,
+    batch: int = BATCH,
+    share: Share | None = None,
     shuffle: str = "auto",
     image_dtype: str = "uint8",
     augmentation: Augmentation = Augmentation(),
 ) -> Recipe:
-    plan = plan_reading(data, share=Share(global_batch=BATCH), seed=0, shuffle=shuffle)
+    """As training reads `data`, all of it or a host's share."""
+    plan = plan_reading(data, share=share or Share(global_batch=batch), seed=0, shuffle=shuffle)
     dataset = plan.selection.dataset
     return training_recipe(
         plan,
@@ -67,21 +75,28 @@ def _recipe(
     )
 
 
-def _written(
-    folder: pathlib.Path, schema: Schema, rows: Sequence[dict], *, layout: str = "rows"
+def written(
+    folder: pathlib.Path, schema: Schema, rows: Callable[[], Sequence[dict]], *, layout: str = "rows"
 ) -> Selection:
-    return select(write_dataset(folder, schema, {"train": rows}, layout=layout), "train")
+    """Those rows; written once, and then read again."""
+    if (folder / manifest.FILE_NAME).exists():
+        return select(manifest.open_dataset(folder), "train")
+    return select(write_dataset(folder, schema, {"train": rows()}, layout=layout), "train")
 
 
-def _table(folder: pathlib.Path, *, layout: str = "rows") -> Selection:
-    columns = np.random.default_rng(0).normal(size=(ROWS, COLUMNS)).round(3).tolist()
-    rows = [{f"x{i}": value for i, value in enumerate(row)} | {"y": n % 2} for n, row in enumerate(columns)]
-    return _written(folder, _TABLE, rows, layout=layout)
+def table(folder: pathlib.Path, *, layout: str = "rows", rows: int = ROWS) -> Selection:
+    """Numbers, in `folder`."""
+    return written(folder, _TABLE, lambda: _rows(rows), layout=layout)
+
+
+def _rows(count: int) -> list[dict]:
+    columns = np.random.default_rng(0).normal(size=(count, COLUMNS)).round(3).tolist()
+    return [{f"x{i}": value for i, value in enumerate(row)} | {"y": n % 2} for n, row in enumerate(columns)]
 
 
 def _mixture(folder: pathlib.Path) -> Mixture:
-    parts = ((folder / "much", 0.7), (folder / "little", 0.3))
-    return Mixture(parts=tuple(Part(selection=_table(path), weight=weight) for path, weight in parts))
+    parts = ((folder / "rows", 0.7), (folder / "more rows", 0.3))
+    return Mixture(parts=tuple(Part(selection=table(path), weight=weight) for path, weight in parts))
 
 
 def _sequences() -> list[dict]:

@@ -1,6 +1,6 @@
-"""Certificates of the eight pipelines on so many cores of this host; and one of a slow disk. Run by itself.
+"""Certificates of the named pipelines on so many cores of this host, each in a file. Run by itself.
 
-python -m tests.pipeline.data.feed.cores.measured FILE CORES SECONDS
+python -m tests.pipeline.data.feed.cores.measured FOLDER CORES SECONDS NAME...
 """
 
 import os
@@ -8,30 +8,35 @@ import pathlib
 import pickle
 import sys
 import tempfile
-import traceback
 
 
 def main(argv: list[str]) -> int:
-    file, cores, seconds = pathlib.Path(argv[1]), int(argv[2]), float(argv[3])
+    folder, cores, seconds, names = pathlib.Path(argv[1]), int(argv[2]), float(argv[3]), argv[4:]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # TensorFlow asks when it is imported
     from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.data.feed.certificate import Demand
+    from pipeline.data.feed.certificate import Certificate, Demand
     from pipeline.data.feed.issue import copy_to, issue
     from pipeline.data.feed.slices import HERE
-    from tests.pipeline.data.feed.cores.eight import BATCH, eight
+    from tests.pipeline.data.feed.cores.eight import eight
+    from tests.pipeline.data.feed.cores.odd import odd
+    from tests.pipeline.data.feed.cores.results import SLOW_DISK, file_of
     from tests.pipeline.data.feed.cores.slow_disk import of_slow_disk
 
-    found = {}
-    with tempfile.TemporaryDirectory() as name:
-        for pipeline, build in eight(pathlib.Path(name)).items():
-            print(f"{cores} cores: {pipeline}", file=sys.stderr, flush=True)
-            demand = Demand(global_batch=BATCH, slice=HERE)
-            found[pipeline] = issue(build(), demand, copy=copy_to("CPU:0"), seconds=seconds)
+    def found(name: str) -> Certificate | None:
+        if name != SLOW_DISK:
+            recipe = (eight(folder / "data") | odd(folder / "data"))[name]()
+            demand = Demand(global_batch=recipe.batch, slice=HERE)
+            return issue(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds)
         try:
-            found["slow disk"] = of_slow_disk(pathlib.Path(name) / "disk", seconds=seconds)
-        except OSError:
-            traceback.print_exc(limit=1)
-    file.write_bytes(pickle.dumps(found))
+            with tempfile.TemporaryDirectory(dir=folder) as disk:
+                return of_slow_disk(pathlib.Path(disk) / "disk", seconds=seconds)
+        except OSError as error:
+            print(f"The disk cannot be throttled here: {error}", file=sys.stderr)
+            return None
+
+    for name in names:
+        print(f"{cores} cores: {name}", file=sys.stderr, flush=True)
+        file_of(folder, cores, name).write_bytes(pickle.dumps(found(name)))
     return 0
 
 
