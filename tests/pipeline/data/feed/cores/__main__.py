@@ -43,26 +43,35 @@ def found(folder: pathlib.Path, cores: int, name: str) -> Certificate | None:
     return pickle.loads(file_of(folder, cores, name).read_bytes())
 
 
-def rate_of(certificate: Certificate) -> float:
-    """Examples a second, where other processes took cores with what they took given back."""
-    if certificate.host.is_shared:
-        return certificate.together.attainable(certificate.host.cores)
-    return certificate.together.examples_per_s
+def most_of(certificate: Certificate) -> float:
+    """Examples a second, where other processes took cores with what they took given back.
+
+    That is more than these cores would give where stages wait for each other, and what was measured is less.
+    """
+    together = certificate.together
+    is_shared = certificate.host.is_shared
+    return together.attainable(certificate.host.cores) if is_shared else together.examples_per_s
+
+
+def nearest(predicted: float, certificate: Certificate) -> float:
+    """Of what these cores may give, what is nearest."""
+    return min(max(predicted, certificate.together.examples_per_s), most_of(certificate))
 
 
 def broken(known: Certificate, there: Certificate) -> Iterator[str]:
     """Promises of `known` that what was measured on the cores of `there` does not keep."""
     for times in NEEDS:
-        needed = times * rate_of(known)
+        needed = times * most_of(known)
         cores = known.scaling.cores_for(MARGIN * needed)
-        if cores is not None and cores <= there.host.cores and rate_of(there) < needed:
+        if cores is not None and cores <= there.host.cores and most_of(there) < needed:
             yield f"{cores} give {times:g}x"
-        if known.scaling.stuck(MARGIN * needed) and rate_of(there) > MARGIN * MARGIN * needed:
+        if known.scaling.stuck(MARGIN * needed) and most_of(there) > MARGIN * MARGIN * needed:
             yield f"none gives {times:g}x"
 
 
 def row(name: str, known: Certificate, there: Certificate) -> dict[str, object]:
-    predicted, rate = known.scaling.rate(there.host.cores), rate_of(there)
+    predicted = known.scaling.rate(there.host.cores)
+    rate = nearest(predicted, there)
     limit = known.scaling.limiting(there.host.cores).name
     slowest = there.scaling.rate_of(there.limiting, there.host.cores)
     may_be = [
@@ -78,9 +87,9 @@ def row(name: str, known: Certificate, there: Certificate) -> dict[str, object]:
         "certified on": f"{known.host.cores:g}",
         "measured on": f"{there.host.cores:g}",
         "predicted": f"{predicted:,.0f}/s",
-        "found": f"{rate:,.0f}/s",
+        "found": f"{there.together.examples_per_s:,.0f}/s",
+        "without others": f"{most_of(there):,.0f}/s",
         "ratio": f"{predicted / rate:.2f}",
-        "raw": f"{there.together.examples_per_s:,.0f}/s",
         "beside": f"{there.host.others_cores:.1f} cores",
         "limit": limit,
         "there": there.limiting.name,
