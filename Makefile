@@ -199,6 +199,10 @@ large-check: install  ## A billion rows, 100,000 shards, photographs mixed: seco
 underfoot-check: install  ## Change datasets under real runs, in 14 ways and under each way of reading: noticed, one line, goes on?
 	.venv/bin/python -m tests.underfoot
 
+.PHONY: slow-check
+slow-check: install  ## Records a second where a read takes 10 ms and 1% of them fail, and their order. Needs cc; two minutes.
+	.venv/bin/python -m tests.slow_storage --scratch=build/slow
+
 .PHONY: augmentation-check
 augmentation-check: install peers  ## Augmented images beside torchvision's and Pillow's: pixels to 1 level, draws by tests. A minute.
 	.venv/bin/python -m tests.augmentation

@@ -19,6 +19,7 @@ from pipeline.data.dataset.index import IndexFile
 from pipeline.data.dataset.manifest import Dataset, Shard
 from pipeline.data.dataset.tfrecord import FRAME_BYTES
 from pipeline.data.errors import InputError
+from pipeline.data.retried import retried
 
 Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
 
@@ -109,7 +110,7 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     directory = os.fspath(dataset.directory)
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
-    found = list(waiting.in_turns(check, shards))
+    found = list(waiting.in_turns(lambda turn: retried(lambda: check(turn)), shards))
     return Shards(
         paths=tuple(os.path.join(directory, shard.path) for shard in shards),  # noqa: PTH118 - pathlib is slow
         names=tuple(shard.path for shard in shards),

@@ -6,6 +6,7 @@ import math
 from pipeline.data.feed.page_cache import Residency
 from pipeline.data.feed.scaling import LEAST, Bound, Line, Scaling
 from pipeline.data.feed.slices import Slice
+from pipeline.data.reading.reads_in_flight import InFlight
 
 MARGIN = 1.1  # times what is needed, because storage and neighbours vary
 
@@ -59,6 +60,7 @@ class Certificate:
     together: Line
     cold: Line | None = None  # together, with the files read from the disk; None: not measured
     files: Residency | None = None  # before anything was measured; None: not on this host
+    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
     host: Host
     demand: Demand
 
@@ -156,6 +158,7 @@ class Certificate:
             "demand": dataclasses.asdict(self.demand),
             "of_slice": dataclasses.asdict(self.of_slice) if self.of_slice else None,
             "files": dataclasses.asdict(self.files) if self.files else None,
+            "reads": dataclasses.asdict(self.in_flight) if self.in_flight else None,
             "host": dataclasses.asdict(self.host),
             "stages": [_line(line) for line in self.stages],
             "together": _line(self.together),

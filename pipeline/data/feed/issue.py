@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.feed import cold, usage
+from pipeline.data.feed import cold, page_cache, usage
 from pipeline.data.feed.alone import Alone, first, size_of, stages_alone
 from pipeline.data.feed.certificate import Certificate, Demand, Host
 from pipeline.data.feed.cold import Cold
@@ -50,9 +50,11 @@ def issue(
     from_disk = None
     if cold_files:
         on_stage(_COLD)
+        page_cache.evict(cold_files.paths)  # so that its reads are measured as a first epoch's are
+        read_cold = recipe.dataset()
         speeds.append(
             cold.measure(
-                together.dataset,
+                read_cold,
                 cold_files,
                 examples=together.examples,
                 seconds=2 * seconds,
@@ -65,6 +67,7 @@ def issue(
         together=_line(together, speed),
         cold=from_disk,
         files=files,
+        in_flight=recipe.in_flight,
         host=Host(
             cores=usage.cores(),
             others_cores=sum(speed.others_cores for speed in speeds) / len(speeds),

@@ -54,6 +54,9 @@ def _summary(certificate: Certificate) -> list[str]:
     ]
     if certificate.files:
         lines.append(f"files     {_files(certificate.files)}")
+    if certificate.in_flight and certificate.in_flight.is_slow:
+        reads = certificate.in_flight
+        lines.append(f"reads     {1e3 * reads.latency_s:,.1f} ms each, so {reads.reads:,} at once")
     if host.is_shared:
         lines.append(
             f"beside    other processes took {host.others_cores:.1f} of these cores meanwhile, "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from pipeline.data.reading.host_share import rebatched
+from pipeline.data.reading.reads_in_flight import InFlight
 from pipeline.data.tracing import as_written, for_each
 
 
@@ -37,6 +38,7 @@ class Recipe:
     read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
     batch: int  # examples of one replica's batch
     stages: tuple[Stage, ...] = ()
+    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
     turn: int = 0  # rows that one of several services prepares in its turn; whole batches
     # Threads that share one operation at most; None: as many as there are cores. Where all the work is done
     # in calls that run side by side anyway, waking others for a part of one took a quarter of the CPU time.

@@ -10,7 +10,7 @@ from pipeline.data.input.image_stages import image_stages
 from pipeline.data.input.stages import Recipe, Stage
 from pipeline.data.input.targets import Targets
 from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
-from pipeline.data.reading import parsing, stream
+from pipeline.data.reading import parsing, reads_in_flight, stream
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.schema.kinds import Image
@@ -61,6 +61,8 @@ def training_recipe(
         apply=lambda features, *more: (preprocess(features), targets(features, *more)),
     )
 
+    in_flight = None if way.gather else reads_in_flight.of(plan.selection.shards)
+
     def read() -> tf.data.Dataset:
         elements = way.read(plan, batches)
         return elements if way.gather else rebatched(elements, rows)
@@ -68,7 +70,8 @@ def training_recipe(
     return Recipe(
         read=read,
         rows_read=rows,
-        read_at_once=way.at_once,
+        read_at_once=max(way.at_once, in_flight.reads if in_flight else 1),
+        in_flight=in_flight,
         batch=plan.share.batch,
         stages=(*gather, *parse, prepare),
         turn=turn,

@@ -9,7 +9,7 @@ from pipeline.data.commands import bus_errors
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
-from pipeline.data.integrity import checksums, undecodable
+from pipeline.data.integrity import checksums, undecodable, unreadable
 from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.checksums import DamagedRecord
 
@@ -27,6 +27,8 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
+    A file that cannot be read, again and again, is named too.
+
     So is a file that shrinks while it is mapped, which would end the process without a word.
 
     It checks all of the selections then, so that the error names all damage at once. The first record whose
@@ -41,6 +43,10 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
     except _OF_CHANGED_FILES as error:
         _check_files(selections)
         if (found := undecodable.problem(selections, error.message)) is not None:
+            raise found from None
+        raise
+    except unreadable.ERRORS as error:
+        if (found := unreadable.problem(selections, error.message)) is not None:
             raise found from None
         raise
 

@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from pipeline.data.dataset import record_table
 from pipeline.data.reading import order
+from pipeline.data.reading.fetched import fetched
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import SINGLE_RECORD_BYTES, ReadPlan
 from pipeline.data.reading.record_fetch import Fetch
-from pipeline.data.reading.single import CALLS_AT_ONCE, rows_together
 from pipeline.data.tracing import as_written
 
 _CYCLES_AT_ONCE = 2  # their order stays
@@ -47,15 +47,14 @@ def fetch(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
     """(positions int64 [n], records string [n]) of (positions, numbers int64 [n, 2]): part, and row of it."""
     shards = [part.selection.shards for part in plan.data.parts]
     starts = tf.constant(np.cumsum([0, *(each.records for each in shards[:-1])]))
-    records = Fetch(record_table.joined(shards)).records
 
     @as_written
-    def fetched(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def numbers_of(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
-        return tf.raw_ops.DeepCopy(x=positions), records(tf.gather(starts, numbers[:, 0]) + numbers[:, 1])
+        return tf.raw_ops.DeepCopy(x=positions), tf.gather(starts, numbers[:, 0]) + numbers[:, 1]
 
-    together = rebatched(numbers, rows_together(_mean_bytes(plan.data)))
-    return together.map(fetched, num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
+    fetch_ = Fetch(record_table.joined(shards))
+    return fetched(numbers, numbers_of, fetch_, mean_bytes=_mean_bytes(plan.data))
 
 
 def _mean_bytes(mixture: Mixture) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from pipeline.data.reading import mapped, mixed, single, windows
+from pipeline.data.reading.fetched import CALLS_AT_ONCE
 from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE
 from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import ReadPlan, WayName
@@ -38,7 +39,7 @@ class Way:
 # run over all of them.
 WAYS: Mapping[WayName, Way] = {
     # Every record is fetched by its offset, in a permutation of the whole epoch: for large records.
-    "single": Way(layouts=("rows",), read=single.read, numbers=single.numbers, at_once=single.CALLS_AT_ONCE),
+    "single": Way(layouts=("rows",), read=single.read, numbers=single.numbers, at_once=CALLS_AT_ONCE),
     # Runs of records are permuted over the epoch, and rows inside a window of such runs: for small records.
     "windows": Way(
         layouts=("rows", "blocks"),

@@ -65,9 +65,14 @@ class PartRows:
 
     def _words_of(self, numbers: tf.Tensor) -> tf.Tensor:
         """Rows of the blocks of these numbers, int64 [n]; the usual number of them costs a third less."""
-        blocks = tf.cond(
-            tf.size(numbers) == self._usual,
-            lambda: self._fetch.records(tf.ensure_shape(numbers, [self._usual])),
-            lambda: self._fetch.runs(numbers, tf.ones_like(numbers)),
-        )
+
+        def any_number() -> tf.Tensor:
+            return self._fetch.runs(numbers, tf.ones_like(numbers))
+
+        def usual() -> tf.Tensor:
+            return self._fetch.records(tf.ensure_shape(numbers, [self._usual]))
+
+        # Where reads are slow, `runs` has many in flight.
+        is_usual = tf.size(numbers) == self._usual
+        blocks = any_number() if self._fetch.in_flight.is_slow else tf.cond(is_usual, usual, any_number)
         return words_of_blocks(blocks, self._schema)

@@ -13,7 +13,7 @@ CHUNKS = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int64)
 
 
 def units_of(lanes: Lanes, *, first: int, seed: int):
-    """Units of random sizes, in three chunks, with rows that nobody wants among them; a row is its position."""
+    """Units of random sizes, in three chunks, some rows wanted by nobody. A row is its position."""
     rng = np.random.default_rng(seed)
     size = lanes.size
     given = np.full(lanes.here, first // BATCH * size)
