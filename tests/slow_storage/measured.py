@@ -13,7 +13,8 @@ from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.stages import options
-from pipeline.data.reading import reads_in_flight, stream
+from pipeline.data.reading import stream
+from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.plan import plan_reading
 

@@ -6,7 +6,7 @@ import math
 from pipeline.data.feed.page_cache import Residency
 from pipeline.data.feed.scaling import LEAST, Bound, Line, Scaling
 from pipeline.data.feed.slices import Slice
-from pipeline.data.reading.reads_in_flight import InFlight
+from pipeline.data.reading.fetching.reads_in_flight import InFlight
 
 MARGIN = 1.1  # times what is needed, because storage and neighbours vary
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.reading.fetching.reads_in_flight import InFlight
 from pipeline.data.reading.host_share import rebatched
-from pipeline.data.reading.reads_in_flight import InFlight
 from pipeline.data.tracing import as_written, for_each
 
 

@@ -10,7 +10,8 @@ from pipeline.data.input.image_stages import image_stages
 from pipeline.data.input.stages import Recipe, Stage
 from pipeline.data.input.targets import Targets
 from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
-from pipeline.data.reading import parsing, reads_in_flight, stream
+from pipeline.data.reading import parsing, stream
+from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.schema.kinds import Image

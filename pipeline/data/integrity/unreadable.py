@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipeline.data import retried
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import TryAgainError
-from pipeline.data.reading import failed_reads
+from pipeline.data.reading.fetching import failed_reads
 
 # What a file system answers with, beside damage and files that are gone or too short.
 ERRORS = (

@@ -15,11 +15,11 @@ import tensorflow as tf
 
 from pipeline.data.dataset import record_table
 from pipeline.data.reading import order
-from pipeline.data.reading.fetched import fetched
+from pipeline.data.reading.fetching.fetched import fetched
+from pipeline.data.reading.fetching.record_fetch import Fetch
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import SINGLE_RECORD_BYTES, ReadPlan
-from pipeline.data.reading.record_fetch import Fetch
 from pipeline.data.tracing import as_written
 
 _CYCLES_AT_ONCE = 2  # their order stays

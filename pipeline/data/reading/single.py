@@ -5,10 +5,10 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from pipeline.data.reading import order
-from pipeline.data.reading.fetched import CALLS_AT_ONCE, fetched, rows_together
+from pipeline.data.reading.fetching.fetched import CALLS_AT_ONCE, fetched, rows_together
+from pipeline.data.reading.fetching.record_fetch import Fetch
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.reading.plan import ReadPlan
-from pipeline.data.reading.record_fetch import Fetch
 from pipeline.data.tracing import as_written
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from pipeline.data.reading import mapped, mixed, single, windows
-from pipeline.data.reading.fetched import CALLS_AT_ONCE
+from pipeline.data.reading.fetching.fetched import CALLS_AT_ONCE
 from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE
 from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import ReadPlan, WayName

@@ -4,10 +4,10 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading.block_rows import words_of_blocks
+from pipeline.data.reading.fetching.record_fetch import Fetch
 from pipeline.data.reading.lanes.stretches import Slots
 from pipeline.data.reading.lanes.weaving import NOWHERE
 from pipeline.data.reading.lanes.window_parts import WindowParts
-from pipeline.data.reading.record_fetch import Fetch
 
 
 class PartNumbers:

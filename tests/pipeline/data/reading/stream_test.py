@@ -11,7 +11,8 @@ import pytest
 from pipeline.data.dataset import record_table
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import mapped, record_fetch, windows
+from pipeline.data.reading import mapped, windows
+from pipeline.data.reading.fetching import record_fetch
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pipeline.data.reading import reads_in_flight
+from pipeline.data.reading.fetching import reads_in_flight
 
 
 def latency(took: list[float]) -> float:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset.record_table import Shards
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
-from pipeline.data.reading import failed_reads, offsets, reads_in_flight
+from pipeline.data.reading.fetching import failed_reads, offsets, reads_in_flight
 from pipeline.data.tracing import apart, as_written
 
 LARGE_BYTES = 128 << 10  # 128 KiB: from there on, one more copy of a record costs more than a system call

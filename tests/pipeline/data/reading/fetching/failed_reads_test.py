@@ -14,7 +14,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.errors import TryAgainError
 from pipeline.data.integrity.damage import naming_damage
-from pipeline.data.reading import failed_reads, reads_in_flight, record_fetch
+from pipeline.data.reading.fetching import failed_reads, reads_in_flight, record_fetch
 from tests.pipeline.data.reading.id_stream import BATCH, SCHEMA, ids
 from tests.shared.tiny_dataset import write_dataset
 
