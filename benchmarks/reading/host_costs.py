@@ -17,14 +17,14 @@ class Case:
     name: str
     layout: str
     shuffle: str
-    examples: int = 1 << 18  # that a measurement reads
+    examples: int = 1 << 19  # that a measurement reads
 
 
 CASES = (
     Case(name="windows of rows", layout="rows", shuffle="windows"),
     Case(name="windows of blocks", layout="blocks", shuffle="windows"),
     Case(name="mapped", layout="blocks", shuffle="global", examples=1 << 20),
-    Case(name="single records", layout="rows", shuffle="global", examples=1 << 14),
+    Case(name="single records", layout="rows", shuffle="global", examples=1 << 15),
 )
 
 

@@ -70,7 +70,9 @@ class PartRows:
             return self._fetch.runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
-            return self._fetch.records(tf.ensure_shape(numbers, [self._usual]))
+            # Of this shape for sure: TensorFlow may compute it ahead of the branch, also of another number.
+            last = tf.size(numbers) - 1
+            return self._fetch.records(tf.gather(numbers, tf.minimum(tf.range(self._usual), last)))
 
         # Where reads are slow, `runs` has many in flight.
         is_usual = tf.size(numbers) == self._usual
