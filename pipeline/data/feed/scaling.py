@@ -125,7 +125,8 @@ class Scaling:
 
     def stuck(self, examples_per_s: float) -> tuple[Line, ...]:
         """What is too slow on any number of cores."""
-        return self._below(examples_per_s, MOST)
+        is_given = self.together.examples_per_s >= examples_per_s
+        return () if is_given else self._below(examples_per_s, MOST)
 
     def unsure(self, examples_per_s: float) -> tuple[Line, ...]:
         """What may be too slow on any number of cores, as far as was seen."""
@@ -182,8 +183,9 @@ class Scaling:
         return max(self.together.cpu_us, self.cold.cpu_us if self.cold else 0.0)
 
     def _cpu_us_of_thread(self, line: Line) -> float:
+        """Of a stage and those in its thread; alone, on small batches, it may take more than all together."""
         shared = (each.cpu_us for each in self.stages if line.thread and each.thread == line.thread)
-        return max(line.cpu_us, sum(shared))
+        return min(max(line.cpu_us, sum(shared)), self._cpu_us)
 
     def _share_used(self, cores: float) -> float:
         """Of the cores, what the stages together kept busy where no stage was the limit; of fewer, all.

@@ -59,13 +59,14 @@ def nearest(predicted: float, certificate: Certificate) -> float:
 
 
 def broken(known: Certificate, there: Certificate) -> Iterator[str]:
-    """Promises of `known` that what was measured on the cores of `there` does not keep."""
+    """Promises of `known` that the cores of `there` do not keep, whatever others took of them."""
     for times in NEEDS:
         needed = times * most_of(known)
         cores = known.scaling.cores_for(MARGIN * needed)
         if cores is not None and cores <= there.host.cores and most_of(there) < needed:
             yield f"{cores} give {times:g}x"
-        if known.scaling.stuck(MARGIN * needed) and most_of(there) > MARGIN * MARGIN * needed:
+        least = there.together.examples_per_s
+        if known.scaling.stuck(MARGIN * needed) and least > MARGIN * MARGIN * needed:
             yield f"none gives {times:g}x"
 
 
