@@ -131,6 +131,10 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round. Six minutes.
 	.venv/bin/python -m tests.pipeline.data.feed.cores
 
+.PHONY: odd-certificates
+odd-certificates: install  ## The same of pipelines that scale badly: is what the certificate promises kept? Six minutes.
+	.venv/bin/python -m tests.pipeline.data.feed.cores --odd
+
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
