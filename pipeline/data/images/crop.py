@@ -129,8 +129,12 @@ def times_larger(part: tf.Tensor, wanted: Sequence[int]) -> tf.Tensor:
     return tf.reduce_min(part[..., 2:] // wanted[:2], axis=-1)
 
 
-def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int) -> tf.Tensor:
-    """The part of a JPEG, string [], as if it were cut out of the whole: uint8 [height, width, channels]."""
+def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int, shrinks: bool = True) -> tf.Tensor:
+    """The part of a JPEG, string [], as if it were cut out of the whole: uint8 [height, width, channels].
+
+    Args:
+      shrinks: whether it may be one that is divided; to ask takes longer than to cut it out.
+    """
 
     def read(ratio: int) -> tf.Tensor:
         return tf.io.decode_and_crop_jpeg(
@@ -140,5 +144,5 @@ def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int) -> tf.Tensor:
     def shrunk() -> tf.Tensor:
         return tf.switch_case(part.shrink, [functools.partial(read, ratio) for ratio in _RATIOS])
 
-    pixels = tf.cond(tf.equal(part.shrink, 0), lambda: read(1), apart(shrunk))
+    pixels = tf.cond(tf.equal(part.shrink, 0), lambda: read(1), apart(shrunk)) if shrinks else read(1)
     return tf.slice(pixels, part.begin, part.extent)

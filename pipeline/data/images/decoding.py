@@ -49,9 +49,9 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
-    """The part of a JPEG, string [], that needs no turning: uint8 [*shape], resized."""
-    image = decode_part(data, part, channels=_jpeg_channels(shape[-1]))
-    return _resize(_of_jpeg(image, shape[-1]), shape)
+    """The part of an upright JPEG, string [], that no side has to shrink by more than two: uint8 [*shape]."""
+    image = decode_part(data, part, channels=_jpeg_channels(shape[-1]), shrinks=False)
+    return tf.ensure_shape(_bilinear(_of_jpeg(image, shape[-1]), shape), shape)
 
 
 def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tensor:

@@ -55,7 +55,7 @@ class CropPlan(NamedTuple):
     itself took more time than resizing it.
     """
 
-    is_plain: tf.Tensor  # bool [n]: an upright JPEG that is small enough; others are planned one by one
+    is_plain: tf.Tensor  # bool [n]: an upright JPEG that shrinks by less than two; others plan for themselves
     part: JpegPart  # of those that are plain
 
 
@@ -77,11 +77,11 @@ def plan_crops(
     sizes, drawn = for_each(functools.partial(_size_and_draws, seed), (encoded, positions, is_plain))
     pixels = tf.reduce_prod(sizes, axis=1)
     parts = random_parts(drawn, sizes, area=augmentation.crop_area, aspect=augmentation.crop_aspect)
+    is_plain &= (pixels > 0) & (pixels <= max_pixels)
+    is_plain &= tf.reduce_all(parts[:, 2:] <= [2 * side for side in shape[:2]], axis=1)
     times = times_larger(parts, shape)
-    return CropPlan(
-        is_plain=is_plain & (pixels > 0) & (pixels <= max_pixels),
-        part=jpeg_part(parts, tf.cast(sizes, tf.int32), times=times),
-    )
+    part = jpeg_part(parts, tf.cast(sizes, tf.int32), times=times)
+    return CropPlan(is_plain=is_plain & (times < 2), part=part)
 
 
 def decode_planned(
