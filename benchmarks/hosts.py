@@ -21,7 +21,7 @@ import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from absl import app, flags
@@ -69,15 +69,9 @@ class _Reader:
         batch = _BATCH.value
         each = max(1, self._case.examples // batch)
         batches = iter(self.batches(hosts=hosts, host=host, global_batch=batch * hosts))
-
-        @tf.function
-        def run(count: tf.Tensor) -> None:  # as a loop of steps takes them
-            for _ in tf.range(count):
-                next(batches)
-
-        run(tf.constant(max(1, each // 4)))
+        _take(batches, tf.constant(max(1, each // 4)))
         started, before = time.process_time(), _bytes_read()
-        run(tf.constant(each))
+        _take(batches, tf.constant(each))
         cpu, read = time.process_time() - started, _bytes_read() - before
         return Measured(
             cpu_us=1e6 * cpu / (each * batch), bytes=read / (each * batch * _row_bytes(self._selection))
@@ -94,6 +88,13 @@ class _Reader:
             for batch, found in zip(whole, of_host, strict=True):
                 expected = tf.nest.map_structure(lambda each, run=run: each[run], batch)
                 tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
+
+
+@tf.function
+def _take(batches: Iterator, count: tf.Tensor) -> None:
+    """As a loop of steps takes them."""
+    for _ in tf.range(count):
+        next(batches)
 
 
 def _row_bytes(selection: Selection) -> float:

@@ -70,9 +70,9 @@ class PartRows:
             return self._fetch.runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
-            # Of this shape for sure: TensorFlow may compute it ahead of the branch, also of another number.
-            last = tf.size(numbers) - 1
-            return self._fetch.records(tf.gather(numbers, tf.minimum(tf.range(self._usual), last)))
+            # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer too.
+            filled = tf.pad(numbers, [[0, self._usual]])[: self._usual]
+            return self._fetch.records(tf.reshape(filled, [self._usual]))
 
         # Where reads are slow, `runs` has many in flight.
         is_usual = tf.size(numbers) == self._usual
