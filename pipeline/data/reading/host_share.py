@@ -99,9 +99,10 @@ class Share:
     def turn_starts(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
         """Endless: the first position, (int64 [],), of every turn of so many global batches."""
         starts = tf.data.Dataset.range(start, tf.int64.max, batches * self.global_batch)
-        return tf.data.Dataset.zip((self._turns_here(starts),))
+        return tf.data.Dataset.zip((self.turns_here(starts),))
 
-    def _turns_here(self, turns: tf.data.Dataset) -> tf.data.Dataset:
+    def turns_here(self, turns: tf.data.Dataset) -> tf.data.Dataset:
+        """Those of all turns, each an element, of which something is read here."""
         return turns if self.cuts_batches else turns.shard(self.service_count, self.service_index)
 
     def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
@@ -112,7 +113,7 @@ class Share:
         """
         if self.is_all:
             return groups
-        turns = self._turns_here(rebatched(groups, batches * self.global_batch))
+        turns = self.turns_here(rebatched(groups, batches * self.global_batch))
         return turns.map(as_written(lambda positions, rows: (self.of(positions), self.of(rows))))
 
     def of(self, rows: tf.Tensor) -> tf.Tensor:

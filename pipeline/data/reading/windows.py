@@ -55,7 +55,8 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
     windows, share = _of_plan(plan, only_numbers=only_numbers), plan.share
     lanes, (first, end) = windows.lanes, share.run
     rows = windows.rows_from(plan.position)
-    if share.is_all or lanes.run == (first, end):
+    is_every_turn = share.cuts_batches or share.service_count == 1
+    if is_every_turn and lanes.run == (first, end):
         return rows
     read_first, read_end = lanes.run
     size = read_end - read_first
@@ -65,7 +66,7 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
     def here(positions: tf.Tensor, some: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return cut_runs(positions, size, *cut), cut_runs(some, size, *cut)
 
-    return rebatched(rows, batches * size).map(here)
+    return share.turns_here(rebatched(rows, batches * size)).map(here)
 
 
 def _begins_a_batch(plan: ReadPlan) -> bool:

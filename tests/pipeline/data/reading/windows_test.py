@@ -98,3 +98,16 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
     epoch(1)
     with pytest.raises(tf.errors.DataLossError):
         epoch(0)
+
+
+@pytest.mark.parametrize("services", [2, 3])
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts: int, services: int):
+    """Where batches are not cut: images that are mixed with their neighbours."""
+    size = BATCH // hosts
+    for service in range(services):
+        plan = plan_of(selection, hosts=hosts, host=hosts - 1).of_service(service, count=services)
+        read = stream.read_numbers(plan).rebatch(size).take(4)
+        found = np.stack([numbers[:, 1] for _, numbers in read.as_numpy_iterator()])
+        expected = whole[service::services, BATCH - size :][:4]
+        np.testing.assert_array_equal(found, expected)
