@@ -77,8 +77,14 @@ class Fetch:
 
         Where reads are slow, many runs are in flight at once.
         """
-        if self.in_flight.is_slow:
-            return self._each_run(first, counts)
+        read = self._each_run if self.in_flight.is_slow else self._all_runs
+        # Lanes that have no rows left in an epoch have no runs, and a batch of no records is an error.
+        return tf.cond(
+            tf.size(first) > 0, lambda: read(first, counts), lambda: tf.constant(_NOTHING, tf.string)
+        )
+
+    def _all_runs(self, first: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+        """The records of one run or more, string [n], one read after the other unless a read fails."""
 
         @apart
         def each() -> tf.Tensor:

@@ -11,8 +11,10 @@ import tensorflow as tf
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.reading import stream
+from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.lanes import lanes, window_parts
+from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
@@ -30,9 +32,9 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def publish(directory: pathlib.Path) -> Dataset:
+def publish(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
     rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
-    return write_dataset(directory, SCHEMA, {"train": rows})
+    return write_dataset(directory, SCHEMA, {"train": rows}, layout=layout)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +100,26 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
     epoch(1)
     with pytest.raises(tf.errors.DataLossError):
         epoch(0)
+
+
+@pytest.mark.parametrize(("layout", "batch"), [("rows", 512), ("blocks", 4096)])
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
+    tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool
+):
+    """Groups of lanes that lie behind the end of the epoch in its last batch."""
+    monkeypatch.setattr(window_parts, "WINDOW_ROWS", 8)
+    monkeypatch.setattr(lanes, "LEAST_PARTS", 1)
+    if is_slow:
+        monkeypatch.setattr(reads_in_flight, "of", lambda shards: reads_in_flight.for_latency(0.01))
+    selection = select(publish(tmp_path / "1.0.0", layout=layout), "train")
+    plan = ReadPlan(data=selection, ways=("windows",), seed=1, share=Share(global_batch=batch))
+    found = [
+        number
+        for _, some in stream.read(plan).rebatch(ROWS).take(2)
+        for number in parse_rows(some, SCHEMA)[0]["id"].numpy().tolist()
+    ]
+    assert sorted(found[:ROWS]) == sorted(found[ROWS:]) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("services", [2, 3])
