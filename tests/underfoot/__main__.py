@@ -25,7 +25,7 @@ from tests.underfoot import service, subjects, trial
 from tests.underfoot.changes import CHANGES, changed
 from tests.underfoot.subjects import Subject
 
-_ONLY = flags.DEFINE_list("only", [*subjects.WAYS, service.NAME], "Ways of reading.")
+_ONLY = flags.DEFINE_list("only", list(subjects.WAYS), "Ways of reading.")
 _CHANGES = flags.DEFINE_list("changes", [], "Kinds of changes, with _ for spaces; empty: all.")
 _GOES_ON = flags.DEFINE_boolean("goes_on", True, "Whether runs go on, with the restored dataset.")
 _FOLDER = flags.DEFINE_string("folder", "build/underfoot", "DIRECTORY: of datasets and runs.")
@@ -48,9 +48,8 @@ def main(argv: Sequence[str]) -> None:
 
 def _of_way(name: str, folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:
     """Each change with what is wrong with how the run ended."""
-    way = "windows" if name == service.NAME else name
-    forked.call(lambda: subjects.subject(way, folder), folder / "made", timeout=_MAY_TAKE)
-    subject = subjects.subject(way, folder)
+    forked.call(lambda: subjects.subject(name, folder), folder / "made", timeout=_MAY_TAKE)
+    subject = subjects.subject(name, folder)
     if name == service.NAME:
         yield from service.trials(subject, folder)
     else:

@@ -11,7 +11,7 @@ from tests.underfoot import trial
 from tests.underfoot.subjects import Subject
 
 NAME = "service"
-_AHEAD = 1_000  # steps: an element has the rows of up to 256, and a service prepares some elements
+_AHEAD = 500  # steps, at most
 
 
 def trials(subject: Subject, folder: pathlib.Path) -> Iterator[tuple[str, list[str]]]:

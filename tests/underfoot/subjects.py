@@ -18,6 +18,7 @@ class Way:
     layout: str
     shards: int
     shuffle: str
+    flags: tuple[str, ...] = ()
 
 
 WAYS: Mapping[str, Way] = {
@@ -25,6 +26,13 @@ WAYS: Mapping[str, Way] = {
     "windows": Way(layout="rows", shards=2, shuffle="windows"),
     "mapped": Way(layout="blocks", shards=1, shuffle="global"),
     "copied": Way(layout="blocks", shards=2, shuffle="global"),  # what is mapped, of several small shards
+    # A service prepares as many rows at once as of any batch: the larger, the fewer steps.
+    "service": Way(
+        layout="rows",
+        shards=2,
+        shuffle="windows",
+        flags=("--config.global_batch=512", "--config.evaluation.every_epochs=300"),
+    ),
 }
 
 
@@ -50,6 +58,7 @@ class Subject:
             f"--config.shuffle={self.way.shuffle}",
             f"--dataset={self.directory}",
             f"--workdir={workdir}",
+            *self.way.flags,
             *flags,
         ]
 

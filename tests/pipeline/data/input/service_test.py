@@ -129,7 +129,8 @@ def test_a_dataset_that_is_swapped_on_a_service_while_it_is_read_ends_the_run(
     datasets, three_addresses, tmp_path
 ):
     here = pathlib.Path(shutil.copytree(datasets["records"].directory, tmp_path / "here"))
-    stream = iter(stream_of(plan_of(open_dataset(here)), three_addresses[:1]))
+    # By hundreds: a service prepares thousands of batches of small rows at once, and some times ahead.
+    stream = iter(stream_of(plan_of(open_dataset(here)), three_addresses[:1]).batch(256))
     next(stream)
     other = write_small_dataset(tmp_path / "other")
     shutil.copy(other.directory / FILE_NAME, here / FILE_NAME)
