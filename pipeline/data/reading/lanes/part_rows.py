@@ -70,7 +70,7 @@ class PartRows:
             return self._fetch.runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
-            # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer too.
+            # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer.
             filled = tf.pad(numbers, [[0, self._usual]])[: self._usual]
             return self._fetch.records(tf.reshape(filled, [self._usual]))
 
