@@ -9,6 +9,8 @@ from pipeline.data.reading.lanes.stretches import Slots
 from pipeline.data.reading.lanes.weaving import NOWHERE
 from pipeline.data.reading.lanes.window_parts import WindowParts
 
+_MOST_USUAL = 64  # blocks: a dataset of each is traced
+
 
 class PartNumbers:
     """Gives the number of each row over all shards, int64 [r], and reads nothing."""
@@ -75,6 +77,7 @@ class PartRows:
             return self._fetch.records(tf.reshape(filled, [self._usual]))
 
         # Where reads are slow, `runs` has many in flight.
+        is_apart = self._fetch.in_flight.is_slow or self._usual > _MOST_USUAL
         is_usual = tf.size(numbers) == self._usual
-        blocks = any_number() if self._fetch.in_flight.is_slow else tf.cond(is_usual, usual, any_number)
+        blocks = any_number() if is_apart else tf.cond(is_usual, usual, any_number)
         return words_of_blocks(blocks, self._schema)
