@@ -290,7 +290,7 @@ def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
 
 def sha256(path: pathlib.Path) -> str:
     """Digest of a file of any size, in hexadecimal, as in the manifest."""
-    with path.open("rb") as file:
+    with ordinary_files.opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

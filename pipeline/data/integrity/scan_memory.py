@@ -6,7 +6,7 @@ import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pipeline.data import atomic_files, file_state, self_digest, waiting
+from pipeline.data import atomic_files, file_state, ordinary_files, self_digest, waiting
 from pipeline.data.dataset import index
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.file_state import FileState
@@ -65,7 +65,7 @@ def _states(files: Sequence[str]) -> list[tuple[str, FileState]]:
 
 def _loaded(path: pathlib.Path) -> Mapping[str, list]:
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(ordinary_files.read_bytes(path))
         self_digest.check(document)
         return document["damaged"] if document["format"] == FORMAT else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

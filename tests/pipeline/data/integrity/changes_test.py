@@ -52,8 +52,19 @@ def deleted(path: pathlib.Path) -> None:
     path.unlink()
 
 
+def piped(path: pathlib.Path) -> None:
+    """A pipe, which nobody writes to, stands there: opening it would wait for ever."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def endless(path: pathlib.Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
 @pytest.mark.parametrize("name", [SHARD, INDEX])
-@pytest.mark.parametrize("change", [truncated, overwritten, replaced, deleted])
+@pytest.mark.parametrize("change", [truncated, overwritten, replaced, deleted, piped, endless])
 def test_each_kind_of_change_is_named(directory, name: str, change: Callable[[pathlib.Path], None]):
     watch = watched(directory)
     watch.check()

@@ -1,5 +1,6 @@
 """What was compared once is not read again, as long as no file changes."""
 
+import os
 import pathlib
 import time
 
@@ -78,5 +79,11 @@ def test_files_that_are_as_young_as_the_scan_are_not_remembered(selection, reads
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"format": "penstock.scan/1", "damaged": {}}', b"[1]"])
 def test_a_damaged_memory_costs_only_time(selection, reads, tmp_path, content: bytes):
     (tmp_path / "scan.json").write_bytes(content)
+    assert found(selection, tmp_path / "scan.json") == [0]
+    assert len(reads) == 60
+
+
+def test_a_pipe_in_place_of_the_memory_is_not_waited_for(selection, reads, tmp_path):
+    os.mkfifo(tmp_path / "scan.json")
     assert found(selection, tmp_path / "scan.json") == [0]
     assert len(reads) == 60
