@@ -9,7 +9,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Sequence
 
-from pipeline.data import file_state, waiting
+from pipeline.data import file_state, retried, waiting
 from pipeline.data.dataset import index, manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
@@ -52,16 +52,20 @@ class Watched:
 
     def _now(self, path: str) -> int:
         try:
-            return hash(file_state.of(path))
-        except OSError as error:  # gone; or, over the network, no longer known or reached
+            return retried.retried(lambda: hash(file_state.of(path)))
+        except OSError as error:
+            if not _is_gone(error):
+                raise retried.unreadable(path, error) from None
             received = "no such file any more" if error.errno == errno.ENOENT else error.strerror
             raise _changed(path, received, self._published[path]) from None
 
     def _compare(self, path: str) -> None:
         state = self._now(path)
         try:
-            found, size = self._digest(path), os.stat(path).st_size  # noqa: PTH116
+            found, size = retried.retried(lambda: (self._digest(path), os.stat(path).st_size))  # noqa: PTH116
         except OSError as error:
+            if not _is_gone(error):
+                raise retried.unreadable(path, error) from None
             raise _changed(path, error.strerror, self._published[path]) from None
         if found != self._published[path]:
             received = f"{size:,} bytes of SHA-256 {found[:12]}…, changed meanwhile"
@@ -73,6 +77,11 @@ class Watched:
         if path in self._datasets:
             return _of_manifest(self._datasets[path])
         return manifest.sha256(pathlib.Path(path))
+
+
+def _is_gone(error: OSError) -> bool:
+    """Whether the file is another or none, and not only out of reach; over a network ESTALE says so too."""
+    return retried.is_final(error) or error.errno == errno.ESTALE
 
 
 def _of_manifest(dataset: Dataset) -> str:

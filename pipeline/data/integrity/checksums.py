@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
+from pipeline.data import retried
 from pipeline.data.dataset import index, tfrecord
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.record_table import Stored
@@ -52,7 +53,7 @@ def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
 
     Raises InputError where an index is not the one that was published.
     """
-    check, of_shards = functools.partial(_damaged_in, selection), _by_shard(selection)
+    check, of_shards = functools.partial(_read_again_if_it_fails, selection), _by_shard(selection)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
         found = pool.map(check, of_shards, of_shards.values())
         shown = tqdm(found, total=len(of_shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
@@ -67,6 +68,16 @@ def _by_shard(selection: Selection) -> Mapping[int, list[tuple[int, int]]]:
             start, end = map(int, shards.record_starts[shard : shard + 2])
             found[shard].append((max(first, start), min(last, end)))
     return found
+
+
+def _read_again_if_it_fails(
+    selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]
+) -> list[DamagedRecord]:
+    """What `_damaged_in` returns; raises TryAgainError where the shard cannot be read."""
+    try:
+        return retried.retried(lambda: _damaged_in(selection, shard, ranges))
+    except OSError as error:
+        raise retried.unreadable(selection.shards.paths[shard], error) from None
 
 
 def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]) -> list[DamagedRecord]:

@@ -1,5 +1,6 @@
 """A dataset that changes after it was opened is noticed, by the file."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -7,11 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
+from pipeline.data import file_state, retried
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
-from pipeline.data.errors import InputError
+from pipeline.data.errors import InputError, TryAgainError
 from pipeline.data.integrity.changes import Watched
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
@@ -104,4 +106,24 @@ def test_every_member_of_a_window_is_watched(directory, tmp_path):
     watch.check()
     deleted(second.directory / manifest.FILE_NAME)
     with pytest.raises(InputError, match=r"second/manifest\.json: received no such file"):
+        watch.check()
+
+
+@pytest.mark.parametrize(("fails", "number"), [(1, errno.EIO), (99, errno.EIO)])
+def test_a_disk_that_does_not_answer_is_no_change(directory, monkeypatch, fails: int, number: int):
+    """It is asked again; where it never answers, the same command may be run again."""
+    watch, left, state_of = watched(directory), [fails], file_state.of
+    monkeypatch.setattr(retried, "WAITS_S", (0.0, 0.0))
+
+    def unsteady(path: str) -> object:
+        if path.endswith(SHARD) and left[0]:
+            left[0] -= 1
+            raise OSError(number, os.strerror(number))
+        return state_of(path)
+
+    monkeypatch.setattr(file_state, "of", unsteady)
+    if fails == 1:
+        watch.check()
+        return
+    with pytest.raises(TryAgainError, match=rf"{SHARD}: received Input/output error, after 3 tries"):
         watch.check()
