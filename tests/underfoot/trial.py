@@ -84,7 +84,7 @@ def disturbed(
     _, status = os.waitpid(pid, 0)
     return Ended(
         code=os.waitstatus_to_exitcode(status),
-        lines=tuple(line for line in (folder / "stderr").read_text().splitlines() if line.strip()),
+        lines=tuple(filter(_counts, (folder / "stderr").read_text().splitlines())),
         changed_at=changed_at,
         logged=_logged(workdir),
         saved=newest(workdir),
@@ -120,3 +120,8 @@ def _logged(workdir: pathlib.Path) -> int:
     """The step of the last log point."""
     whole = (workdir / "history.jsonl").read_text().rpartition("\n")[0]
     return json.loads(whole.splitlines()[-1])["step"]
+
+
+def _counts(line: str) -> bool:
+    """A read that fails is told of when it is tried again, before the file is found to be another."""
+    return bool(line.strip()) and not line.startswith("warning    a read failed")
