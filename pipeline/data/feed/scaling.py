@@ -153,16 +153,9 @@ class Scaling:
         return tuple(line for line in self._limits if self.rate_of(line, math.inf, assumed) < examples_per_s)
 
     def _slowest(self, line: Line, cores: float) -> float:
-        """What a stage gives, to compare it with others.
-
-        Here, beside other processes, that is between two figures: what was measured, which is less by what
-        they took just then; and what its threads that were ready would have given, which is more where these
-        only kept each other waiting.
-        """
+        """What a stage gives; here, no more than what its threads that were ready would have given."""
         most = self.rate_of(line, cores)
-        if cores != self.cores:
-            return most
-        return min(most, math.sqrt(line.examples_per_s * line.attainable(cores)))
+        return min(most, line.attainable(cores)) if cores == self.cores else most
 
     def _calls(self, line: Line, assumed: Assumed) -> float:
         """Where fewer cores than the declared calls were measured, no more than those cores were seen."""
