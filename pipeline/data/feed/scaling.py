@@ -64,16 +64,9 @@ class Line:
         return self.examples_per_s * self.cpu_us / 1e6
 
     def attainable(self, cores: float) -> float:
-        """Examples a second on so many cores if each thread that was ready had got one.
-
-        What waits for something else does so all the same: one thread alone gains only its time in the queue.
-        """
-        if self.cpu_us <= 0:
-            return self.examples_per_s
-        of_ready = 1e6 * min(self.wanted_cores, cores) / self.cpu_us
-        queued = self.wanted_cores - self.busy_cores
-        of_one = self.examples_per_s / (1.0 - queued) if queued < 1.0 else math.inf
-        return max(self.examples_per_s, min(of_ready, of_one))
+        """Examples a second on so many cores if each thread that was ready had got one."""
+        ready = min(self.wanted_cores, cores)
+        return max(self.examples_per_s, 1e6 * ready / self.cpu_us if self.cpu_us > 0 else 0.0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -117,12 +117,6 @@ def test_fewer_threads_than_declared_are_noticed_on_an_idle_host():
     assert dataclasses.replace(idle, is_shared=True).rate_of(python, 64, MOST) == pytest.approx(6_400.0)
 
 
-def test_a_thread_that_sleeps_does_so_without_neighbours_too():
-    # Of 10 ms an example it runs for 1, is ready for 5 and sleeps for 4.
-    disk = dataclasses.replace(line("read", 100.0, wanted_cores=0.1), wanted_cores=0.6)
-    assert disk.attainable(2.0) == pytest.approx(1 / 5e-3)
-
-
 def test_what_threads_that_were_ready_would_give_is_all_that_a_stage_gives_here():
     """A disk beside busy neighbours: its threads want half of a core, and get little of that."""
     disk = dataclasses.replace(line("read", 100.0, wanted_cores=0.1), wanted_cores=0.7)  # 1 ms an example
