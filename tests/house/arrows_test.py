@@ -16,10 +16,10 @@ DATA = {
     "dataset": "schema",
     "statistics": "schema dataset",
     "reading": "schema dataset",
-    "integrity": "schema dataset images reading",
+    "integrity": "schema dataset images",
     "preprocessing": "schema dataset statistics images reading",
     "input": "schema dataset images reading preprocessing",
-    "feed": "dataset reading input",
+    "feed": "dataset input",
 }
 TRAINING = {
     "tasks": "",

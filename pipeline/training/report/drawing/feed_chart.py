@@ -4,8 +4,7 @@ import math
 import pathlib
 from collections.abc import Sequence
 
-from pipeline.data.feed.certificate import Certificate
-from pipeline.data.feed.scaling import Line
+from pipeline.data.feed.certificate import Certificate, Line
 from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.markup import Markup, join, tag
 
@@ -44,7 +43,7 @@ def svg(certificate: Certificate, advice: Sequence[str]) -> Markup:
 
 
 def _drawing(certificate: Certificate, style: Markup | None = None) -> Markup:
-    lines = (*certificate.stages, certificate.together, *([certificate.cold] if certificate.cold else []))
+    lines = (*certificate.stages, certificate.together)
     scale = _Scale([line.examples_per_s for line in lines], certificate.demand.examples_per_s)
     bottom = TOP + ROW * len(lines) + 6
     return tag(
