@@ -127,6 +127,14 @@ benchmark-against: install  ## What reading and converting cost beside COMMIT, i
 feed-check: install  ## Does the feed certificate find what makes a pipeline slow? Slows 15 of them, two minutes.
 	.venv/bin/python -m tests.pipeline.data.feed.slowdowns
 
+.PHONY: certificate-check
+certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round. Six minutes.
+	.venv/bin/python -m tests.pipeline.data.feed.cores
+
+.PHONY: odd-certificates
+odd-certificates: install  ## The same of pipelines that scale badly: is what the certificate promises kept? Six minutes.
+	.venv/bin/python -m tests.pipeline.data.feed.cores --odd
+
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.
 	.venv/bin/python -m tests.beam_jobs.soak --kills=$(KILLS)
@@ -187,6 +195,22 @@ fuzz: install  ## Damaged and hostile files through the commands: one line each,
 pictures: install  ## Pictures of every subtype, whole and damaged, beside Pillow: refused, or the same pixels.
 	.venv/bin/python -m tests.pictures
 
+.PHONY: large-check
+large-check: install  ## A billion rows, 100,000 shards, photographs mixed: seconds and memory beside their bounds. 3 GB.
+	.venv/bin/python -m tests.large --scratch=build/large
+
+.PHONY: underfoot-check
+underfoot-check: install  ## Change datasets under real runs, in 14 ways and under each way of reading: noticed, one line, goes on?
+	.venv/bin/python -m tests.underfoot
+
+.PHONY: slow-check
+slow-check: install  ## Records a second where a read takes 10 ms and 1% of them fail, and their order. Needs cc; two minutes.
+	.venv/bin/python -m tests.slow_storage --scratch=build/slow
+
+.PHONY: augmentation-check
+augmentation-check: install peers  ## Augmented images beside torchvision's and Pillow's: pixels to 1 level, draws by tests. A minute.
+	.venv/bin/python -m tests.augmentation
+
 # Signals of each kind at each moment that `make signals` sends to each command.
 SIGNALS ?= 20
 
@@ -211,6 +235,10 @@ benchmark-input: install peers  ## The input pipeline beside its peers, as bench
 .PHONY: benchmark-window
 benchmark-window: install  ## What reading 30 spans as one costs beside one dataset of the same rows; five minutes.
 	.venv/bin/python -m benchmarks.window --scratch=$(BENCHMARK_DATA)/window
+
+.PHONY: benchmark-hosts
+benchmark-hosts: install  ## What each of 64 hosts reads and pays for an example beside one host alone; seven minutes.
+	.venv/bin/python -m benchmarks.hosts --scratch=$(BENCHMARK_DATA)/small
 
 .PHONY: peers
 peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.

@@ -2,7 +2,7 @@ r"""The input pipeline side by side with its peers: what an example costs, in CP
 
   make peers                        # their environment, build/peers: 6 GB
   python -m benchmarks.input --data=DIR [--workloads=tabular,images,tokens] [--names=…] [--rounds=3] \
-      [--seconds=5] [--json=FILE] [--results=benchmarks/RESULTS.md]
+      [--seconds=5] [--busy_cores=0] [--json=FILE] [--results=benchmarks/RESULTS.md]
 
 Each run has a process of its own. Rounds are interleaved, so that a change of the machine's load meets all
 readers; figures are medians. Before the first round, one epoch of each reader is counted: every example
@@ -24,7 +24,7 @@ from absl import app, flags
 
 from benchmarks.reading import cases as cases_lib
 from benchmarks.reading import data as data_lib
-from benchmarks.reading import results
+from benchmarks.reading import machine, results
 from benchmarks.reading import run as run_lib
 from benchmarks.reading.cases import Case
 from pipeline.data.errors import answers_bad_input
@@ -34,6 +34,7 @@ _WORKLOADS = flags.DEFINE_list("workloads", list(cases_lib.READERS), "What to re
 _NAMES = flags.DEFINE_list("names", [], "Readers; all of them if none are named.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each reader runs.", 1)
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each run is measured, after half of it.", 0.1)
+_BUSY_CORES = flags.DEFINE_integer("busy_cores", 0, "Cores that a busy loop takes meanwhile.", 0)
 _EPOCHS = flags.DEFINE_bool("epochs", True, "Count an epoch of each reader first.")
 _PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements-peers.txt.")
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
@@ -83,12 +84,12 @@ def main(argv: Sequence[str]) -> None:
             if case.has_epochs:
                 counted[case] = run_lib.epoch(case, data, python=pythons[case])["examples"]
                 _tell(case, f"an epoch holds each of {counted[case]:,} examples once")
-        for number in range(_ROUNDS.value):
-            for case in cases:
-                runs[case].append(run_lib.cost(case, data, python=pythons[case], seconds=_SECONDS.value))
-                _tell(
-                    case, f"round {number + 1}: {runs[case][-1]['cpu_us_per_example']:.3f} CPU µs an example"
-                )
+        with machine.taken(_BUSY_CORES.value):
+            for number in range(_ROUNDS.value):
+                for case in cases:
+                    run = run_lib.cost(case, data, python=pythons[case], seconds=_SECONDS.value)
+                    runs[case].append(run)
+                    _tell(case, f"round {number + 1}: {run['cpu_us_per_example']:.3f} CPU µs an example")
     except run_lib.ReaderError as error:
         sys.exit(f"error: {error}")
     found = [figures(case, runs[case]) for case in cases]

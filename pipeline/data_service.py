@@ -12,9 +12,9 @@ Exact: the batches are those that the training host would make itself, in the sa
 of services. Not unbroken: if one of them is lost, the run waits for it; once that is started again, the run
 ends with an error, and the same command goes on from the last checkpoint.
 
-Every service needs the dataset under the path that --dataset names. It reads only its part of what is fetched
-record by record (images), but all of what is read in windows (small records), of which it prepares its part.
-Blocks need --config.shuffle=windows. Evaluation runs on the training host.
+Every service needs the dataset under the path that --dataset names. It reads its part of the data
+alone; but all of a mixture, and of pictures in windows that are mixed with each other (mixup, cutmix), of
+which it prepares its part. Blocks need --config.shuffle=windows. Evaluation runs on the training host.
 
 There is no authentication: TensorFlow listens on every interface of this host, and whoever reaches the ports
 reads the data, and whatever else this user can read. Use it in a closed network.

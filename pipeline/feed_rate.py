@@ -4,7 +4,9 @@ r"""Will this host feed the accelerator? Measures the input pipeline's stages, a
 
 The time of a step is that of the accelerator at work, without its wait for input; a run's report names it.
 Where it is not given, the shortest step that this host feeds is told. With --slice=v5e-16, or --slice=4x8 for
-4 hosts of 8 replicas each, this host is measured in the part of one of that slice's hosts.
+4 hosts of 8 replicas each, this host is measured in the part of one of that slice's hosts; of a TPU slice,
+what its hosts are expected to give with their own cores is told, too. With --cold, files count as read from
+the disk, as in a first epoch or where they do not fit into memory.
 
 Exits with 1 where training would be starved.
 """
@@ -47,6 +49,9 @@ _SLICE = flags.DEFINE_string(
     "SLICE: what trains: a TPU slice such as v5e-8, or HOSTSxREPLICAS. By default one replica here.",
 )
 _SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured.")
+_COLD = flags.DEFINE_bool(
+    "cold", False, "Also measure with the files read from the disk, and judge by the slower of the two."
+)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the certificate to it, as JSON.")
 _CHART = flags.DEFINE_string("chart", None, "FILE: also draw the certificate: .svg, or .html for a page.")
 
@@ -60,7 +65,7 @@ COMMAND = Command(
     required=(_CONFIG, _DATASET),
     flags={
         "What is fed": (_CONFIG, _DATASET, _STEP_MS, _SLICE),
-        "Measuring": (_SECONDS,),
+        "Measuring": (_SECONDS, _COLD),
         "Results": (_JSON, _CHART),
     },
     config_keys=lambda: config_keys.keys_of(base),
@@ -87,6 +92,7 @@ def main(argv: Sequence[str]) -> int:
         slice_=slice_,
         step_ms=_STEP_MS.value,
         seconds=_SECONDS.value,
+        cold=_COLD.value,
     )
     print(table.render(certificate, advice))
     if _JSON.value:

@@ -135,7 +135,7 @@ def main(argv: Sequence[str]) -> int:
     flag_values.check_local_files({"json": _JSON.value})
     workdir = flag_values.local_directory("workdir", _WORKDIR.value)
     dataset = window.open_window(_DATASET.value)
-    selection.select(dataset, _CONFIG.value.train.split)
+    selection.selected_ranges(dataset, _CONFIG.value.train.split)
     evaluation_splits.validation_split(_CONFIG.value, dataset)
     evaluation_splits.final_split(_CONFIG.value, dataset)
     if _SWEEP.value:

@@ -6,11 +6,18 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from pipeline.data import retried
 from tests.shared import warm
 
 # A property test must not fail because the machine is busy.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that fails is tried again at once."""
+    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * len(retried.WAITS_S))
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from beam_jobs.cells import typed
 from beam_jobs.cells.rows import value_schema
+from beam_jobs.sources.pieces.likely_cause import cause_of_names
 from beam_jobs.sources.pieces.rejections import Rejection, shown
 from beam_jobs.sources.pieces.source import RawRows
 from pipeline.data.errors import InputError
@@ -67,7 +68,10 @@ def check_declared(names: Sequence[str], schema: Schema, source: str) -> None:
             f"input {source}",
             received=f"column {', '.join(map(repr, undeclared))}, which the schema does not know",
             expected=f"columns {', '.join(schema.columns)}",
-            action="Add a feature for it to the schema, or name it with the reason under 'ignore'.",
+            action=cause_of_names(
+                undeclared,
+                otherwise="Add a feature for it to the schema, or name it with the reason under 'ignore'.",
+            ),
         )
 
 
@@ -80,10 +84,14 @@ def check_present(names: Sequence[str], schema: Schema, source: str) -> None:
             f"input {source}",
             received=f"columns {', '.join(names)}",
             expected=f"also {', '.join(map(repr, absent))}, which the schema reads",
-            action=did_you_mean(
-                absent[0],
-                names,
-                otherwise="Correct the schema or the file; if the file has no header, give --column_names.",
+            action=cause_of_names(
+                there.difference(schema.columns, schema.placing_columns, schema.ignore),
+                otherwise=did_you_mean(
+                    absent[0],
+                    names,
+                    otherwise="Correct the schema or the file; if the file has no header, give "
+                    "--column_names.",
+                ),
             ),
         )
 

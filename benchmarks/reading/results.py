@@ -2,12 +2,12 @@
 
 import datetime
 import importlib.metadata
-import os
 import pathlib
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
 
+from benchmarks.reading import machine
 from benchmarks.reading.cases import READERS, Case
 from benchmarks.reading.targets import TARGETS
 
@@ -122,7 +122,7 @@ def _circumstances(found: Figures, *, command: Sequence[str], rounds: int, peers
     facts = {
         "Date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "Command": f"`{shlex.join(['python', '-m', module, *arguments])}`, {rounds} rounds",
-        "Machine": f"{_processor()}, {os.cpu_count()} cores, {_memory_gb():.0f} GB, {platform.platform()}",
+        "Machine": machine.described(),
         "Load": f"{min(loads)} to {max(loads)} over the last minute, as runs began",
         "Project": f"Python {platform.python_version()}, {_versions(_PROJECT_LIBRARIES)}",
         "Peers": _versions(_PEER_LIBRARIES, peers) or "not installed",
@@ -137,14 +137,3 @@ def _versions(libraries: Sequence[str], environment: pathlib.Path | None = None)
     found = {one.name: one.version for name in libraries
              for one in importlib.metadata.distributions(name=name, **search)}  # fmt: skip
     return ", ".join(f"{name} {version}" for name, version in found.items())
-
-
-def _processor() -> str:
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _memory_gb() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.training.workloads import Workload
-from pipeline.training.engine.host_batches import distributed
+from pipeline.training.engine.host_batches import timed
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.loop.outer import Session
 from pipeline.training.loop.schedule import Cadence
@@ -23,11 +23,13 @@ def ours(workload: Workload, *, steps_per_loop: int) -> Train:
     with strategy.scope():
         model = workload.model()
     step = train_step(model, model.optimizer, task=workload.task, global_batch=workload.global_batch)
+    batches, making = timed(strategy, lambda context: workload.batches)
     loop = inner_loop(
         strategy,
         step,
-        iter(distributed(strategy, lambda context: workload.batches)),
+        iter(batches),
         updated=model.trainable_variables,
+        making=making,
         on_steps=StepTimes().add,
     )
 

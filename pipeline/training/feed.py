@@ -5,14 +5,17 @@ from tqdm import tqdm
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.feed import page_cache
 from pipeline.data.feed.advice import advice, files_of
 from pipeline.data.feed.certificate import Certificate, Demand
+from pipeline.data.feed.cold import Cold
 from pipeline.data.feed.issue import copy_to, issue
 from pipeline.data.feed.slices import Slice
 from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
 from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.mixture import TrainingData, main_of
+from pipeline.data.reading.mixture import TrainingData, main_of, parts_of
 from pipeline.data.statistics import loading
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.experiment import training_data as training_data_lib
@@ -20,17 +23,36 @@ from pipeline.training.experiment.model import build_preprocess
 
 
 def certify(
-    config: ConfigDict, dataset: Dataset, *, slice_: Slice, step_ms: float | None, seconds: float
+    config: ConfigDict,
+    dataset: Dataset,
+    *,
+    slice_: Slice,
+    step_ms: float | None,
+    seconds: float,
+    cold: bool = False,
 ) -> tuple[Certificate, tuple[str, ...]]:
     """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
 
+    Args:
+      cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
+
     Raises:
-      InputError: the config or the slice does not fit the dataset.
+      InputError: the config or the slice does not fit the dataset, or `cold` files are not on this host.
     """
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
     selection = select(dataset, config.train.split)
     selections = {config.train.split: selection, **training_data_lib.others(config)}
-    recipe = recipe_of(config, training_data_lib.training_data(config, selections), slice_)
+    data = training_data_lib.training_data(config, selections)
+    paths = sorted({path for part in parts_of(data) for path in part.shards.paths})
+    files = page_cache.residency(paths)  # before anything below reads them
+    if cold and files is None:
+        raise InputError(
+            "--cold",
+            received=f"files that are not on this host, such as {paths[0]}",
+            expected="local files, whose pages can be evicted",
+            action="Leave it out: what is measured is read from there.",
+        )
+    recipe = recipe_of(config, data, slice_)
     with tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
@@ -42,6 +64,8 @@ def certify(
             Demand(global_batch=config.global_batch, slice=slice_, step_ms=step_ms),
             copy=copy_to(device),
             seconds=seconds,
+            files=files,
+            cold_files=Cold(paths=paths, examples=data.rows // slice_.hosts) if cold else None,
             on_stage=show,
         )
     return certificate, advice(certificate, files_of(selection))

@@ -19,7 +19,7 @@ from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
-from pipeline.training.engine.host_batches import distributed
+from pipeline.training.engine.host_batches import timed
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.experiment import optimizer, training_data
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
@@ -119,7 +119,11 @@ def checkpoints_of(run: Run) -> Checkpoints:
 def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
     """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
     setup = run.setup
-    batches = distributed(setup.strategy, lambda context: host_batches(run, step, context))
+    batches, making = timed(
+        setup.strategy,
+        lambda context: host_batches(run, step, context),
+        is_deterministic=setup.deterministic,
+    )
     one_step = train_step(
         run.model,
         run.model.optimizer,
@@ -136,6 +140,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         one_step,
         iter(batches),
         updated=[*run.model.trainable_variables, *(run.averages.variables if run.averages else ())],
+        making=making,
         timestamp=determinism.clock(setup.strategy, is_deterministic=setup.deterministic),
         on_steps=on_steps,
     )

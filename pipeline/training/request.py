@@ -18,6 +18,7 @@ from pipeline.training.engine import update
 from pipeline.training.engine.measures.trace import Steps
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
+from pipeline.training.experiment import training_data
 from pipeline.training.state.run_record import RunRecord
 
 _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
@@ -62,6 +63,7 @@ def describe(
         spans=spans_of(request.dataset),
         order=order.VERSION,
         update=update.VERSION,
+        augmentation=training_data.augmentation(request.config).version,
         warm_start=dict(warm_start or {}),
         config_file=request.config_file,
         config=plain(request.config),

@@ -10,8 +10,9 @@ import keras
 
 from pipeline.data import atomic_files, held_directory
 from pipeline.data.commands.deferred import Deferred
-from pipeline.data.input.service import naming_lost_service
+from pipeline.data.input.service import naming_lost_service, naming_other_dataset
 from pipeline.data.integrity import damage_budget
+from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.statistics import loading
@@ -107,12 +108,14 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
     """
     _write_inputs(run)
     first_weights.take_over(run)
+    watched = Watched(run.setup.selections.values())
     # A checkpoint that is being written when something ends the run becomes whole.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
         measures = Measures(run.model, run.setup.strategy, global_batch=run.setup.config.global_batch)
-        reporter, step = _steps(run, before, checkpoints, ledger, measures)
+        reporter, step = _steps(run, before, checkpoints, ledger, measures, check_input=watched.check)
     with run.shown():
         metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
+    watched.check()
     agreement.leave_together(run.setup.strategy)
     if reporter:
         print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
@@ -122,7 +125,13 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
 
 
 def _steps(
-    run: Run, before: RunRecord | None, checkpoints: Checkpoints, ledger: Ledger, measures: Measures
+    run: Run,
+    before: RunRecord | None,
+    checkpoints: Checkpoints,
+    ledger: Ledger,
+    measures: Measures,
+    *,
+    check_input: Callable[[], None],
 ) -> tuple[Reporter | None, int]:
     """Runs the steps that are left; returns the chief's reporter, and the last step."""
     setup = run.setup
@@ -143,6 +152,7 @@ def _steps(
         shown=run.shown,
         asked_to_stop=agreement.largest(setup.strategy, signals.came),
         guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
+        check_input=check_input,
     )
     step = agreement.same_step(setup.strategy, session.restore())
     ledger.began_at(step)
@@ -155,7 +165,11 @@ def _steps(
     )
     report = (lambda point: reporter(measures.of(point))) if reporter else (lambda point: None)
     show = reporter.first_step if reporter else (lambda tracing, first: None)
-    with naming_lost_service(setup.data_service), naming_damage(*setup.selections.values()):
+    with (
+        naming_lost_service(setup.data_service),
+        naming_damage(*setup.selections.values()),
+        naming_other_dataset(),
+    ):
         inner_loop = first_step.telling(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=ledger
         )

@@ -13,6 +13,7 @@ from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage_budget import Damage
+from pipeline.data.integrity.scan_memory import ScanMemory
 from pipeline.data.reading.mixture import TrainingData
 from pipeline.training import announcement, best_checkpoint, warm_start
 from pipeline.training.engine import cluster, determinism
@@ -99,6 +100,7 @@ def decide(request: Request) -> Setup:
         {split: select(dataset, split) for split in sorted(used)} | training_data_lib.others(config),
         budget=request.max_corrupt_records,
         known=_known_damage(workdir),
+        memory=ScanMemory(workdir.scan(strategy_lib.worker(strategy))),
     )
     cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
     _check_callbacks(config, dataset, cadence, validation_split)

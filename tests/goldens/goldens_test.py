@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline.data.dataset.export_manifest import open_export
+from pipeline.data.reading import order
 from pipeline.training.engine import update
 from pipeline.training.state import run_record
 from tests.goldens import reading
@@ -20,7 +21,14 @@ from tests.shared import archives
 HERE = pathlib.Path(__file__).resolve().parent
 VERSIONS = sorted(path for path in HERE.glob("v*") if path.is_dir())
 RUNS = [path for path in VERSIONS if (path / "run").is_dir()]  # a run of v1 had other inputs: it cannot go on
-CONTINUED = [path for path in RUNS if run_record.read(path / "run" / "run.json").update == update.VERSION]
+
+
+def is_continued(version: pathlib.Path) -> bool:
+    record = run_record.read(version / "run" / "run.json")
+    return (record.order, record.update) == (order.VERSION, update.VERSION)
+
+
+CONTINUED = [path for path in RUNS if is_continued(path)]
 EXPORTS = [path for path in VERSIONS if (path / EXPORT).is_file()]  # the weights of v1's were not finite
 MOST_BYTES = 350_000  # of the goldens of a version
 # Of a prediction, of 2 or so: another processor rounds differently, other weights are off by far more.
@@ -89,12 +97,13 @@ def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(version, tmp_path, 
 
 
 @pytest.mark.parametrize("version", set(RUNS) - set(CONTINUED), ids=lambda path: path.name)
-def test_a_run_of_another_update_is_not_continued_but_exported(version, tmp_path, warm_python):
+def test_a_run_of_another_order_or_update_is_not_continued_but_exported(version, tmp_path, warm_python):
     workdir = shutil.copytree(version / "run", tmp_path / "run")
     longer = train_flags(version / "rows", workdir, steps=LONGER)
     refused = subprocess.run([warm_python, "-m", "pipeline.train", *longer], capture_output=True, text=True)
     assert refused.returncode == 2
-    assert "update of weights" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert "order of rows" in refused.stderr or "update of weights" in refused.stderr
     with still_read(version / "run"):
         run(warm_python, "pipeline.export", f"--workdir={workdir}", f"--output={tmp_path / 'export'}")
         same_predictions(tmp_path / "export", expected(version)["predictions"])

@@ -1,6 +1,6 @@
 r"""Writes goldens: a dataset of each layout, a run with a checkpoint, an export, and what they hold.
 
-  python -m tests.goldens.write --output=tests/goldens/v3
+  python -m tests.goldens.write --output=tests/goldens/v4
 
 Do so when a format changes, and keep the earlier goldens: see README.md.
 """

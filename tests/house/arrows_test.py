@@ -16,10 +16,10 @@ DATA = {
     "dataset": "schema",
     "statistics": "schema dataset",
     "reading": "schema dataset",
-    "integrity": "schema dataset images",
+    "integrity": "schema dataset images reading",
     "preprocessing": "schema dataset statistics images reading",
     "input": "schema dataset images reading preprocessing",
-    "feed": "dataset input",
+    "feed": "dataset reading input",
 }
 TRAINING = {
     "tasks": "",

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "BUILD"
 HUBS = {"requirements.in": "@pypi//", "requirements-dev.in": "@pypi_dev//"}
-PEERS = "benchmarks/peers/"  # whose environment has nothing of the others
+# Whose environment has nothing of the others.
+PEERS = ("benchmarks/peers/", "tests/augmentation/torchvision_side.py")
 PEERS_HUBS = {"benchmarks/requirements-peers.in": "@pypi_peers//"}
 
 # Libraries whose import name is not the name they are installed by.

@@ -150,12 +150,12 @@ FAULTS = (
         path=f"{_ENGINE}/inner.py",
         sound=(
             "tf.control_dependencies([sums, *_values(strategy, updated)]):\n",
-            "            ahead = tf.cond(done + 1 < steps, lambda: next(iterator), lambda: batch)\n",
+            "            ahead, made = tf.cond(done + 1 < steps, take, lambda: (batch, _never()))\n",
         ),
         faulty=(
             "tf.control_dependencies([sums]):\n",
             "            with tf.control_dependencies([ended]):\n"
-            "                ahead = tf.cond(done + 1 < steps, lambda: next(iterator), lambda: batch)\n",
+            "                ahead, made = tf.cond(done + 1 < steps, take, lambda: (batch, _never()))\n",
         ),
         tests=(
             f"{_TESTS}/engine/inner_test.py::test_a_batch_is_asked_for_while_the_step_computes",

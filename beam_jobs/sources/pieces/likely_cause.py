@@ -1,16 +1,20 @@
 """Why many rows cannot be read: mostly a flag, seldom the rows."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from beam_jobs.cells.problems import NOT_UTF_8
 from pipeline.data.errors import InputError
 
 _MANY = 0.05  # of the rows
+# A byte of a name that is no UTF-8, as the "backslashreplace" of Python writes it.
+_BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
+_OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
 # By what the reason of a rejection says.
 _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
     "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
-    NOT_UTF_8: "Likely the file has another encoding (--encoding, such as latin-1).",
+    NOT_UTF_8: _OTHER_ENCODING,
     "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), another "
     "format (--format), or in another encoding than UTF-8.",
 }
@@ -22,6 +26,11 @@ def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
         if sum(count for reason, count in reasons.items() if words in reason) > _MANY * rows:
             return f"{cause} "
     return ""
+
+
+def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
+    """What to do about columns of such `names`, which the schema does not have: a flag, or `otherwise`."""
+    return _OTHER_ENCODING if any(map(_BYTE.search, names)) else otherwise
 
 
 def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:

@@ -55,6 +55,8 @@ class Interrupts:
         self.is_deferred = False
         self._taken: tuple[int, ...] = ()
         self._told = _NOTHING_HALF_DONE
+        # What is told of a page of a mapped file that is gone: see bus_errors.py.
+        self.bus_error: Callable[[], tuple[str, int]] | None = None  # the line and the exit code
         self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
         self._stderr = os.dup(2)
@@ -117,7 +119,7 @@ class Interrupts:
 
     def _watch(self, woken: int) -> None:
         """Waits for the first signal, and sees that the process ends."""
-        self.came = os.read(woken, 1)[0]
+        self.came = self._next(woken)
         self._watch_deferred(woken)
         if not self._anything_to_clean_up:
             self.end()
@@ -135,9 +137,20 @@ class Interrupts:
         while self.is_deferred:
             if not select.select([woken], [], [], _SECONDS_BETWEEN_LOOKS)[0]:
                 continue
-            os.read(woken, 1)
+            self._next(woken)
             if time.monotonic() - first > _SECONDS_OF_ONE_REQUEST:
                 self.end()
+
+    def _next(self, woken: int) -> int:
+        """Waits for a signal; returns its number, unless it is one that ends the process at once."""
+        number = os.read(woken, 1)[0]
+        if number == signal.SIGBUS and self.bus_error:
+            line, code = self.bus_error()
+            self._ending.acquire()
+            child_processes.kill()
+            os.write(self._stderr, f"{line}\n".encode())
+            os._exit(code)
+        return number
 
     def _tell(self) -> None:
         for stream in (sys.stdout, sys.stderr):

@@ -56,6 +56,16 @@ def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(digests), "<u8")
 
 
+def size_of(records: int) -> int:
+    """Bytes of the index of so many records."""
+    return _HEAD_BYTES + records * _RECORD_BYTES
+
+
+def offset_at(ordinal: int) -> int:
+    """Where the offset of a record stands in the index, in bytes; that of the next record follows it."""
+    return _HEAD_BYTES + 8 * ordinal
+
+
 def dumps(index: Index) -> bytes:
     """The file's content."""
     columns = ((index.offsets, "<u8"), (index.hashes, "<u8"), (index.lengths, "<u4"))
@@ -72,17 +82,51 @@ def load(path: str | os.PathLike) -> Index:
 def loads(content: bytes, path: str | os.PathLike) -> Index:
     """The inverse of `dumps`; `path` names the file in the InputError."""
     records = int.from_bytes(content[len(_MAGIC) : _HEAD_BYTES], "little")
-    size = _HEAD_BYTES + records * _RECORD_BYTES
-    if not content.startswith(_MAGIC) or len(content) != size:
-        raise InputError(
-            f"index {path}",
-            received=f"{len(content):,} bytes that start with {content[: len(_MAGIC)]!r}",
-            expected=f"{_MAGIC!r} and {size:,} bytes",
-            action="Restore the file from a copy, or convert the raw data again.",
-        )
-    after_offsets, after_hashes = _HEAD_BYTES + 8 * records, _HEAD_BYTES + 16 * records
+    if not content.startswith(_MAGIC) or len(content) != size_of(records):
+        raise _is_none(path, len(content), content[: len(_MAGIC)], records)
+    offsets, hashes, lengths = _columns(records)
     return Index(
-        offsets=np.frombuffer(content, "<u8", records, _HEAD_BYTES),
-        hashes=np.frombuffer(content, "<u8", records, after_offsets),
-        lengths=np.frombuffer(content, "<u4", records, after_hashes),
+        offsets=np.frombuffer(content, "<u8", records, offsets),
+        hashes=np.frombuffer(content, "<u8", records, hashes),
+        lengths=np.frombuffer(content, "<u4", records, lengths),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexFile:
+    """An index of which parts are read, and nothing is held: that of a billion records has 20 GB."""
+
+    path: str
+    records: int
+
+    def part(self, first: int, last: int) -> Index:
+        """Of the records [first, last); raises InputError if the file is no index of so many records."""
+        count = last - first
+        with pathlib.Path(self.path).open("rb", buffering=0) as file:
+            head, size = file.read(_HEAD_BYTES), os.fstat(file.fileno()).st_size
+            if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
+                raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)
+            offsets, hashes, lengths = _columns(self.records)
+            return Index(
+                offsets=_read(file.fileno(), "<u8", count, offsets + 8 * first),
+                hashes=_read(file.fileno(), "<u8", count, hashes + 8 * first),
+                lengths=_read(file.fileno(), "<u4", count, lengths + 4 * first),
+            )
+
+
+def _columns(records: int) -> tuple[int, int, int]:
+    """Where offsets, hashes and lengths begin, in bytes."""
+    return _HEAD_BYTES, _HEAD_BYTES + 8 * records, _HEAD_BYTES + 16 * records
+
+
+def _read(descriptor: int, dtype: str, count: int, start: int) -> np.ndarray:
+    return np.frombuffer(os.pread(descriptor, count * np.dtype(dtype).itemsize, start), dtype, count)
+
+
+def _is_none(path: str | os.PathLike, size: int, start: bytes, records: int) -> InputError:
+    return InputError(
+        f"index {path}",
+        received=f"{size:,} bytes that start with {start!r}",
+        expected=f"{_MAGIC!r} and {size_of(records):,} bytes",
+        action="Restore the file from a copy, or convert the raw data again.",
     )

@@ -5,19 +5,37 @@ record holds a block of rows. Standard library and numpy only.
 """
 
 import dataclasses
-from collections.abc import Iterable
+import functools
+import os
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from pipeline.data import waiting
 from pipeline.data.dataset import block_frame, blocks, index
-from pipeline.data.dataset.index import Index
-from pipeline.data.dataset.manifest import Dataset, Shard, published_bytes
-from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound
+from pipeline.data.dataset.checks import shard_check
+from pipeline.data.dataset.checks.shard_check import States
+from pipeline.data.dataset.index import IndexFile
+from pipeline.data.dataset.manifest import Dataset, Shard
+from pipeline.data.dataset.tfrecord import FRAME_BYTES
 from pipeline.data.errors import InputError
+from pipeline.data.retried import retried
 
 Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
 
-_SAMPLED_RECORDS = 3  # of a shard: first, middle, last
+# Offsets of so many records are held in memory: 128 MiB. Those of more are looked up in the indexes, record
+# by record, as they are read.
+HELD_RECORDS = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stored:
+    """Consecutive records of a shard: where and what they are."""
+
+    numbers: range  # over all shards
+    offsets: np.ndarray  # int64 [n]: byte of the shard at which a record's TFRecord frame starts
+    sizes: np.ndarray  # int64 [n]: bytes of the frame
+    hashes: np.ndarray  # uint64 [n]: of the content, as in the index
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,19 +46,45 @@ class Shards:
     names: tuple[str, ...]  # relative to the dataset, as its manifest has them
     record_starts: np.ndarray  # int64 [shards + 1]: each shard's first record, then the number of all records
     row_starts: np.ndarray  # int64 [shards + 1]: each shard's first row, then the number of all rows
-    offsets: np.ndarray  # int64 [records]: byte of its shard at which a record's TFRecord frame starts
-    sizes: np.ndarray  # int64 [records]: bytes of the frame
-    hashes: np.ndarray  # uint64 [records]: of the content, as in the index
     bytes: np.ndarray  # int64 [shards]: size of the file
     rows_in_record: int  # in every record but a shard's last
+    # int64 [records]: byte of its shard at which a record's frame starts; None where they are too many.
+    offsets: np.ndarray | None
+    states: np.ndarray  # int64 [shards, 2]: hash of the FileState of a shard and of its index, when opened
+
+    @property
+    def records(self) -> int:
+        return int(self.record_starts[-1])
 
     @property
     def mean_bytes(self) -> float:
-        """Mean size of a record's frame."""
-        return float(self.sizes.mean())
+        """Mean size of a record's frame: nothing else is in a shard."""
+        return float(self.bytes.sum() / self.records)
+
+    def index(self, shard: int) -> IndexFile:
+        """The index of a shard."""
+        count = int(self.record_starts[shard + 1] - self.record_starts[shard])
+        return IndexFile(index.file_name(self.paths[shard]), count)
+
+    def stored(self, shard: int, first: int, last: int) -> Stored:
+        """What the index of `shard` says of its records with the numbers [first, last) over all shards.
+
+        Raises InputError where the index is none any more.
+        """
+        start = int(self.record_starts[shard])
+        found = self.index(shard).part(first - start, last - start)
+        return Stored(
+            numbers=range(first, last),
+            offsets=found.offsets.astype(np.int64),
+            sizes=found.lengths.astype(np.int64) + FRAME_BYTES,
+            hashes=found.hashes,
+        )
 
     def shard_of_row(self, row: int) -> int:
         return int(np.searchsorted(self.row_starts, row, side="right")) - 1
+
+    def shard_of_record(self, record: int) -> int:
+        return int(np.searchsorted(self.record_starts, record, side="right")) - 1
 
     def record_of_row(self, row: int) -> int:
         """The record that holds a row."""
@@ -49,7 +93,7 @@ class Shards:
 
     def rows_of_record(self, record: int) -> tuple[int, int]:
         """The rows that a record holds, [first, after the last)."""
-        shard = int(np.searchsorted(self.record_starts, record, side="right")) - 1
+        shard = self.shard_of_record(record)
         ordinal = record - int(self.record_starts[shard])
         first = int(self.row_starts[shard]) + ordinal * self.rows_in_record
         return first, min(first + self.rows_in_record, int(self.row_starts[shard + 1]))
@@ -59,25 +103,62 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     """The shards of whole splits, one split after the other.
 
     Raises:
-      InputError: there is no such split, a split has no records, or an index does not fit its shard, by
-        digest, count, size, or the content of a few records.
+      InputError: there is no such split, a split has no records, or an index does not fit its shard: by
+        count, size, the content of a few records, and by digest where the offsets are held.
     """
     shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
-    indexes = [checked_index(dataset, shard) for shard in shards]
-    lengths = np.concatenate([each.lengths for each in indexes]).astype(np.int64)
-    if dataset.manifest.layout == "blocks":
-        _check_blocks(dataset, lengths)
+    directory = os.fspath(dataset.directory)
+    is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
+    check = functools.partial(_offsets if is_held else _checked, dataset)
+    found = list(waiting.in_turns(lambda turn: retried(lambda: check(turn)), shards))
     return Shards(
-        paths=tuple(str(dataset.directory / shard.path) for shard in shards),
+        paths=tuple(os.path.join(directory, shard.path) for shard in shards),  # noqa: PTH118 - pathlib is slow
         names=tuple(shard.path for shard in shards),
-        record_starts=_starts(len(each) for each in indexes),
+        record_starts=_starts(shard.records for shard in shards),
         row_starts=_starts(shard.rows for shard in shards),
-        offsets=np.concatenate([each.offsets for each in indexes]).astype(np.int64),
-        sizes=lengths + FRAME_BYTES,
-        hashes=np.concatenate([each.hashes for each in indexes]),
         bytes=np.array([shard.bytes for shard in shards], np.int64),
         rows_in_record=blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1,
+        offsets=np.concatenate([offsets for offsets, _ in found]) if is_held else None,
+        states=np.concatenate([states for _, states in found]),
     )
+
+
+def joined(parts: Sequence[Shards]) -> Shards:
+    """The shards of all parts of layout `rows`, one after the other."""
+    counts = np.concatenate([np.diff(part.record_starts) for part in parts])
+    is_held = counts.sum() <= HELD_RECORDS and all(part.offsets is not None for part in parts)
+    return Shards(
+        paths=tuple(path for part in parts for path in part.paths),
+        names=tuple(name for part in parts for name in part.names),
+        record_starts=_starts(counts),
+        row_starts=_starts(counts),
+        bytes=np.concatenate([part.bytes for part in parts]),
+        rows_in_record=1,
+        offsets=np.concatenate([part.offsets for part in parts]) if is_held else None,
+        states=np.concatenate([part.states for part in parts]),
+    )
+
+
+def _offsets(dataset: Dataset, shards: Sequence[Shard]) -> tuple[np.ndarray, np.ndarray]:
+    """Of all records of some shards, one after the other, int64 [n]; and the files as they were before."""
+    opened = [shard_check.opened(dataset, shard) for shard in shards]
+    if dataset.manifest.layout == "blocks":
+        for found, _ in opened:
+            _check_blocks(dataset, found.lengths)
+    offsets = np.concatenate([found.offsets for found, _ in opened]).astype(np.int64)
+    return offsets, _hashes(states for _, states in opened)
+
+
+def _checked(dataset: Dataset, shards: Sequence[Shard]) -> tuple[None, np.ndarray]:
+    states = _hashes(shard_check.check_ends(dataset, shard) for shard in shards)
+    if dataset.manifest.layout == "blocks":
+        for shard in shards:
+            _check_blocks(dataset, np.array([shard.bytes / shard.records - FRAME_BYTES]))
+    return None, states
+
+
+def _hashes(states: Iterable[States]) -> np.ndarray:
+    return np.array([(hash(of_shard), hash(of_index)) for of_shard, of_index in states], np.int64)
 
 
 def _check_blocks(dataset: Dataset, lengths: np.ndarray) -> None:
@@ -94,43 +175,3 @@ def _check_blocks(dataset: Dataset, lengths: np.ndarray) -> None:
 
 def _starts(counts: Iterable[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(list(counts))]).astype(np.int64)
-
-
-def checked_index(dataset: Dataset, shard: Shard) -> Index:
-    """The index of a shard; raises InputError where it does not fit it."""
-    name = index.file_name(shard.path)
-    found = index.loads(published_bytes(dataset.directory, dataset.manifest, name), name)
-    end = int(found.offsets[-1] + found.lengths[-1]) + FRAME_BYTES if len(found) else 0
-    if (len(found), end) != (shard.records, shard.bytes):
-        received = f"{len(found):,} records that end at byte {end:,}"
-        expected = f"{shard.records:,} that end at byte {shard.bytes:,}, as {shard.path} has them"
-        raise _stale(dataset, name, received, expected)
-    _check_content(dataset, shard, found)
-    return found
-
-
-def _check_content(dataset: Dataset, shard: Shard, found: Index) -> None:
-    """Compares a few records with their hashes, which a shard that was swapped for another does not have."""
-    path = dataset.directory / shard.path
-    with path.open("rb") as file:
-        for ordinal in np.linspace(0, len(found) - 1, _SAMPLED_RECORDS).astype(int):
-            file.seek(int(found.offsets[ordinal]) + HEADER_BYTES)
-            payload, checksum = file.read(int(found.lengths[ordinal])), file.read(CRC_BYTES)
-            if not is_sound(payload, checksum):
-                continue  # damaged, not swapped: reported when it is read
-            if index.content_hashes([payload])[0] != found.hashes[ordinal]:
-                raise InputError(
-                    f"dataset file {path}",
-                    received=f"a record {ordinal:,} that is sound, but not the one that was published",
-                    expected=f"the shard with SHA-256 {shard.sha256[:12]}…",
-                    action="It was modified or swapped: restore it from a copy, or convert the data again.",
-                )
-
-
-def _stale(dataset: Dataset, name: str, received: str, expected: str) -> InputError:
-    return InputError(
-        f"index {dataset.directory / name}",
-        received=received,
-        expected=expected,
-        action="Restore the file from a copy, or convert the raw data again.",
-    )

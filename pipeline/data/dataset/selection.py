@@ -7,7 +7,7 @@ is a random sample.
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +34,30 @@ class Selection:
     def rows(self) -> int:
         return sum(last - first for first, last in self.ranges)
 
+    def part(self, first: int, end: int) -> "Selection":
+        """The rows from `first` to before `end`, counted over all that are selected."""
+        kept, before = [], 0
+        for low, high in self.ranges:
+            cut = max(low, low + first - before), min(high, low + end - before)
+            kept += [cut] if cut[0] < cut[1] else []
+            before += high - low
+        return dataclasses.replace(self, ranges=tuple(kept))
+
     def without(self, records: Iterable[int]) -> "Selection":
         """The selection without whole records, given by their numbers in `shards`."""
-        ranges = self.ranges
-        for record in sorted(records):
-            ranges = _cut_out(ranges, *self.shards.rows_of_record(record))
-        return dataclasses.replace(self, ranges=ranges)
+        rows = sorted(set(map(self.shards.rows_of_record, records)))
+        return dataclasses.replace(self, ranges=tuple(_cut_out(self.ranges, rows)))
+
+    @property
+    def record_ranges(self) -> Ranges:
+        """The records that hold selected rows, by their numbers over all shards: ascending, apart."""
+        found: list[tuple[int, int]] = []
+        for first, last in self.ranges:
+            begin, end = self.shards.record_of_row(first), self.shards.record_of_row(last - 1) + 1
+            if found and begin <= found[-1][1]:  # in a block that the range before ends in
+                begin = found.pop()[0]
+            found.append((begin, end))
+        return tuple(found)
 
 
 class _Part(NamedTuple):
@@ -106,9 +124,22 @@ def _parsed(dataset: Dataset, expression: str, sizes: dict[str, int]) -> list[_P
     return [_Part(p.splitname, p.from_ or 0, sizes[p.splitname] if p.to is None else p.to) for p in parts]
 
 
-def _cut_out(ranges: Ranges, first: int, last: int) -> Ranges:
-    kept = ((low, high) for a, b in ranges for low, high in ((a, min(b, first)), (max(a, last), b)))
-    return tuple((low, high) for low, high in kept if low < high)
+def _cut_out(ranges: Ranges, out: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What is left of ascending ranges without those of `out`, which ascend too."""
+    left = iter(out)
+    gap = next(left, None)
+    for begin, end in ranges:
+        while gap and gap[1] <= begin:
+            gap = next(left, None)
+        while gap and gap[0] < end:
+            if begin < gap[0]:
+                yield begin, gap[0]
+            begin = gap[1]
+            if begin >= end:
+                break  # it may reach into the next range
+            gap = next(left, None)
+        if begin < end:
+            yield begin, end
 
 
 def _wrong(dataset: Dataset, expression: str, received: str, expected: str, action: str) -> InputError:

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Iterator
 
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.feed.certificate import Certificate, Line
+from pipeline.data.feed.certificate import Certificate
+from pipeline.data.feed.scaling import Line
 
 _SMALL_SHARD_BYTES = 8 << 20  # 8 MiB: below, opening files takes much of the time of reading them
 
 # By the name of the stage; other stages get the advice that holds for any.
 _OF_STAGE = {
+    "from disk": "copy the files to a disk of this host before training, or have fewer bytes an example",
     "read": "convert tables with --layout=blocks, which local files map into memory instead of reading",
     "parse": "convert with --layout=blocks: fixed-width rows need no parsing",
     "decode": "store the images at the size that training needs (a JPEG takes time by its pixels), as JPEG "
@@ -54,21 +56,24 @@ def _sentences(certificate: Certificate, files: Files | None) -> Iterator[str]:
             "of 100 MiB or more."
         )
     yield f"{line.name}: {_OF_STAGE.get(line.name, _OF_ANY_STAGE)}."
-    if certificate.cores_needed and certificate.cores_needed > certificate.host.cores:
+    there = certificate.demand.slice.host_cores or certificate.host.cores
+    if certificate.cores_needed and certificate.cores_needed > there:
         yield f"Or take hosts with {certificate.cores_needed:,} cores, more hosts, or a larger model."
 
 
 def _what_it_lacks(certificate: Certificate, line: Line) -> str:
     bound = certificate.bound(line)
     if bound == "waiting":
-        source = "storage that is closer or faster: a local disk" if line.name == "read" else "less waiting"
+        is_disk = line.name == "read" or line is certificate.cold
+        source = "storage that is closer or faster: a local disk" if is_disk else "less waiting"
         return (
             f"{line.name}: waits at {line.mb_per_s:,.1f} MB/s with {line.wanted_cores:.1f} cores in use; "
             f"more cores do not help, {source} does."
         )
-    if bound == "threads":
+    if bound == "calls":
+        at_once = certificate.scaling.at_once(line)
         return (
-            f"{line.name}: keeps {line.wanted_cores:.1f} of {certificate.host.cores:g} cores busy; let it "
-            "run in parallel (no Python function, generator or map of one thread)."
+            f"{line.name}: runs in {at_once:.2g} thread{'s' * (at_once != 1)} at most, so more cores do not "
+            "help; let it run in parallel (no Python function, generator or map of one thread)."
         )
     return f"{line.name}: takes {line.cpu_us:,.1f} µs of the cores for every example."

@@ -15,6 +15,7 @@ from pipeline.data.input.stages import Recipe
 _HELD_BYTES = 64 << 20  # 64 MiB
 _HELD_TENSORS = 512
 _HELD_ELEMENTS = 64
+_TAKER = "the one that takes the batches"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,8 @@ class Alone:
     dataset: tf.data.Dataset
     examples: int  # in an element
     bytes_per_example: float  # as it leaves the stage
+    at_once: float | None = None  # calls of it that run at once at most; None: as many as there are cores
+    thread: str = ""  # stages of the same one run one after the other; empty: it shares none
     is_copied: bool = False  # each element goes to the device
 
 
@@ -34,6 +37,8 @@ class _Build(NamedTuple):
     name: str
     examples: int
     dataset_of: Callable[[tf.data.Dataset | None], tf.data.Dataset]
+    at_once: float | None
+    thread: str = ""
 
 
 def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
@@ -43,21 +48,47 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
       patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
     """
     held, size = None, 0.0
-    for name, examples, dataset_of in _builds(recipe):
-        dataset = dataset_of(held).with_options(stages.options())
+    for build in _builds(recipe):
+        dataset = build.dataset_of(held).with_options(stages.options(recipe.operation_threads))
         elements = hold(dataset, patience_s)
         held = tf.data.experimental.from_list(elements).repeat()
-        size = size_of(elements) / len(elements) / examples
-        yield Alone(name=name, dataset=dataset, examples=examples, bytes_per_example=size)
-    yield Alone(name="copy", dataset=held, examples=recipe.batch, bytes_per_example=size, is_copied=True)
+        size = size_of(elements) / len(elements) / build.examples
+        yield Alone(
+            name=build.name,
+            dataset=dataset,
+            examples=build.examples,
+            bytes_per_example=size,
+            at_once=build.at_once,
+            thread=build.thread,
+        )
+    yield Alone(
+        name="copy",
+        dataset=held,
+        examples=recipe.batch,
+        bytes_per_example=size,
+        at_once=1.0,
+        thread=_TAKER,
+        is_copied=True,
+    )
 
 
 def _builds(recipe: Recipe) -> Iterator[_Build]:
-    yield _Build("read", recipe.rows_read, lambda held: recipe.read())
+    yield _Build("read", recipe.rows_read, lambda held: recipe.read(), recipe.read_at_once)
     for stage in recipe.stages:
-        yield _Build(stage.name, recipe.rows_read, lambda held, stage=stage: stages.apply(held, [stage]))
+        yield _Build(
+            stage.name,
+            recipe.rows_read,
+            lambda held, stage=stage: stages.apply(held, [stage]),
+            stage.at_once,
+        )
     if recipe.rows_read != recipe.batch:
-        yield _Build("batch", recipe.batch, lambda held: recipe.batched(held, rows=recipe.rows_read))
+        yield _Build(
+            "batch",
+            recipe.batch,
+            lambda held: recipe.batched(held, rows=recipe.rows_read),
+            1.0,
+            _TAKER if recipe.cuts_batches(recipe.rows_read) else "",
+        )
 
 
 def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:

@@ -2,38 +2,21 @@
 
 import dataclasses
 import math
-from typing import Literal
 
+from pipeline.data.feed.page_cache import Residency
+from pipeline.data.feed.scaling import LEAST, Bound, Line, Scaling
 from pipeline.data.feed.slices import Slice
+from pipeline.data.reading.fetching.reads_in_flight import InFlight
 
 MARGIN = 1.1  # times what is needed, because storage and neighbours vary
 
-_WAITING_CORES = 0.6  # below, a stage mostly waits for something
-_ALL_CORES = 0.75  # of the host's; from there on, a stage keeps all of them busy
 _SHARED_CORES = 0.25  # taken by other processes; from there on, they disturb the measurement
-
-Bound = Literal["cores", "threads", "waiting"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Line:
-    """What was measured of a stage alone, or of all together."""
-
-    name: str
-    examples_per_s: float
-    cpu_us: float  # for an example
-    bytes_per_example: float  # as it leaves the stage
-    wanted_cores: float  # threads that ran or were ready to
-
-    @property
-    def mb_per_s(self) -> float:
-        return self.examples_per_s * self.bytes_per_example / 1e6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Host:
     cores: float
-    others_cores: float  # taken by other processes while this was measured
+    others_cores: float  # taken of these by other processes while this was measured
     memory_mb: float  # most that the whole pipeline took
 
     @property
@@ -60,27 +43,60 @@ class Demand:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OfSlice:
+    """What a host of the slice gives at least, with cores like those that were measured."""
+
+    cores: int
+    examples_per_s: float
+    headroom: float | None
+    limiting: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Certificate:
+    """The verdict is by what was measured, beside whatever else ran. Other hosts are extrapolated to."""
+
     stages: tuple[Line, ...]  # in order, each alone
     together: Line
+    cold: Line | None = None  # together, with the files read from the disk; None: not measured
+    files: Residency | None = None  # before anything was measured; None: not on this host
+    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
     host: Host
     demand: Demand
 
     @property
+    def scaling(self) -> Scaling:
+        """What other numbers of cores would give."""
+        return Scaling(
+            cores=self.host.cores,
+            is_shared=self.host.is_shared,
+            batch=max(1, self.demand.global_batch // self.demand.slice.replicas),
+            stages=self.stages,
+            together=self.together,
+            cold=self.cold,
+        )
+
+    @property
+    def measured(self) -> Line:
+        """All together, at the colder of the two."""
+        lines = (self.together, self.cold) if self.cold else (self.together,)
+        return min(lines, key=lambda line: line.examples_per_s)
+
+    @property
     def limiting(self) -> Line:
-        """The slowest stage alone."""
-        return min(self.stages, key=lambda line: line.examples_per_s)
+        """The slowest stage alone; the disk, where the stages wait for it."""
+        return self.scaling.limiting(self.host.cores)
 
     @property
     def shortest_step_ms(self) -> float:
         """The shortest steps that are fed, with the margin."""
-        return 1e3 * MARGIN * self.demand.examples_a_step / self.together.examples_per_s
+        return 1e3 * MARGIN * self.demand.examples_a_step / self.measured.examples_per_s
 
     @property
     def headroom(self) -> float | None:
         """What the pipeline gives, divided by what training needs; None if no step time is known."""
         needed = self.demand.examples_per_s
-        return None if needed is None else self.together.examples_per_s / needed
+        return None if needed is None else self.measured.examples_per_s / needed
 
     @property
     def is_fed(self) -> bool | None:
@@ -92,28 +108,41 @@ class Certificate:
 
     def bound(self, line: Line) -> Bound:
         """What keeps a stage from being faster."""
-        if line.wanted_cores < _WAITING_CORES:
-            return "waiting"
-        # If others take cores, too few threads look the same as threads that were kept waiting.
-        takes_all = line.wanted_cores >= _ALL_CORES * self.host.cores or self.host.is_shared
-        return "cores" if takes_all else "threads"
+        return self.scaling.bound(line)
 
     @property
     def cores_needed(self) -> int | None:
-        """How many such cores feed the demand; None if no number does, or no step time is given."""
+        """How many such cores are sure to feed the demand; None if none is, or no time is given."""
         needed = self.demand.examples_per_s
-        if needed is None or self.stuck:
+        if needed is None:
             return None
-        return max(1, math.ceil(MARGIN * needed * self.together.cpu_us / 1e6))
+        cores, here = self.scaling.cores_for(MARGIN * needed), math.ceil(self.host.cores)
+        if self.is_fed:  # what was measured counts for more than what follows from its parts
+            return min(cores or here, here)
+        return cores if cores is None or self.host.is_shared else max(cores, math.floor(self.host.cores) + 1)
 
     @property
     def stuck(self) -> tuple[Line, ...]:
-        """Stages that are too slow alone and that more cores would not make faster."""
-        needed = self.demand.examples_per_s or 0.0
-        return tuple(
-            line
-            for line in self.stages
-            if self.bound(line) != "cores" and line.examples_per_s < MARGIN * needed
+        """What is too slow, and would not be faster on more cores."""
+        return self.scaling.stuck(MARGIN * (self.demand.examples_per_s or 0.0))
+
+    @property
+    def unsure(self) -> tuple[Line, ...]:
+        """What may be too slow on any number of cores, though it is not known to be."""
+        return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
+
+    @property
+    def of_slice(self) -> "OfSlice | None":
+        """What a host of the slice gives; None if its cores are not known."""
+        cores = self.demand.slice.host_cores
+        if cores is None:
+            return None
+        rate, needed = self.scaling.rate(cores, LEAST), self.demand.examples_per_s
+        return OfSlice(
+            cores=cores,
+            examples_per_s=rate,
+            headroom=None if needed is None else rate / needed,
+            limiting=self.scaling.limiting(cores).name,
         )
 
     def as_json(self) -> dict:
@@ -127,9 +156,13 @@ class Certificate:
             "shortest_step_ms": self.shortest_step_ms,
             "needed_examples_per_s": self.demand.examples_per_s,
             "demand": dataclasses.asdict(self.demand),
+            "of_slice": dataclasses.asdict(self.of_slice) if self.of_slice else None,
+            "files": dataclasses.asdict(self.files) if self.files else None,
+            "reads": dataclasses.asdict(self.in_flight) if self.in_flight else None,
             "host": dataclasses.asdict(self.host),
             "stages": [_line(line) for line in self.stages],
             "together": _line(self.together),
+            "cold": _line(self.cold) if self.cold else None,
         }
 
 

@@ -1,16 +1,20 @@
 """Measures a recipe and issues its certificate."""
 
+import dataclasses
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.feed import usage
+from pipeline.data.feed import cold, page_cache, usage
 from pipeline.data.feed.alone import Alone, first, size_of, stages_alone
-from pipeline.data.feed.certificate import Certificate, Demand, Host, Line
+from pipeline.data.feed.certificate import Certificate, Demand, Host
+from pipeline.data.feed.cold import Cold
+from pipeline.data.feed.page_cache import Residency
+from pipeline.data.feed.scaling import Line
 from pipeline.data.feed.speed import Consume, Speed, measure
 from pipeline.data.input.stages import Recipe
 
-_TOGETHER = "together"
+_TOGETHER, _COLD = "together", "from disk"
 
 
 def issue(
@@ -19,6 +23,8 @@ def issue(
     *,
     copy: Consume,
     seconds: float,
+    files: Residency | None = None,
+    cold_files: Cold | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
 ) -> Certificate:
     """Measures all stages of one host's recipe together, then each alone.
@@ -26,6 +32,8 @@ def issue(
     Args:
       copy: takes a batch to the device; see `copy_to`.
       seconds: to measure each stage for; the certificate takes about twice as long a stage.
+      files: what of the files lay in the page cache.
+      cold_files: if given, all stages together are measured with these read from the disk, too.
       on_stage: told the name of each stage before it is measured.
     """
     on_stage(_TOGETHER)  # first, so that it reuses no memory that another stage has freed
@@ -39,9 +47,27 @@ def issue(
         consume = copy if alone.is_copied else None
         speeds.append(measure(alone.dataset, examples=alone.examples, seconds=seconds, consume=consume))
         lines.append(_line(alone, speeds[-1]))
+    from_disk = None
+    if cold_files:
+        on_stage(_COLD)
+        page_cache.evict(cold_files.paths)  # so that its reads are measured as a first epoch's are
+        read_cold = recipe.dataset()
+        speeds.append(
+            cold.measure(
+                read_cold,
+                cold_files,
+                examples=together.examples,
+                seconds=2 * seconds,
+                consume=copy,
+            )
+        )
+        from_disk = dataclasses.replace(_line(together, speeds[-1]), name=_COLD, at_once=recipe.read_at_once)
     return Certificate(
         stages=tuple(lines),
         together=_line(together, speed),
+        cold=from_disk,
+        files=files,
+        in_flight=recipe.in_flight,
         host=Host(
             cores=usage.cores(),
             others_cores=sum(speed.others_cores for speed in speeds) / len(speeds),
@@ -79,4 +105,6 @@ def _line(alone: Alone, speed: Speed) -> Line:
         cpu_us=speed.cpu_us,
         bytes_per_example=alone.bytes_per_example,
         wanted_cores=speed.wanted_cores,
+        at_once=alone.at_once,
+        thread=alone.thread,
     )

@@ -50,11 +50,11 @@ def parse(text: str) -> Slice:
     """
     if not text:
         return HERE
-    if by_hand := re.fullmatch(r"(\d+)x(\d+)", text):
+    if by_hand := re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text):
         hosts, replicas = map(int, by_hand.groups())
         if hosts and replicas:
             return Slice(name=text, hosts=hosts, replicas=hosts * replicas)
-    if tpu := re.fullmatch(r"(v\w+)-(\d+)", text.lower()):
+    if tpu := re.fullmatch(r"(v\w+)-([0-9]{1,9})", text.lower()):
         generation = _GENERATIONS.get(_ALIASES.get(tpu[1], tpu[1]))
         chips, rest = divmod(int(tpu[2]), generation.cores_a_chip) if generation else (0, 0)
         if generation and chips and not rest:

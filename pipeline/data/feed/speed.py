@@ -5,10 +5,11 @@ import statistics
 import threading
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.data.feed import usage
-from pipeline.data.feed.usage import Span
+from pipeline.data.feed.usage import Span, Usage
 from pipeline.data.tracing import as_written
 
 Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
@@ -23,7 +24,7 @@ _PROBE = 0.1  # of the time is spent on finding out
 class Speed:
     """Measured over a few windows of time."""
 
-    examples_per_s: float  # in the median window, as if no other process had wanted the host's cores
+    examples_per_s: float  # in the median window
     cpu_us: float  # of all threads, for an example
     wanted_cores: float  # mean number of threads that ran or were ready to
     others_cores: float  # taken by other processes meanwhile
@@ -36,7 +37,7 @@ class Drawn:
 
     elements: Sequence[int]  # by window
     seconds: Sequence[float]
-    span: Span  # of all windows
+    span: Span  # of the windows after the first: starting a pipeline takes CPU time, too
     memory_bytes: int
 
     @property
@@ -44,6 +45,11 @@ class Drawn:
         """In the median window."""
         rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
         return statistics.median(rates[1:])
+
+    @property
+    def counted(self) -> int:
+        """Elements drawn in the span."""
+        return sum(self.elements[1:])
 
 
 def measure(
@@ -68,23 +74,31 @@ def draw(
     dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
 ) -> Drawn:
     """Draws one element after the other, in C++, for so many seconds in all."""
-    graph = _graph(dataset, consume or (lambda *element: element), windows + 1)
+    marks: list[Usage] = []  # when the warm-up has ended, and all
+    graph = _graph(dataset, consume or (lambda *element: element), windows + 1, marks)
     run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
     with _PeakMemory() as peak:
-        before = usage.now()
         elements, times = run(tf.constant(seconds / (windows + 1), tf.float64))
-        span = usage.now().since(before)
+    began, ended = marks
     return Drawn(
         elements=elements.numpy().tolist(),
         seconds=times.numpy().tolist(),
-        span=span,
+        span=ended.since(began),
         memory_bytes=peak.memory_bytes,
     )
 
 
 def _graph(
-    dataset: tf.data.Dataset, consume: Consume, windows: int
+    dataset: tf.data.Dataset, consume: Consume, windows: int, marks: list[Usage]
 ) -> tf.types.experimental.PolymorphicFunction:
+    def mark() -> np.bool_:
+        marks.append(usage.now())
+        return np.bool_(True)
+
+    def mark_if(is_now: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([after]):
+            return tf.cond(is_now, lambda: tf.numpy_function(mark, [], tf.bool), lambda: tf.constant(False))
+
     @tf.function(autograph=False)
     def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Made here, so that it ends here: an iterator that is deleted from Python, which holds the
@@ -94,24 +108,30 @@ def _graph(
 
         def draw_one(_: tf.Tensor, count: tf.Tensor, __: tuple) -> tuple:
             drawn = consume(*next(iterator))
-            return _time_after(drawn), count + 1, drawn
+            return time_after(drawn), count + 1, drawn
 
         def draw_window(
-            window: tf.Tensor, began: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
+            window: tf.Tensor, before: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
         ) -> tuple:
+            # Once: meanwhile, the pipeline fills its buffers.
+            with tf.control_dependencies([mark_if(window == 1, before)]):
+                began = tf.timestamp()
             now, count, last = tf.while_loop(
                 lambda now, count, _: (now - began < window_s) | (count == 0),
                 draw_one,
                 (began, tf.constant(0, tf.int64), last),
             )
-            return window + 1, now, last, elements.write(window, count), times.write(window, now - began)
+            # Here, while the pipeline's threads live: what they waited for a core is lost with them.
+            with tf.control_dependencies([mark_if(window == windows - 1, now)]):
+                elements, times = elements.write(window, count), times.write(window, now - began)
+            return window + 1, now, last, elements, times
 
         _, _, last, elements, times = tf.while_loop(
             lambda window, *_: window < windows,
             draw_window,
             (
                 tf.constant(0),
-                _time_after(last),
+                time_after(last),
                 last,
                 tf.TensorArray(tf.int64, windows),
                 tf.TensorArray(tf.float64, windows),
@@ -123,7 +143,8 @@ def _graph(
     return run
 
 
-def _time_after(element: tuple) -> tf.Tensor:
+def time_after(element: tuple) -> tf.Tensor:
+    """The time when all of an element is there, float64 seconds."""
     with tf.control_dependencies(tf.nest.flatten(element)):
         return tf.timestamp()
 
@@ -150,10 +171,12 @@ class _PeakMemory:
 
 def summary(drawn: Drawn, examples: int) -> Speed:
     """The speed in examples, of which an element holds so many."""
+    element_cpu_s = drawn.span.cpu_s / drawn.counted
     return Speed(
-        examples_per_s=examples * drawn.elements_per_s * drawn.span.slowdown(usage.cores()),
-        cpu_us=1e6 * drawn.span.cpu_s / (examples * sum(drawn.elements)),
-        wanted_cores=drawn.span.wanted_cores,
+        examples_per_s=examples * drawn.elements_per_s,
+        cpu_us=1e6 * element_cpu_s / examples,
+        # At least those that the median window kept busy: where others stall the process, the mean has fewer.
+        wanted_cores=max(drawn.span.wanted_cores, element_cpu_s * drawn.elements_per_s),
         others_cores=drawn.span.others_cores,
         memory_bytes=drawn.memory_bytes,
     )

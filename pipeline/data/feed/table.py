@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from pipeline.data.feed.certificate import MARGIN, Certificate, Line
+from pipeline.data.feed.certificate import MARGIN, Certificate, OfSlice
+from pipeline.data.feed.page_cache import Residency
+from pipeline.data.feed.scaling import Line
 
 
 def render(certificate: Certificate, advice: Sequence[str]) -> str:
@@ -12,15 +14,17 @@ def render(certificate: Certificate, advice: Sequence[str]) -> str:
 
 def _lines(certificate: Certificate) -> list[str]:
     header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores busy")
-    rows = [_cells(line) for line in (*certificate.stages, certificate.together)]
+    measured = (*certificate.stages, certificate.together, *([certificate.cold] if certificate.cold else []))
+    rows = [_cells(line) for line in measured]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = ["  ".join(_aligned(cells, widths)) for cells in (header, *rows)]
     rule = "─" * len(lines[0])
     marked = [
         f"{text}{'  ◀ limit' if line is certificate.limiting else ''}"
-        for text, line in zip(lines[1:-1], certificate.stages, strict=True)
+        for text, line in zip(lines[1:], measured, strict=True)
     ]
-    return [lines[0], rule, *marked, rule, lines[-1]]
+    count = len(certificate.stages)
+    return [lines[0], rule, *marked[:count], rule, *marked[count:]]
 
 
 def _cells(line: Line) -> tuple[str, ...]:
@@ -48,13 +52,34 @@ def _summary(certificate: Certificate) -> list[str]:
         f"host      {host.cores:g} cores; the pipeline took {host.memory_mb:,.0f} MB of memory",
         f"training  a global batch of {demand.global_batch:,} on {_of_slice(certificate)}",
     ]
+    if certificate.files:
+        lines.append(f"files     {_files(certificate.files)}")
+    if certificate.in_flight and certificate.in_flight.is_slow:
+        reads = certificate.in_flight
+        lines.append(f"reads     {1e3 * reads.latency_s:,.1f} ms each, so {reads.reads:,} at once")
     if host.is_shared:
         lines.append(
-            f"warning   other processes took {host.others_cores:.1f} cores meanwhile; what kept all "
-            "cores busy is corrected for that, the rest is not: measure again on an idle host"
+            f"beside    other processes took {host.others_cores:.1f} of these cores meanwhile, "
+            "and the verdict is what was measured beside them"
         )
     lines.append(f"verdict   {_verdict(certificate)}")
+    if certificate.of_slice:
+        lines.append(f"expected  {_expected(certificate.of_slice, certificate.demand.slice.name)}")
     return lines
+
+
+def _files(files: Residency) -> str:
+    size = f"{files.bytes / 1e6:,.1f} MB"
+    if files.resident is None:
+        return f"{size}; how much of them the page cache holds is told only to who may write to them"
+    return f"{size}, of which the page cache held {files.resident:.0%}"
+
+
+def _expected(host: OfSlice, name: str) -> str:
+    """What a host of the slice would give: its own cores, at the CPU time that was measured."""
+    rate = f"at least {host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"
+    times = "" if host.headroom is None else f", {host.headroom:,.2f}x of what steps take"
+    return f"{rate}, if they are like these{times}; the limit there is {host.limiting}"
 
 
 def _of_slice(certificate: Certificate) -> str:
@@ -80,8 +105,27 @@ def _verdict(certificate: Certificate) -> str:
 def _cores_sentence(certificate: Certificate) -> str:
     """How many cores are enough, and how many a host of the slice has."""
     if certificate.cores_needed is None:
-        stuck = " and ".join(line.name for line in certificate.stuck)
-        return f"no number of cores is enough, because {stuck} would not be faster"
-    needed = f"{certificate.cores_needed:,} cores like these are enough"
+        return _why_no_cores(certificate)
+    alone = "" if certificate.is_fed or certificate.cores_needed > certificate.host.cores else " for it alone"
+    needed = f"{certificate.cores_needed:,} cores like these are enough{alone}"
     there = certificate.demand.slice.host_cores
     return needed if there is None else f"{needed}, a host of {certificate.demand.slice.name} has {there:,}"
+
+
+def _why_no_cores(certificate: Certificate) -> str:
+    capped = [line for line in certificate.stuck if certificate.scaling.is_capped(line)]
+    if capped:
+        names = " and ".join(f"{line.name}{_calls(line)}" for line in capped)
+        return f"no number of cores is enough, because of {names}"
+    not_known = "how many cores are enough is not known, because"
+    if certificate.stuck:
+        names = " and ".join(line.name for line in certificate.stuck)
+        return f"{not_known} {names} waits for something else than a core"
+    names = " and ".join(line.name for line in certificate.unsure)
+    return f"{not_known} more calls of {names} may run at once than these cores have shown"
+
+
+def _calls(line: Line) -> str:
+    if line.at_once is None:
+        return ""
+    return f", which runs in {line.at_once:.2g} thread{'s' * (line.at_once != 1)} at most"

@@ -12,9 +12,6 @@ HOST = pathlib.Path("/proc/stat")
 MEMORY = pathlib.Path("/proc/self/statm")
 CPU_QUOTA = pathlib.Path("/sys/fs/cgroup/cpu.max")
 
-_MIN_IDLE = 0.1  # part of the host: with so much of it idle, nobody waits for a core because of others
-_MIN_OTHERS = 0.05  # cores
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Usage:
@@ -23,20 +20,17 @@ class Usage:
     wall_s: float
     cpu_s: float  # of all threads
     queued_s: Mapping[int, float]  # by thread: ready to run while no core was free
-    host_busy_s: float  # of all cores, by all processes; 0 if the system does not tell
-    host_idle_s: float
+    busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not tell
 
     def since(self, before: "Usage") -> "Span":
         """What was used between `before` and this."""
-        busy, idle = self.host_busy_s - before.host_busy_s, self.host_idle_s - before.host_idle_s
         cpu_s = self.cpu_s - before.cpu_s
         queued = sum(max(0.0, s - before.queued_s.get(thread, 0.0)) for thread, s in self.queued_s.items())
         return Span(
             wall_s=max(self.wall_s - before.wall_s, 1e-9),
             cpu_s=cpu_s,
             queued_s=queued,
-            others_s=max(0.0, busy - cpu_s),
-            idle_share=idle / (busy + idle) if busy + idle > 0 else 1.0,
+            others_s=max(0.0, self.busy_s - before.busy_s - cpu_s),
         )
 
 
@@ -47,8 +41,7 @@ class Span:
     wall_s: float
     cpu_s: float
     queued_s: float
-    others_s: float  # CPU seconds that other processes took of the host
-    idle_share: float  # of the host's cores
+    others_s: float  # CPU seconds that other processes took of the same cores
 
     @property
     def busy_cores(self) -> float:
@@ -63,28 +56,15 @@ class Span:
     def others_cores(self) -> float:
         return self.others_s / self.wall_s
 
-    def slowdown(self, cores: float) -> float:
-        """How many times faster the same would have run on `cores` cores with nobody else on the host.
-
-        This is known only if enough threads were ready to keep all cores busy, and got less because others
-        ran. Otherwise, for one thread or for what waits for something else, it is 1: never too fast.
-        """
-        others_ran = self.others_s > _MIN_OTHERS * self.wall_s and self.idle_share < _MIN_IDLE
-        if not others_ran or self.wanted_cores < cores or self.cpu_s <= 0:
-            return 1.0
-        return max(1.0, cores / self.busy_cores)
-
 
 def now() -> Usage:
     """What this process has used since it started, and the host since it booted."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    busy, idle = _host_seconds()
     return Usage(
         wall_s=time.perf_counter(),
         cpu_s=used.ru_utime + used.ru_stime,
         queued_s=_queued_seconds(),
-        host_busy_s=busy,
-        host_idle_s=idle,
+        busy_s=_busy_seconds(),
     )
 
 
@@ -118,12 +98,14 @@ def _queued_seconds() -> dict[int, float]:
     return queued
 
 
-def _host_seconds() -> tuple[float, float]:
-    """(busy, idle) of all cores: the first line of /proc/stat, in ticks."""
+def _busy_seconds() -> float:
+    """Of the cores that this process may use: their lines in /proc/stat, in ticks."""
+    names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     try:
-        ticks = [int(word) for word in HOST.read_text().splitlines()[0].split()[1:9]]
+        lines = (line.split() for line in HOST.read_text().splitlines())
+        cores_ticks = [[int(word) for word in words[1:9]] for words in lines if words and words[0] in names]
+        # All but idle, and waiting for a disk.
+        busy = sum(sum(ticks) - ticks[3] - ticks[4] for ticks in cores_ticks)
     except (OSError, ValueError, IndexError):
-        return 0.0, 0.0
-    idle = ticks[3] + ticks[4]  # idle, waiting for a disk
-    scale = os.sysconf("SC_CLK_TCK")
-    return (sum(ticks) - idle) / scale, idle / scale
+        return 0.0
+    return busy / os.sysconf("SC_CLK_TCK")

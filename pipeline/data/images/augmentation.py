@@ -7,7 +7,12 @@ import dataclasses
 
 from pipeline.data.errors import InputError
 
+# Of the pixels that these settings give. Add one with every change: no run goes on with other pixels than it
+# began with. 2: crops, hue, contrast, moves and RandAugment as torchvision's and Pillow's.
+VERSION = 2
+
 LARGEST_MAGNITUDE = 10.0  # of RandAugment
+_HOW = ("crop_area", "crop_aspect", "rand_augment_magnitude")  # settings that change nothing by themselves
 
 
 def _setting(default: object, meaning: str, *, limit: float | None = None) -> dataclasses.Field:
@@ -57,6 +62,12 @@ class Augmentation:
         _require(0 < least <= most <= 1, "crop_area", self.crop_area, "two rising fractions, each to 1")
         least, most = self.crop_aspect
         _require(0 < least <= most, "crop_aspect", self.crop_aspect, "two rising numbers above 0")
+
+    @property
+    def version(self) -> int:
+        """What a run is bound to besides the settings; 0: of images that are not changed."""
+        changes = (getattr(self, name) for name in meanings() if name not in _HOW)
+        return VERSION if self.crops or any(changes) else 0
 
     @property
     def mixes(self) -> bool:

@@ -4,23 +4,15 @@ Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. A JPEG is turned as i
 decoded that declares more pixels than `max_pixels`; limits.py says what is raised then.
 """
 
-import functools
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from pipeline.data.images import first_frame, header, orientation, subtypes
+from pipeline.data.images.crop import DCT_METHOD, Box, JpegPart, decode_part, jpeg_part, times_larger
 from pipeline.data.images.limits import refuse_format, refuse_subtype, refuse_webp, require_pixels
 from pipeline.data.images.pixels import normalize, scaled
 from pipeline.data.tracing import apart
 
 Shape = tuple[int, int, int]  # height, width, channels
-# An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
-Box = Callable[[tf.Tensor], tf.Tensor]
-
-_SHRINKS = (2, 4, 8)  # a JPEG decoder can divide both sides by these
-# Bit for bit what Pillow reads; TensorFlow's default is off by up to 5 levels, and no faster.
-_DCT_METHOD = "INTEGER_ACCURATE"
 
 
 def decode_images(
@@ -51,9 +43,15 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
     def from_any() -> tf.Tensor:
         image = decode_image(data, channels=shape[-1], max_pixels=max_pixels)
         top, left, height, width = tf.unstack(box(tf.shape(image, tf.int64)[:2]))
-        return _fit(image[top : top + height, left : left + width], shape)
+        return _resize(image[top : top + height, left : left + width], shape)
 
     return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(apart(from_any)(), shape))
+
+
+def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
+    """The part of an upright JPEG, string [], that no side has to shrink by more than two: uint8 [*shape]."""
+    image = decode_part(data, part, channels=_jpeg_channels(shape[-1]), shrinks=False)
+    return tf.ensure_shape(_bilinear(_of_jpeg(image, shape[-1]), shape), shape)
 
 
 def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tensor:
@@ -77,7 +75,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
 
 def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     allowed = _allowed(data, _jpeg_size(data), max_pixels)
-    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=_DCT_METHOD)
+    image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=DCT_METHOD)
     return orientation.upright(_of_jpeg(image, channels), orientation.of_jpeg(data, head))
 
 
@@ -156,30 +154,16 @@ def _refused(refusal: tf.Operation | None, channels: int) -> tf.Tensor:
 def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) -> tf.Tensor:
     """The part that `box` says, uint8 [height, width, channels], shrunk as far as `shape` allows."""
     turn = orientation.of_jpeg(data, header.first_bytes(data))
-    size = orientation.seen_size(require_pixels(_jpeg_size(data), max_pixels), turn)
+    stored = require_pixels(_jpeg_size(data), max_pixels)
+    size = orientation.seen_size(stored, turn)
     seen = box(size)
-    part = orientation.stored_part(seen, size, turn)
-    channels = _jpeg_channels(shape[-1])
-    times = tf.reduce_min(seen[2:] // shape[:2])  # how many times larger the part is than what is wanted
-    image = tf.cond(
-        times < _SHRINKS[0],
-        lambda: _decode_part(data, part, channels=channels, ratio=1),
-        apart(lambda: _decode_shrunk(data, part, times, channels=channels)),
+    part = jpeg_part(
+        orientation.stored_part(seen, size, turn),
+        tf.cast(stored, tf.int32),
+        times=times_larger(seen, shape),
     )
+    image = decode_part(data, part, channels=_jpeg_channels(shape[-1]))
     return orientation.upright(_of_jpeg(image, shape[-1]), turn)
-
-
-def _decode_shrunk(data: tf.Tensor, part: tf.Tensor, times: tf.Tensor, *, channels: int) -> tf.Tensor:
-    """Divided by the largest of _SHRINKS that is no larger than `times`."""
-    largest = tf.reduce_sum(tf.cast(times >= _SHRINKS, tf.int32)) - 1
-    decode = functools.partial(_decode_part, data, channels=channels)
-    return tf.switch_case(
-        largest, [functools.partial(decode, part // ratio, ratio=ratio) for ratio in _SHRINKS]
-    )
-
-
-def _decode_part(data: tf.Tensor, part: tf.Tensor, *, channels: int, ratio: int) -> tf.Tensor:
-    return tf.io.decode_and_crop_jpeg(data, part, channels=channels, ratio=ratio, dct_method=_DCT_METHOD)
 
 
 def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
@@ -210,20 +194,30 @@ def _with_alpha(image: tf.Tensor) -> tf.Tensor:
 
 def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Resizes uint8 [height, width, channels] to [*shape], unless it has this size already."""
-
-    def resized() -> tf.Tensor:
-        # Antialiased: without it, shrinking a photograph four times drops 15 of 16 pixels.
-        pixels = tf.image.resize(image, shape[:2], antialias=True)
-        return tf.cast(tf.clip_by_value(tf.round(pixels), 0, 255), tf.uint8)
-
     is_sized = tf.reduce_all(tf.shape(image)[:2] == shape[:2])
-    return tf.ensure_shape(tf.cond(is_sized, lambda: image, apart(resized)), shape)
+    fitted = tf.cond(is_sized, lambda: image, apart(lambda: _antialiased(image, shape)))
+    return tf.ensure_shape(fitted, shape)
 
 
 def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
-    """Resizes uint8 to [*shape] by two or less, where antialiasing would cost more than it is worth."""
+    """Resizes uint8 to [*shape], averaged where a side shrinks by more than two.
+
+    Up to two every pixel counts without that, which costs four times as much.
+    """
+    skips = tf.reduce_any(tf.shape(image)[:2] > [2 * side for side in shape[:2]])
+    resized = tf.cond(skips, apart(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))
+    return tf.ensure_shape(resized, shape)
+
+
+def _antialiased(image: tf.Tensor, shape: Shape) -> tf.Tensor:
+    # Without it, shrinking a photograph four times drops 15 of 16 pixels.
+    pixels = tf.image.resize(image, shape[:2], antialias=True)
+    return tf.cast(tf.clip_by_value(tf.round(pixels), 0, 255), tf.uint8)
+
+
+def _bilinear(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     # As float32, because on uint8 the operation takes twice as long for the same result, the cast included.
     # Half a level is added because the cast back cuts off, which would make every picture darker by as much.
-    pixels = scaled(image, scale=1.0, offset=0.5)[None]
-    pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)[0]
-    return tf.ensure_shape(tf.cast(pixels, tf.uint8), shape)
+    pixels = tf.expand_dims(scaled(image, scale=1.0, offset=0.5), axis=0)
+    pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)
+    return tf.squeeze(tf.cast(pixels, tf.uint8), axis=0)

@@ -24,8 +24,12 @@ class Draws:
 
     def uniform(self, purpose: str, count: int) -> list[tf.Tensor]:
         """`count` numbers in [0, 1), each float32 []."""
+        return tf.unstack(self.table(purpose, count))
+
+    def table(self, purpose: str, *shape: int) -> tf.Tensor:
+        """Numbers in [0, 1), float32 [*shape]."""
         # One operation; tf.random.stateless_uniform takes six, too many where examples are mapped singly.
-        return tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[count], seed=self.key(purpose)))
+        return tf.raw_ops.StatelessRandomUniform(shape=shape, seed=self.key(purpose))
 
     def symmetric(self, purpose: str, *limits: float) -> list[tf.Tensor]:
         """A number in [-limit, limit) for each limit, float32 []."""

@@ -25,11 +25,18 @@ _XMP_BYTES = 1 << 17
 
 def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
     """The orientation, int32 [], of a JPEG, string [], whose first bytes are `head`, int32 [32]."""
+    return tf.cond(may_be_turned(head), lambda: _searched(data), lambda: tf.constant(UPRIGHT))
+
+
+def may_be_turned(head: tf.Tensor) -> tf.Tensor:
+    """First bytes of JPEGs, int32 [..., 32] → whether they are to be searched for an orientation, bool [...].
+
+    What libraries write is not searched, which costs more than the rest of this file.
+    """
     described = _is_skipped(head)
-    ends_with_jfif = (head[3] == _JFIF_MARKER) & (head[4] * 256 + head[5] == _JFIF_LENGTH)
-    # What libraries write: then nothing is searched, which costs more than the rest of this file.
-    has_more = described[3] & ~(ends_with_jfif & ~described[_AFTER_JFIF + 1])
-    return tf.cond(has_more, lambda: _searched(data), lambda: tf.constant(UPRIGHT))
+    length = head[..., 4] * 256 + head[..., 5]
+    ends_with_jfif = tf.equal(head[..., 3], _JFIF_MARKER) & tf.equal(length, _JFIF_LENGTH)
+    return described[..., 3] & ~(ends_with_jfif & ~described[..., _AFTER_JFIF + 1])
 
 
 def of_tiff(tiff: tf.Tensor) -> tf.Tensor:

@@ -8,17 +8,19 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input import stages
-from pipeline.data.input.service import FLAG, at_services
+from pipeline.data.input.service import FLAG, in_turn, side_by_side
 from pipeline.data.input.stages import Stage
 from pipeline.data.input.targets import Targets
 from pipeline.data.input.training import parse_stage, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import stream, windows
 from pipeline.data.reading.host_share import Share, rebatched
+from pipeline.data.reading.mixture import TrainingData, parts_of
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.tracing import as_written
 
@@ -49,15 +51,22 @@ def training_batches(
         )
         return recipe.dataset()
     _check_can_be_served(plan)
-    count = len(data_service)
-    recipes = [
-        training_recipe(
-            plan.of_service(index, count=count), preprocess, augmentation=augmentation, targets=targets
-        )
-        for index in range(count)
+    # Neighbours that are mixed with each other stay together in whole batches.
+    cuts_batches = stream.way_of(plan).cuts_batches and not augmentation.mixes
+    plans = [
+        plan.of_service(index, count=len(data_service), cuts_batches=cuts_batches)
+        for index in range(len(data_service))
     ]
-    turns = at_services([recipe.turns() for recipe in recipes], data_service)
-    return recipes[0].batched(turns, rows=recipes[0].turn)
+    recipes = [
+        training_recipe(each, preprocess, augmentation=augmentation, targets=targets) for each in plans
+    ]
+    turns, batches = [recipe.turns() for recipe in recipes], recipes[0].turn // plans[0].share.examples
+    manifests = _manifests(plan.data)
+    if cuts_batches:
+        served = side_by_side(turns, data_service, runs=batches, manifests=manifests)
+    else:
+        served = in_turn(turns, data_service, manifests=manifests)
+    return recipes[0].batched(served, rows=batches * plan.share.host_examples)
 
 
 def evaluation_batches(
@@ -65,15 +74,19 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Batches (inputs, targets, mask float32 [batch]) that hold every row of the selection once.
 
-    The last global batch is filled up with copies of a row, whose mask is 0.
+    A host reads a range of the stored rows, as long as that of any other. What lacks at the end is filled up
+    with copies of a row, whose mask is 0.
 
     Args:
       targets: makes the targets, by default the labels [batch] alone.
     """
-    rows = selection.rows
-    padding = evaluation_steps(rows, share.global_batch) * share.global_batch - rows
-    stored = windows.stored_rows(selection)
-    copies = stored.take(1).map(as_written(lambda _, some: _copies(some, first=rows, count=padding)))
+    first, end = (evaluation_steps(selection.rows, share.global_batch) * cut for cut in share.run)
+    rows = max(0, min(end, selection.rows) - first)
+    # A host for which no row is left reads one, to copy it.
+    here = selection.part(min(first, selection.rows - 1), end)
+    padding = end - first - here.rows
+    stored = windows.stored_rows(here)
+    copies = stored.take(1).map(as_written(lambda _, some: _copies(some, first=here.rows, count=padding)))
     padded = stored.concatenate(copies) if padding else stored
     parse = parse_stage(selection.dataset.schema)
 
@@ -81,7 +94,7 @@ def evaluation_batches(
         features, labels = parse.apply(positions, raw)
         return preprocess(features), targets(features, labels), tf.cast(positions < rows, tf.float32)
 
-    batches = rebatched(share.of_groups(padded), share.batch)
+    batches = rebatched(padded, share.batch)
     prepared = stages.apply(batches, (Stage(name="prepare", apply=prepare),))
     return prepared.prefetch(tf.data.AUTOTUNE).with_options(stages.options())
 
@@ -99,6 +112,12 @@ def _check_can_be_served(plan: ReadPlan) -> None:
             expected="rows that other hosts can read",
             action=f"Set --config.shuffle=windows, or leave {FLAG} out: blocks hardly need it.",
         )
+
+
+def _manifests(data: TrainingData) -> list[str]:
+    """Paths of those of all datasets that are read."""
+    published = [dataset for selection in parts_of(data) for dataset in selection.dataset.published]
+    return [str(dataset.directory / manifest.FILE_NAME) for dataset in published if dataset.state]
 
 
 def _copies(rows: tf.Tensor, *, first: int, count: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -7,7 +7,13 @@ import tensorflow as tf
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.mixing import mixed_pair
 from pipeline.data.images.pixels import normalize
-from pipeline.data.images.training_image import augment_image, decode_training_image
+from pipeline.data.images.training_image import (
+    CropPlan,
+    augment_image,
+    decode_planned,
+    decode_training_image,
+    plan_crops,
+)
 from pipeline.data.input.stages import Stage
 from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
 from pipeline.data.reading import parsing
@@ -28,7 +34,7 @@ def image_stages(
     changes = {"image": image, "augmentation": augmentation, "seed": seed}
     return (
         Stage(name="parse", apply=functools.partial(_parse, schema=schema)),
-        Stage(name="decode", apply=functools.partial(_decode, inputs=inputs, **changes), each=True),
+        *_decode_stages(inputs, **changes),
         Stage(name="augment", apply=functools.partial(_augment, **changes), each=True),
         *((Stage(name="mix", apply=functools.partial(_mix, **changes)),) if augmentation.mixes else ()),
         Stage(name="normalize", apply=functools.partial(_normalize, image=image, inputs=inputs)),
@@ -39,25 +45,27 @@ def _parse(positions: tf.Tensor, records: tf.Tensor, *, schema: Schema) -> tuple
     return positions, *parsing.parse_examples(records, schema)
 
 
-def _decode(
-    position: tf.Tensor,
-    features: Features,
-    label: tf.Tensor,
-    *,
-    image: Image,
-    inputs: ModelInputs,
-    augmentation: Augmentation,
-    seed: int,
-) -> tuple:
-    pixels = decode_training_image(
-        features[image.name],
-        position,
-        shape=inputs.image_shape,
-        max_pixels=image.max_pixels,
-        augmentation=augmentation,
-        seed=seed,
-    )
-    return position, features | {image.name: pixels}, label
+def _decode_stages(
+    inputs: ModelInputs, *, image: Image, augmentation: Augmentation, seed: int
+) -> list[Stage]:
+    """(positions, features, labels [n]) → the same with pixels; crops are planned for a group at once."""
+    how = {
+        "shape": inputs.image_shape,
+        "max_pixels": image.max_pixels,
+        "augmentation": augmentation,
+        "seed": seed,
+    }
+
+    def crop(positions: tf.Tensor, features: Features, labels: tf.Tensor) -> tuple:
+        return positions, features, labels, plan_crops(features[image.name], positions, **how)
+
+    def decode(position: tf.Tensor, features: Features, label: tf.Tensor, *plan: CropPlan) -> tuple:
+        decode_one = decode_planned if plan else decode_training_image
+        pixels = decode_one(features[image.name], position, *plan, **how)
+        return position, features | {image.name: pixels}, label
+
+    plan = [Stage(name="crop", apply=crop)] if augmentation.crops else []
+    return [*plan, Stage(name="decode", apply=decode, each=True)]
 
 
 def _augment(

@@ -1,19 +1,25 @@
 """Input pipelines that run on tf.data services: they give the order of this host, or an error.
 
-Each of W services has one worker, prepares every W-th turn of the stream, and is read in its turn. Services
-of several workers are no alternative: what a client then reads depends, without an error, on which workers it
+Each of W services has one worker. It prepares every W-th turn of the stream, and is read in its turn; or,
+where rows are read in windows, a run of every global batch, and all are read side by side. Services of
+several workers are no alternative: what a client then reads depends, without an error, on which workers it
 finds at its start and on whether one was lost. The elements are numbered and the numbers checked: if a
-service starts again, the run ends, and the same command goes on from its last checkpoint.
+service starts again, the run ends, and the same command goes on from its last checkpoint. With every element
+(every sixteenth, of large manifests) a service tells which manifests stand on its host: another dataset under
+the same path ends the run too.
 """
 
 import contextlib
+import pathlib
+import re
 import socket
 import urllib.parse
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.dataset.manifest import FILE_NAME
 from pipeline.data.errors import InputError
 from pipeline.data.tracing import as_written
 
@@ -21,23 +27,66 @@ FLAG = "--data_service"
 _ANSWER_S = 10.0
 
 _OUT_OF_TURN = "an element out of turn"
+_OTHER_DATASET = "another dataset"
+# An element may hold the rows of hundreds of steps. Manifests of up to 1 MiB are read with each, larger ones
+# (of 100,000 shards one has 40 MB) with every sixteenth.
+_SMALL_BYTES, _TOLD_EVERY = 1 << 20, 16
 _service = tf.data.experimental.service
 
 
-def at_services(prepared: Sequence[tf.data.Dataset], addresses: Sequence[str]) -> tf.data.Dataset:
+def in_turn(
+    prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], *, manifests: Sequence[str] = ()
+) -> tf.data.Dataset:
     """Runs each dataset on the service at the same index, and takes an element of each in turn.
 
     Args:
       prepared: endless datasets, as many as addresses.
       addresses: grpc://HOST:PORT of `python -m pipeline.data_service`.
+      manifests: paths of files that must be the same on the services' hosts as here.
 
     Raises:
       InputError: no service answers at an address.
     """
-    job = f"penstock-{uuid.uuid4()}"  # a job of a known name would go on from an unknown position
-    served = [_served(each, address, job) for each, address in zip(prepared, addresses, strict=True)]
+    served = _all_served(prepared, addresses, manifests)
     turns = tf.data.Dataset.range(len(served)).repeat()
     return tf.data.Dataset.choose_from_datasets(served, turns, stop_on_empty_dataset=True)
+
+
+def side_by_side(
+    prepared: Sequence[tf.data.Dataset],
+    addresses: Sequence[str],
+    *,
+    runs: int,
+    manifests: Sequence[str] = (),
+) -> tf.data.Dataset:
+    """Runs each dataset on the service at the same index, and joins an element of each to one.
+
+    Args:
+      prepared, addresses, manifests: as of `in_turn`. The elements, [runs * n, …], hold a run of n for each
+        of so many global batches; n is each dataset's own. In the result the runs of a global batch follow
+        each other.
+    """
+
+    def joined(*parts: tf.Tensor) -> tf.Tensor:
+        cut = [tf.reshape(part, [runs, part.shape[0] // runs, *part.shape[1:]]) for part in parts]
+        return tf.reshape(tf.concat(cut, axis=1), [-1, *parts[0].shape[1:]])
+
+    @as_written
+    def join(*elements: tuple) -> tuple:
+        return tf.nest.map_structure(joined, *elements)
+
+    return tf.data.Dataset.zip(tuple(_all_served(prepared, addresses, manifests))).map(join)
+
+
+def _all_served(
+    prepared: Sequence[tf.data.Dataset], addresses: Sequence[str], manifests: Sequence[str]
+) -> list[tf.data.Dataset]:
+    job = f"penstock-{uuid.uuid4()}"  # a job of a known name would go on from an unknown position
+    here = int(_fingerprint(manifests))
+    return [
+        _served(_telling(each, manifests, here), address, job).map(_checked(address, here))
+        for each, address in zip(prepared, addresses, strict=True)
+    ]
 
 
 @contextlib.contextmanager
@@ -57,10 +106,59 @@ def naming_lost_service(addresses: Sequence[str]) -> Iterator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def naming_other_dataset() -> Iterator[None]:
+    """Turns the error over a service whose host has another dataset into an InputError."""
+    try:
+        yield
+    except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        found = re.search(rf"{_OTHER_DATASET} at ([^]\s]+)", error.message)
+        lacking = re.search(r"(/\S+); No such file", error.message)
+        if not found and not (lacking and _is_of_a_service(pathlib.Path(lacking[1]))):
+            raise
+        raise InputError(
+            f"{FLAG}={found[1]}" if found else FLAG,
+            received="another dataset on that host" if found else f"no {lacking[1]} on a service's host",
+            expected="the dataset of this host, under the same path",
+            action="Copy it there, or mount the same file system; then repeat this command: it goes on from "
+            "the last checkpoint.",
+        ) from None
+
+
+def _is_of_a_service(lacking: pathlib.Path) -> bool:
+    """Whether a file is lacking on a service's host: only there manifests are read, and it may be here."""
+    return lacking.name == FILE_NAME or lacking.exists()
+
+
+def _telling(prepared: tf.data.Dataset, manifests: Sequence[str], here: int) -> tf.data.Dataset:
+    """Each element with its number, and where it is due with the fingerprint of the service's manifests.
+
+    It is read after the element's rows: those of another dataset come with another fingerprint.
+    """
+    are_small = sum(pathlib.Path(path).stat().st_size for path in manifests) <= _SMALL_BYTES
+    every = 1 if are_small else _TOLD_EVERY
+
+    @as_written
+    def told(number: tf.Tensor, element: tuple) -> tuple:
+        is_due = number % every == 0
+        found = tf.cond(is_due, lambda: _fingerprint(manifests, number), lambda: tf.constant(here, tf.int64))
+        return number, found, element
+
+    return prepared.enumerate().map(told)
+
+
+def _fingerprint(paths: Sequence[str], number: int | tf.Tensor = 0) -> tf.Tensor:
+    """Of the content of files, on the host that computes it, when it computes element `number`: int64 []."""
+    # Reading a path that is constant is constant to TensorFlow (2.21): it would read once, and never again.
+    zero = tf.minimum(tf.cast(number, tf.int64), 0)
+    contents = [tf.io.read_file(tf.gather([path], zero)) for path in paths]
+    return tf.strings.to_hash_bucket_fast(tf.strings.join(contents) if contents else "", tf.int64.max)
+
+
 def _served(prepared: tf.data.Dataset, address: str, job: str) -> tf.data.Dataset:
     _check_answers(address)
     distribute = _service.distribute(_service.ShardingPolicy.OFF, address, job_name=job)
-    return prepared.enumerate().apply(distribute).enumerate().map(_checked)
+    return prepared.apply(distribute).enumerate()
 
 
 def _check_answers(address: str) -> None:
@@ -77,8 +175,15 @@ def _check_answers(address: str) -> None:
         ) from None
 
 
-@as_written
-def _checked(expected: tf.Tensor, numbered: tuple) -> tuple:
-    number, element = numbered
-    with tf.control_dependencies([tf.debugging.assert_equal(number, expected, message=_OUT_OF_TURN)]):
-        return tf.nest.map_structure(tf.identity, element)
+def _checked(address: str, here: int) -> Callable[..., tuple]:
+    @as_written
+    def checked(expected: tf.Tensor, told: tuple) -> tuple:
+        number, found, element = told
+        sound = (
+            tf.debugging.assert_equal(number, expected, message=_OUT_OF_TURN),
+            tf.debugging.assert_equal(found, here, message=f"{_OTHER_DATASET} at {address}"),
+        )
+        with tf.control_dependencies(sound):
+            return tf.nest.map_structure(tf.identity, element)
+
+    return checked

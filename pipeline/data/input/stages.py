@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.reading.fetching.reads_in_flight import InFlight
 from pipeline.data.reading.host_share import rebatched
-from pipeline.data.tracing import as_written
+from pipeline.data.tracing import as_written, for_each
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,9 @@ class Stage:
     name: str
     apply: Callable[..., tuple]  # of a group's tensors, [n, …] each
     each: bool = False  # of one row's tensors instead, and called for every row
+    # Calls that run at once at most, on any number of cores: 1 for a Python function, which holds the
+    # interpreter's lock. None: as many as there are cores, as TensorFlow's own operations do.
+    at_once: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,9 +35,14 @@ class Recipe:
         [], tf.data.Dataset
     ]  # elements (positions int64 [n], rows [n, …]), or (position int64 [],)
     rows_read: int  # n
+    read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
     batch: int  # examples of one replica's batch
     stages: tuple[Stage, ...] = ()
+    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
     turn: int = 0  # rows that one of several services prepares in its turn; whole batches
+    # Threads that share one operation at most; None: as many as there are cores. Where all the work is done
+    # in calls that run side by side anyway, waking others for a part of one took a quarter of the CPU time.
+    operation_threads: int | None = None
 
     def dataset(self) -> tf.data.Dataset:
         """Batches of one replica, (inputs, labels) [batch, …] each, in a fixed order, as fast as can be."""
@@ -43,16 +52,20 @@ class Recipe:
         """Groups (inputs, labels) [turn, …], each of which a service gives in its turn."""
         prepared = self._prepared()
         turns = prepared if self.turn == self.rows_read else rebatched(prepared, self.turn)
-        return turns.with_options(options())
+        return turns.with_options(options(self.operation_threads))
 
     def batched(self, prepared: tf.data.Dataset, *, rows: int) -> tf.data.Dataset:
         """Groups [rows, …] of prepared examples → batches [batch, …] of them."""
-        if rows % self.batch:
+        if not self.cuts_batches(rows):
             batches = rebatched(prepared, self.batch).prefetch(tf.data.AUTOTUNE)
         else:
             # Threads pass on whole groups: passing on a small batch costs more than cutting it out.
             batches = rebatched(prepared.prefetch(tf.data.AUTOTUNE), self.batch)
-        return batches.with_options(options())
+        return batches.with_options(options(self.operation_threads))
+
+    def cuts_batches(self, rows: int) -> bool:
+        """Whether whoever takes the batches cuts them out of groups of so many rows, in its own thread."""
+        return rows % self.batch == 0
 
     def _prepared(self) -> tf.data.Dataset:
         return apply(self.read(), self.stages)
@@ -79,17 +92,14 @@ def _chained(stages: Sequence[Stage], element: tuple) -> tuple:
 
 
 def _for_each_row(stages: Sequence[Stage], group: tuple) -> tuple:
-    """Takes one row after the other in this thread: handing a row to another thread costs 50 µs."""
-    row = tf.nest.map_structure(lambda rows: tf.TensorSpec(rows.shape[1:], rows.dtype), group)
-    # Traced once here, because `map_fn` has to know the form of its result beforehand.
-    function = tf.function(lambda *row: _chained(stages, row), autograph=False).get_concrete_function(*row)
-    form = tf.nest.map_structure(tf.TensorSpec.from_tensor, function.structured_outputs)
-    return tf.map_fn(lambda row: function(*row), group, fn_output_signature=form, parallel_iterations=1)
+    return for_each(lambda *row: _chained(stages, row), group)
 
 
-def options() -> tf.data.Options:
+def options(operation_threads: int | None = None) -> tf.data.Options:
     """A fixed order, and no sharding by TensorFlow."""
     chosen = tf.data.Options()
+    if operation_threads:
+        chosen.threading.max_intra_op_parallelism = operation_threads
     chosen.deterministic = True
     # The reader shards; TensorFlow would drop or repeat examples.
     chosen.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

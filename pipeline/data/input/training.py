@@ -11,6 +11,7 @@ from pipeline.data.input.stages import Recipe, Stage
 from pipeline.data.input.targets import Targets
 from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
 from pipeline.data.reading import parsing, stream
+from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.schema.kinds import Image
@@ -61,12 +62,21 @@ def training_recipe(
         apply=lambda features, *more: (preprocess(features), targets(features, *more)),
     )
 
+    in_flight = None if way.gather else reads_in_flight.of(plan.selection.shards)
+
     def read() -> tf.data.Dataset:
         elements = way.read(plan, batches)
         return elements if way.gather else rebatched(elements, rows)
 
     return Recipe(
-        read=read, rows_read=rows, batch=plan.share.batch, stages=(*gather, *parse, prepare), turn=turn
+        read=read,
+        rows_read=rows,
+        read_at_once=max(way.at_once, in_flight.reads if in_flight else 1),
+        in_flight=in_flight,
+        batch=plan.share.batch,
+        stages=(*gather, *parse, prepare),
+        turn=turn,
+        operation_threads=1 if way.gather else None,
     )
 
 
@@ -110,8 +120,8 @@ def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int)
 
 
 def _batches_at_once(plan: ReadPlan) -> int:
-    """As many global batches as make a group, one at least."""
+    """As many global batches as make a group of what this host reads, one at least."""
     shards = plan.selection.shards
     row_bytes = shards.mean_bytes / shards.rows_in_record
     rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
-    return max(1, int(rows // plan.share.global_batch))
+    return max(1, int(rows // plan.share.host_examples))

@@ -3,21 +3,26 @@
 So damaged and modified records are found and located. Standard library and numpy only.
 """
 
+import collections
 import concurrent.futures
 import dataclasses
 import functools
 import itertools
 import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
 
-import numpy as np
 from tqdm import tqdm
 
+from pipeline.data import retried
 from pipeline.data.dataset import index, tfrecord
-from pipeline.data.dataset.record_table import Shards
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset.record_table import Stored
 from pipeline.data.dataset.selection import Selection
 
 _PROGRESS_AFTER_S = 2.0
 _READ_BYTES = 8 << 20  # 8 MiB
+_RECORDS_AT_ONCE = 1 << 16  # whose entries of the index are held
 _FILES_AT_ONCE = 4  # reads overlap; checksums do not, as they hold Python's lock
 
 
@@ -44,42 +49,61 @@ class DamagedRecord:
 
 
 def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
-    """Every damaged record that holds selected rows, in stored order; reads all records once."""
-    shards = selection.shards
-    selected = selected_records(selection)
-    ends = np.searchsorted(selected, shards.record_starts)
-    of_shards = [selected[first:last] for first, last in itertools.pairwise(ends)]
-    check = functools.partial(_damaged_in, shards)
+    """Every damaged record that holds selected rows, in stored order; reads all records once.
+
+    Raises InputError where an index is not the one that was published.
+    """
+    check, of_shards = functools.partial(_read_again_if_it_fails, selection), _by_shard(selection)
     with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        found = pool.map(check, range(len(of_shards)), of_shards)
+        found = pool.map(check, of_shards, of_shards.values())
         shown = tqdm(found, total=len(of_shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
-        return tuple(
-            described(selection, shard, number, reason)
-            for shard, damaged in enumerate(shown)
-            for number, reason in damaged
-        )
+        return tuple(itertools.chain.from_iterable(shown))
 
 
-def selected_records(selection: Selection) -> np.ndarray:
-    """Numbers over all shards of the records that hold selected rows: int64 [n], ascending."""
+def _by_shard(selection: Selection) -> Mapping[int, list[tuple[int, int]]]:
+    """Of each shard that holds selected rows, which of its records do, numbered over all shards."""
+    shards, found = selection.shards, collections.defaultdict(list)
+    for first, last in selection.record_ranges:
+        for shard in range(shards.shard_of_record(first), shards.shard_of_record(last - 1) + 1):
+            start, end = map(int, shards.record_starts[shard : shard + 2])
+            found[shard].append((max(first, start), min(last, end)))
+    return found
+
+
+def _read_again_if_it_fails(
+    selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]
+) -> list[DamagedRecord]:
+    """What `_damaged_in` returns; raises TryAgainError where the shard cannot be read."""
+    try:
+        return retried.retried(lambda: _damaged_in(selection, shard, ranges))
+    except OSError as error:
+        raise retried.unreadable(selection.shards.paths[shard], error) from None
+
+
+def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]) -> list[DamagedRecord]:
+    """The damaged records among those of these numbers, all of one shard."""
     shards = selection.shards
-    chosen = np.zeros(len(shards.offsets), bool)
-    for first, last in selection.ranges:
-        chosen[shards.record_of_row(first) : shards.record_of_row(last - 1) + 1] = True
-    return np.flatnonzero(chosen)
-
-
-def _damaged_in(shards: Shards, shard: int, numbers: np.ndarray) -> list[tuple[int, str]]:
-    """(number, reason) of each damaged record among those of these numbers, int64 [n], all of one shard."""
-    columns = (numbers, shards.offsets[numbers], shards.sizes[numbers], shards.hashes[numbers])
-    records = zip(*(column.tolist() for column in columns), strict=True)
-    damaged = []
+    if shards.offsets is None:  # nobody has read all of it yet
+        dataset = selection.dataset
+        manifest_lib.check_digest(dataset.directory, dataset.manifest, index.file_name(shards.names[shard]))
     with pathlib.Path(shards.paths[shard]).open("rb", buffering=_READ_BYTES) as file:
-        for number, offset, size, content_hash in records:
-            file.seek(offset)
-            if reason := problem(file.read(size), size=size, content_hash=content_hash):
-                damaged.append((number, reason))
-    return damaged
+        return [
+            described(selection, shard, number, reason)
+            for first, last in ranges
+            for start in range(first, last, _RECORDS_AT_ONCE)
+            for number, reason in _damaged_of(
+                file, shards.stored(shard, start, min(start + _RECORDS_AT_ONCE, last))
+            )
+        ]
+
+
+def _damaged_of(file: BinaryIO, stored: Stored) -> Iterator[tuple[int, str]]:
+    """(number, reason) of each damaged one of these records of the file."""
+    columns = (stored.offsets.tolist(), stored.sizes.tolist(), stored.hashes.tolist())
+    for number, offset, size, content_hash in zip(stored.numbers, *columns, strict=True):
+        file.seek(offset)
+        if reason := problem(file.read(size), size=size, content_hash=content_hash):
+            yield number, reason
 
 
 def problem(frame: bytes, *, size: int, content_hash: int) -> str:
@@ -93,6 +117,17 @@ def problem(frame: bytes, *, size: int, content_hash: int) -> str:
     return ""
 
 
+def stored_frame(selection: Selection, shard: int, number: int) -> tuple[bytes, str]:
+    """The frame of the record of this number over all shards, and what is wrong with it; empty: nothing."""
+    shards = selection.shards
+    stored = shards.stored(shard, number, number + 1)
+    offset, size, content_hash = int(stored.offsets[0]), int(stored.sizes[0]), int(stored.hashes[0])
+    with pathlib.Path(shards.paths[shard]).open("rb") as file:
+        file.seek(offset)
+        frame = file.read(size)
+    return frame, problem(frame, size=size, content_hash=content_hash)
+
+
 def described(selection: Selection, shard: int, number: int, reason: str) -> DamagedRecord:
     """The record of this number over all shards, and what is wrong with it."""
     shards = selection.shards
@@ -102,7 +137,7 @@ def described(selection: Selection, shard: int, number: int, reason: str) -> Dam
         dataset=dataset.manifest.digest,
         file=file,
         ordinal=number - int(shards.record_starts[shard]),
-        offset=int(shards.offsets[number]),
+        offset=int(shards.stored(shard, number, number + 1).offsets[0]),
         rows=last - first,
         reason=reason,
         span=selection.dataset.span(dataset),

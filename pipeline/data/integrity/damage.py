@@ -5,13 +5,19 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.commands import bus_errors
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
-from pipeline.data.integrity import checksums, undecodable
+from pipeline.data.integrity import checksums, undecodable, unreadable
+from pipeline.data.integrity.changes import Watched
 from pipeline.data.integrity.checksums import DamagedRecord
 
 _LISTED = 10  # records that an error names
+_ALL_SOUND_NOW = (
+    "All records are sound now, on this host: look at its disk and, with --data_service, at the dataset on "
+    "each service's host; then repeat the command: a training run goes on from its last checkpoint."
+)
 
 # What reading raises when a file disappears or shrinks while it is read.
 _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
@@ -21,11 +27,16 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
+    A file that cannot be read, again and again, is named too.
+
+    So is a file that shrinks while it is mapped, which would end the process without a word.
+
     It checks all of the selections then, so that the error names all damage at once. The first record whose
     image is refused, or does not decode, is named too.
     """
     try:
-        yield
+        with bus_errors.answered(lambda: _lost_page(selections)):
+            yield
     except tf.errors.DataLossError as error:
         _check_files(selections)
         raise _damaged(selections, error.message) from None
@@ -34,11 +45,29 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
         if (found := undecodable.problem(selections, error.message)) is not None:
             raise found from None
         raise
+    except unreadable.ERRORS as error:
+        if (found := unreadable.problem(selections, error.message)) is not None:
+            raise found from None
+        raise
 
 
 def _check_files(selections: Sequence[Selection]) -> None:
     for selection in selections:
         manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
+    Watched(selections).check()
+
+
+def _lost_page(selections: Sequence[Selection]) -> InputError:
+    try:
+        _check_files(selections)
+    except InputError as error:
+        return error
+    return InputError(
+        f"a mapped file of dataset {', '.join(str(selection.dataset) for selection in selections)}",
+        received="a part that cannot be read any more (SIGBUS)",
+        expected="files that stay as they are, on a disk that works",
+        action="Look at the system's log; the same command goes on from the last checkpoint.",
+    )
 
 
 def listed(damaged: Sequence[DamagedRecord]) -> str:
@@ -62,5 +91,7 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
         "; ".join(where),
         received=listed(damaged) if damaged else f"a record that was damaged as it was read ({message})",
         expected="the bytes that were published, by each record's checksum",
-        action=f"Restore the file from a copy, or convert the raw data again{without if damaged else ''}.",
+        action=f"Restore the file from a copy, or convert the raw data again{without}."
+        if damaged
+        else _ALL_SOUND_NOW,
     )

@@ -4,21 +4,29 @@ None are left out later, so the order of all others stays a pure function of see
 the list of damaged records: it is all that another process needs to read the same stream.
 """
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
-from pipeline.data.integrity.checksums import DamagedRecord, damaged_records
+from pipeline.data.integrity.checksums import DamagedRecord
 from pipeline.data.integrity.damage import listed
+from pipeline.data.integrity.scan_memory import ScanMemory
 
 _FLAG = "--max_corrupt_records"
+
+_NO_MEMORY = ScanMemory(None)
 
 Damage = tuple[DamagedRecord, ...]
 
 
 def sound(
-    selections: Mapping[str, Selection], *, budget: int, known: Sequence[DamagedRecord] | None = None
+    selections: Mapping[str, Selection],
+    *,
+    budget: int,
+    known: Sequence[DamagedRecord] | None = None,
+    memory: ScanMemory = _NO_MEMORY,
 ) -> tuple[dict[str, Selection], Damage]:
     """The selections without their damaged records, and these records.
 
@@ -27,6 +35,7 @@ def sound(
     Args:
       budget: most records that may be left out of all selections together.
       known: what the run left out from its start; None if it starts now.
+      memory: of what was found before; files that it knows are not read again.
 
     Raises:
       InputError: more is damaged than the budget allows, or than `known` says.
@@ -35,12 +44,14 @@ def sound(
         raise _exceeded(f"{budget}, in a run that goes on without {listed(known)}", len(known))
     if not budget:
         return dict(selections), ()
-    found = {record.key: record for each in selections.values() for record in damaged_records(each)}
+    found = {record.key: record for each in selections.values() for record in memory.damaged(each)}
+    memory.save()
     if known is None:
         known = tuple(found.values())
         if len(known) > budget:
             raise _exceeded(f"{budget} for {listed(known)}", len(known))
-    new = [record for key, record in found.items() if key not in {one.key for one in known}]
+    expected = {record.key for record in known}
+    new = [record for key, record in found.items() if key not in expected]
     if new:
         raise _is_new(new)
     return {name: without(each, known) for name, each in selections.items()}, tuple(known)
@@ -48,8 +59,7 @@ def sound(
 
 def without(selection: Selection, damaged: Iterable[DamagedRecord]) -> Selection:
     """The selection without the damaged records; what is left counts as checked."""
-    numbers = [number for record in damaged for number in _numbers(selection, record)]
-    left = selection.without(numbers)
+    left = selection.without(_numbers(selection, damaged))
     if not left.rows:
         raise InputError(
             f"dataset {selection.dataset}, split '{selection.expression}'",
@@ -60,13 +70,16 @@ def without(selection: Selection, damaged: Iterable[DamagedRecord]) -> Selection
     return dataclasses.replace(left, is_checked=True)
 
 
-def _numbers(selection: Selection, record: DamagedRecord) -> Iterator[int]:
-    """Of a damaged record, over all shards: of two members with the same bytes, both lose it."""
-    shards = selection.shards
-    for name, start in zip(shards.names, shards.record_starts.tolist(), strict=False):
+def _numbers(selection: Selection, damaged: Iterable[DamagedRecord]) -> Iterator[int]:
+    """Of damaged records, over all shards: of two members with the same bytes, both lose them."""
+    by_file = collections.defaultdict(list)
+    for record in damaged:
+        by_file[record.dataset, record.file].append(record.ordinal)
+    starts = selection.shards.record_starts.tolist() if by_file else []
+    for name, start in zip(selection.shards.names, starts, strict=False):
         dataset, file = selection.dataset.owner(name)
-        if file == record.file and dataset.manifest.digest == record.dataset:
-            yield start + record.ordinal
+        for ordinal in by_file.get((dataset.manifest.digest, file), ()):
+            yield start + ordinal
 
 
 def to_json(damaged: Damage) -> dict:

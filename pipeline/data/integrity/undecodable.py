@@ -1,10 +1,9 @@
 """Names the record whose image does not decode: TensorFlow's error says only what is wrong with the image."""
 
-import pathlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
@@ -13,7 +12,7 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.images import limits
 from pipeline.data.images.decoding import decode_image
-from pipeline.data.integrity.checksums import DamagedRecord, described, selected_records
+from pipeline.data.integrity.checksums import DamagedRecord, described, stored_frame
 from pipeline.data.schema.kinds import Image
 
 _PROGRESS_AFTER_S = 2.0
@@ -38,25 +37,19 @@ def problem(selections: Sequence[Selection], message: str) -> InputError | None:
 def _undecodable(selection: Selection) -> Iterator[tuple[DamagedRecord, str]]:
     """Records with TensorFlow's message on their image, in stored order."""
     images = selection.dataset.schema.of_kind(Image)
-    numbers = selected_records(selection) if images else np.zeros(0, np.int64)
-    shown = tqdm(numbers.tolist(), desc="looking for the image", unit="record", delay=_PROGRESS_AFTER_S)
-    shards = selection.shards
+    ranges = selection.record_ranges if images else ()
+    count = sum(last - first for first, last in ranges)
+    numbers = itertools.chain.from_iterable(itertools.starmap(range, ranges))
+    shown = tqdm(numbers, total=count, desc="looking for the image", unit="record", delay=_PROGRESS_AFTER_S)
     for number in shown:
-        shard = int(np.searchsorted(shards.record_starts, number, side="right")) - 1
+        shard = selection.shards.shard_of_record(number)
+        payload = stored_frame(selection, shard, number)[0][tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
         for image in images:
             try:
-                _decode(_payload(selection, shard, number), image)
+                _decode(payload, image)
             except tf.errors.InvalidArgumentError as error:
                 reason = _NODE.sub("", error.message)
                 yield described(selection, shard, number, f"image '{image.name}'"), reason
-
-
-def _payload(selection: Selection, shard: int, number: int) -> bytes:
-    shards = selection.shards
-    with pathlib.Path(shards.paths[shard]).open("rb") as file:
-        file.seek(int(shards.offsets[number]))
-        frame = file.read(int(shards.sizes[number]))
-    return frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
 
 
 def _decode(example: bytes, image: Image) -> None:

@@ -3,16 +3,23 @@
 In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows of
 the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts at any
 position without reading what comes before. A part of few rows and much weight begins its next epoch earlier.
+
+Cycles of small rows are read and mixed. Of large ones, such as photographs, only the numbers are mixed, and
+each record is fetched when its position comes: two cycles of photographs would take gigabytes.
 """
 
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
+from pipeline.data.dataset import record_table
 from pipeline.data.reading import order
+from pipeline.data.reading.fetching.fetched import fetched
+from pipeline.data.reading.fetching.record_fetch import Fetch
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.mixture import CYCLE, Mixture
-from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.reading.plan import SINGLE_RECORD_BYTES, ReadPlan
 from pipeline.data.tracing import as_written
 
 _CYCLES_AT_ONCE = 2  # their order stays
@@ -29,6 +36,33 @@ def read(
       read_part: the stream of a part of the mixture, of its number and plan.
     """
     return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
+
+
+def is_large(mixture: Mixture) -> bool:
+    """Whether the records of a cycle are too large to be held."""
+    return _mean_bytes(mixture) >= SINGLE_RECORD_BYTES
+
+
+def fetch(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
+    """(positions int64 [n], records string [n]) of (positions, numbers int64 [n, 2]): part, and row of it."""
+    shards = [part.selection.shards for part in plan.data.parts]
+    starts = tf.constant(np.cumsum([0, *(each.records for each in shards[:-1])]))
+
+    @as_written
+    def numbers_of(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
+        return tf.raw_ops.DeepCopy(x=positions), tf.gather(starts, numbers[:, 0]) + numbers[:, 1]
+
+    fetch_ = Fetch(record_table.joined(shards))
+    return fetched(numbers, numbers_of, fetch_, mean_bytes=_mean_bytes(plan.data))
+
+
+def _mean_bytes(mixture: Mixture) -> float:
+    """Of the records of a cycle; 0 of blocks, whose rows are small."""
+    shards = [part.selection.shards for part in mixture.parts]
+    if shards[0].rows_in_record > 1:
+        return 0.0
+    return sum(n * each.mean_bytes for n, each in zip(mixture.counts, shards, strict=True)) / CYCLE
 
 
 def _cycles(

@@ -2,21 +2,18 @@
 
 Nothing is drawn and no state is kept: whatever the number of hosts, threads or restarts, the row at a
 position is the same. Any element of a permutation is computed at once. The permutations are our own, which
-cost least. Only more rows than ours can permute go through the operation behind
-`tf.random.experimental.index_shuffle`, called here directly: the function takes no vector of keys in
-TensorFlow 2.19–2.21, although its documentation says so.
+cost least.
 """
 
 import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.reading.permutation import MOST_ROWS, Permutation
+from pipeline.data.reading.permutation import Permutation
 
 # The version of the orders in which all ways of reading give their rows; the sizes of windows and mixtures
 # are part of it. Add one with every change: no run may be continued in another order than it began in.
-VERSION = 2
+VERSION = 3
 
-_ROUNDS = 4  # of the cipher, as in `index_shuffle`
 # These stand in place of a window's number in what a permutation is keyed by.
 _WHOLE_EPOCH = -1
 OF_A_MIXTURE = -2
@@ -68,16 +65,30 @@ def shuffled_window(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, window: tf.
     return Permutation(rows, seed=seed)(tf.range(rows), epoch, window)
 
 
+def shuffled_windows(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, windows: tf.Tensor) -> tf.Tensor:
+    """What `shuffled_window` gives of n windows at once, one after the other.
+
+    Args:
+      rows: int64 [n].
+      windows: int64 [n].
+
+    Returns:
+      int32 [sum of rows]; each permutation starts at the number of all rows before it.
+    """
+    rows = tf.cast(rows, tf.int32)[:, None]
+    most = tf.reduce_max(rows)
+    places = tf.broadcast_to(tf.range(most), [tf.size(rows), most])
+    # Of a window of fewer rows, what comes after its end is a permutation of nothing, and is left out.
+    mixed = Permutation(tf.maximum(rows, 1), seed=seed)(places, epoch, windows[:, None])
+    mixed += tf.cumsum(rows, exclusive=True)
+    return tf.cond(
+        tf.reduce_min(rows) == most,
+        lambda: tf.reshape(mixed, [-1]),
+        lambda: tf.boolean_mask(mixed, places < rows),
+    )
+
+
 def _rows(offsets: tf.Tensor, epochs: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
     """The rows, int64 [n], at these offsets in their epochs."""
-    if rows <= MOST_ROWS:
-        return tf.cast(Permutation(rows, seed=seed)(tf.cast(offsets, tf.int32), epochs), tf.int64)
-    keys = _keys(seed, tf.broadcast_to(epochs, tf.shape(offsets)))
-    last = tf.constant(rows - 1, tf.int64)
-    return tf.raw_ops.RandomIndexShuffle(index=offsets, seed=keys, max_index=last, rounds=_ROUNDS)
-
-
-def _keys(seed: int, epochs: tf.Tensor) -> tf.Tensor:
-    """Keys of the cipher, int64 [n, 3], for epochs int64 [n]."""
-    columns = (tf.constant(seed, tf.int64), epochs, tf.constant(_WHOLE_EPOCH, tf.int64))
-    return tf.stack([tf.broadcast_to(column, tf.shape(epochs)) for column in columns], axis=1)
+    permutation = Permutation(rows, seed=seed)
+    return tf.cast(permutation(tf.cast(offsets, permutation.dtype), epochs), tf.int64)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.lanes.lanes import MOST_LANES
 from pipeline.data.reading.mixture import TrainingData, main_of, parts_of
 
 SINGLE_RECORD_BYTES = 4 << 10  # 4 KiB: from there on, decoding a record costs more than fetching it alone
@@ -27,15 +28,18 @@ class ReadPlan:
     # graph that reads from any position.
     position: int | tf.Tensor = 0
     share: Share
+    most_lanes: int = MOST_LANES  # 1 where no other host reads a part of it
 
     @property
     def selection(self) -> Selection:
         """The selection whose schema, statistics and epochs count."""
         return main_of(self.data)
 
-    def of_service(self, index: int, *, count: int) -> "ReadPlan":
+    def of_service(self, index: int, *, count: int, cuts_batches: bool = False) -> "ReadPlan":
         """What the tf.data service `index` of `count` reads of this."""
-        share = dataclasses.replace(self.share, service_count=count, service_index=index)
+        share = dataclasses.replace(
+            self.share, service_count=count, service_index=index, cuts_batches=cuts_batches
+        )
         return dataclasses.replace(self, share=share)
 
     def of_part(self, number: int, *, seed: int, position: int | tf.Tensor, share: Share) -> "ReadPlan":
@@ -46,6 +50,7 @@ class ReadPlan:
             seed=seed,
             position=position,
             share=share,
+            most_lanes=1,
         )
 
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from pipeline.data.reading import mapped, mixed, single, windows
-from pipeline.data.reading.mixture import Mixture
+from pipeline.data.reading.fetching.fetched import CALLS_AT_ONCE
+from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE
+from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import ReadPlan, WayName
 from pipeline.data.tracing import as_written
 
@@ -28,6 +30,8 @@ class Way:
     gather: Callable[[ReadPlan, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] | None = None
     # The same with the number of each row over all shards of the selection in place of the row.
     numbers: Callable[[ReadPlan, int], tf.data.Dataset]
+    at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
+    cuts_batches: bool = False  # a service reads its run of every global batch, and not whole ones in turn
     is_local: bool = False  # reads into the memory of the host that trains: no other host can help
 
 
@@ -35,9 +39,15 @@ class Way:
 # run over all of them.
 WAYS: Mapping[WayName, Way] = {
     # Every record is fetched by its offset, in a permutation of the whole epoch: for large records.
-    "single": Way(layouts=("rows",), read=single.read, numbers=single.numbers),
+    "single": Way(layouts=("rows",), read=single.read, numbers=single.numbers, at_once=CALLS_AT_ONCE),
     # Runs of records are permuted over the epoch, and rows inside a window of such runs: for small records.
-    "windows": Way(layouts=("rows", "blocks"), read=windows.read, numbers=windows.numbers),
+    "windows": Way(
+        layouts=("rows", "blocks"),
+        read=windows.read,
+        numbers=windows.numbers,
+        at_once=UNITS_AT_ONCE,
+        cuts_batches=True,
+    ),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
     "mapped": Way(
         layouts=("blocks",),
@@ -54,7 +64,15 @@ def way_of(plan: ReadPlan) -> Way:
     if isinstance(plan.data, Mixture):
         ways = [WAYS[name] for name in plan.ways]
         is_local = any(way.is_local for way in ways)
-        return Way(layouts=ways[0].layouts, read=_mixed, numbers=_mixed_numbers, is_local=is_local)
+        # Each part reads its share of the rows in calls of its own.
+        at_once = min(CYCLE / count * way.at_once for way, count in zip(ways, plan.data.counts, strict=True))
+        return Way(
+            layouts=ways[0].layouts,
+            read=_mixed,
+            numbers=_mixed_numbers,
+            at_once=at_once,
+            is_local=is_local,
+        )
     return WAYS[plan.ways[0]]
 
 
@@ -83,6 +101,8 @@ def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
 
 
 def _mixed(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    if mixed.is_large(plan.data):
+        return mixed.fetch(plan, _mixed_numbers(plan, batches))
     return mixed.read(plan, batches, read_part=lambda _, part: read(part))
 
 

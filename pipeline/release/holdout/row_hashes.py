@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from tqdm import tqdm
 
-from pipeline.data.dataset import block_frame, blocks, record_table
+from pipeline.data.dataset import block_frame, blocks
+from pipeline.data.dataset.checks import shard_check
 from pipeline.data.dataset.manifest import Dataset, Shard
 from pipeline.data.dataset.selection import selected_ranges
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
@@ -78,7 +79,7 @@ def stored_form(dataset: Dataset) -> tuple:
 
 
 def _of_records(dataset: Dataset, part: ShardPart) -> np.ndarray:
-    return record_table.checked_index(dataset, part.shard).hashes[part.first : part.end]
+    return shard_check.checked_index(dataset, part.shard).hashes[part.first : part.end]
 
 
 def _of_block_rows(dataset: Dataset, part: ShardPart) -> np.ndarray:

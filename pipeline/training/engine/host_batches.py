@@ -1,10 +1,17 @@
-"""Batches of a strategy's replicas, from a function that makes those of a host."""
+"""Batches of a strategy's replicas, from a function that makes those of a host; and when each was made."""
 
 from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
+from pipeline.data.tracing import as_written
+
 Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]  # batches of one replica each
+# In a graph, once for each batch that was taken: since when it had been in the making, and until when; both
+# float64 [] seconds.
+Making = Callable[[], tuple[tf.Tensor, tf.Tensor]]
+
+_MOST_AHEAD = 1 << 10  # batches that are made and not yet taken: tf.data and a strategy hold a few
 
 
 def distributed(strategy: tf.distribute.Strategy, make: Make) -> Iterable:
@@ -16,6 +23,48 @@ def distributed(strategy: tf.distribute.Strategy, make: Make) -> Iterable:
     if isinstance(strategy, tf.distribute.OneDeviceStrategy) and _is_cpu(strategy):
         return make(tf.distribute.InputContext())
     return strategy.distribute_datasets_from_function(make)
+
+
+def timed(
+    strategy: tf.distribute.Strategy,
+    make: Make,
+    *,
+    is_deterministic: bool = False,
+    timestamp: Callable[[], tf.Tensor] = tf.timestamp,
+) -> tuple[Iterable, Making | None]:
+    """`distributed`, and when each batch was in the making: before it is asked for, unless input is slow.
+
+    How long taking a batch lasts does not tell that: handing over one that is ready takes 100 µs, and
+    milliseconds where other work has the cores.
+
+    It is not known, None, on a TPU, whose host may be another machine, nor under determinism, which forbids
+    the clock.
+
+    Args:
+      timestamp: seconds, float64 [], in the graph.
+    """
+    if is_deterministic or isinstance(strategy, tf.distribute.TPUStrategy):
+        return distributed(strategy, make), None
+    with tf.init_scope(), tf.device("CPU:0"):
+        times = tf.queue.FIFOQueue(_MOST_AHEAD, tf.float64, [[2]])
+    replicas = len(strategy.extended.worker_devices)
+    clock = tf.data.Dataset.range(tf.int64.max).map(as_written(lambda _: timestamp()))
+
+    @as_written
+    def stamped(asked: tf.Tensor, batch: tuple) -> tuple:
+        with tf.control_dependencies([times.enqueue(tf.stack([asked, timestamp()]))]):
+            return tf.nest.map_structure(tf.identity, batch)
+
+    def make_stamped(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        # `zip` asks the clock first, then for the batch. In a thread of its own, ahead of who takes it:
+        # without, a batch is made when it is taken.
+        return tf.data.Dataset.zip(clock, make(context)).map(stamped).prefetch(1)
+
+    def making() -> tuple[tf.Tensor, tf.Tensor]:
+        taken = times.dequeue_many(replicas)
+        return tf.reduce_min(taken[:, 0]), tf.reduce_max(taken[:, 1])
+
+    return distributed(strategy, make_stamped), making
 
 
 def _is_cpu(strategy: tf.distribute.Strategy) -> bool:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from pipeline.data.input.targets import TargetsOfBatch
 from pipeline.training.engine.averages import Averages
 from pipeline.training.engine.guards import step_shapes
+from pipeline.training.engine.host_batches import Making
 from pipeline.training.engine.update import Update
 from pipeline.training.loop.step_sums import Tally
 from pipeline.training.tasks.objective import Objective
@@ -72,6 +73,7 @@ def inner_loop(
     iterator: Iterator,
     *,
     updated: Sequence[keras.Variable] = (),
+    making: Making | None = None,
     timestamp: Callable[[], tf.Tensor] = tf.timestamp,
     clock: Callable[[], float] = time.perf_counter,
     on_steps: Callable[[np.ndarray], None] = lambda seconds: None,
@@ -79,12 +81,14 @@ def inner_loop(
     """A function of a number of steps: runs `strategy.run(step)` so often inside one graph.
 
     The next batch is fetched while a step computes; of the last step of a call, nothing is fetched ahead.
-    The wait for input is the time from the end of a step to when the next batch is there. A GPU computes
-    asynchronously, so there it is an upper bound.
+    The wait for input is the time after the end of a step in which the next batch is still in the making:
+    handing over one that is ready is none. A GPU computes asynchronously, so there it is an upper bound.
 
     Args:
       iterator: over (inputs, targets) of the strategy's replicas.
       updated: variables that the step changes: it has ended when all are changed.
+      making: when the batches of `iterator` were in the making (`host_batches.timed`); None where that is not
+        known: then handing them over counts as waiting.
       timestamp: seconds, float64 [], in the graph.
       clock: seconds, from any start.
       on_steps: told the seconds of each step of a call with its wait, float64 [steps].
@@ -94,7 +98,7 @@ def inner_loop(
     """
     step_shapes.require_known(iterator.element_spec)
     # Traced here, so that the first step's time is a step's time.
-    loop = _graph(strategy, step, iterator, updated, timestamp).get_concrete_function(
+    loop = _graph(strategy, step, iterator, updated, making, timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
     done = 0
@@ -126,8 +130,15 @@ def _graph(
     step: _Step,
     iterator: Iterator,
     updated: Sequence[keras.Variable],
+    making: Making | None,
     timestamp: Callable[[], tf.Tensor],
 ) -> tf.types.experimental.PolymorphicFunction:
+    def take() -> tuple[tuple, tuple[tf.Tensor, tf.Tensor]]:
+        """The next batch, and when it was in the making."""
+        batch = next(iterator)
+        with tf.control_dependencies(_parts(strategy, batch)):
+            return batch, making() if making else _always()
+
     # The iterator is no argument: taking it apart costs 0.3 ms a call (TensorFlow 2.21, measured).
     @tf.function(autograph=False)
     def loop(steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -147,31 +158,51 @@ def _graph(
                 ended = timestamp()
             # While the step computes: handing a batch over takes some 100 µs. Written before the step, the
             # fetch was waited for before the step began (TensorFlow 2.21, measured).
-            ahead = tf.cond(done + 1 < steps, lambda: next(iterator), lambda: batch)
+            ahead, made = tf.cond(done + 1 < steps, take, lambda: (batch, _never()))
             there = _now(strategy, ahead, timestamp)
             ready = tf.maximum(there, ended)
             times, flags = times.write(done, ready - begun), flags.write(done, whole[2])
+            waits += _wait(ended, made, ready)
             with tf.control_dependencies([ready]):
-                return done + 1, sums, ready, waits + ready - ended, times, flags, ahead
+                return done + 1, sums, ready, waits, times, flags, ahead
 
         start = timestamp()
         with tf.control_dependencies([start]):
-            first = next(iterator)
+            first, made = take()
         there = _now(strategy, first, timestamp)
         # In float64 a sum is the same however the steps are parted into calls.
         sums, times = tf.zeros([2], tf.float64), tf.TensorArray(tf.float64, steps)
-        state = tf.constant(0), sums, there, there - start, times, tf.TensorArray(tf.float64, steps), first
+        flags, wait = tf.TensorArray(tf.float64, steps), _wait(start, made, there)
+        state = tf.constant(0), sums, there, wait, times, flags, first
         _, sums, _, waits, times, flags, _ = tf.while_loop(lambda done, *_: done < steps, one_more, state)
         return sums, waits, times.stack(), flags.stack()
 
     return loop
 
 
+def _wait(since: tf.Tensor, making: tuple[tf.Tensor, tf.Tensor], there: tf.Tensor) -> tf.Tensor:
+    """Seconds between `since`, when a batch was wanted, and `there` in which it was in the making."""
+    began, ended = making
+    return tf.maximum(tf.minimum(ended, there) - tf.maximum(began, since), 0.0)
+
+
+def _always() -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.constant(-np.inf, tf.float64), tf.constant(np.inf, tf.float64)
+
+
+def _never() -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.constant(np.inf, tf.float64), tf.constant(-np.inf, tf.float64)
+
+
 def _now(strategy: tf.distribute.Strategy, batch: tuple, timestamp: Callable[[], tf.Tensor]) -> tf.Tensor:
     """The time when all of the batch is there, float64 seconds."""
-    parts = [part for each in tf.nest.flatten(batch) for part in strategy.experimental_local_results(each)]
-    with tf.control_dependencies(parts):
+    with tf.control_dependencies(_parts(strategy, batch)):
         return timestamp()
+
+
+def _parts(strategy: tf.distribute.Strategy, batch: tuple) -> list[tf.Tensor]:
+    """The tensors of every replica."""
+    return [part for each in tf.nest.flatten(batch) for part in strategy.experimental_local_results(each)]
 
 
 def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:

@@ -33,6 +33,7 @@ class Session:
         same in all processes that train together. It is asked at every stop.
       shown: within it the model has the weights that are evaluated, and that callbacks see between epochs.
       guard: what is done about a step whose loss is not finite.
+      check_input: raises where what was read is no longer what it was; before each log point and save.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Session:
         asked_to_stop: Callable[[], int] = lambda: 0,
         shown: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
         guard: Guard | None = None,
+        check_input: Callable[[], None] = lambda: None,
     ) -> None:
         self._model = model
         self._cadence = cadence
@@ -60,6 +62,7 @@ class Session:
         self._has_accuracy = has_accuracy
         self._asked_to_stop = asked_to_stop
         self._shown = shown
+        self._check_input = check_input
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
         self._metrics: Mapping[str, float] = {}  # of the epoch that ends at this stop
@@ -135,6 +138,7 @@ class Session:
         self.hooks.on_train_batch_end(number + stop - step - 1, self._averages(self._epoch))
         is_due = self._cadence.logs(stop) or self._model.stop_training
         if is_due and (self._window.counted or self._epoch.counted):
+            self._check_input()
             report(self._point(stop))
         if self._is_over(stop):
             return stop  # saved once, after the last hooks
@@ -198,6 +202,7 @@ class Session:
             self._save_now(step)
 
     def _save_now(self, step: int) -> None:
+        self._check_input()
         state = {
             "callbacks": callbacks_lib.state(self._callbacks),
             "window": vars(self._window),

@@ -8,6 +8,7 @@ from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.errors import InputError
+from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.integrity import damage_budget
 from pipeline.data.reading import order
 from pipeline.training.experiment import training_data
@@ -29,10 +30,10 @@ def open_stream(
       moved_to: where datasets of the run are now, if they are not where they were.
 
     Raises:
-      InputError: there is no such dataset, or it is another; or the run's order of rows is of a version that
-        this one does not know.
+      InputError: there is no such dataset, or it is another; or the run's order of rows, or augmentation of
+        images, is of a version that this one does not know.
     """
-    _require_known_order(record)
+    _require_known_versions(record)
     run_record.check_files(run.path, record)
     found, config = run_datasets.of_run(record, moved_to=moved_to)
     selections = {config.train.split: select(found, config.train.split), **training_data.others(config)}
@@ -57,11 +58,17 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
     return dataclasses.replace(selection, is_checked=True)
 
 
-def _require_known_order(record: RunRecord) -> None:
-    if record.order != order.VERSION:
-        raise InputError(
-            "--workdir, order of rows",
-            received=f"version {record.order}" if record.order else "a run from before there were versions",
-            expected=f"version {order.VERSION}, which this Penstock reads in",
-            action="Replay it with the Penstock that trained it: run.json names its version.",
-        )
+def _require_known_versions(record: RunRecord) -> None:
+    """Of the order of rows, and of what becomes of images."""
+    augmentation = Augmentation(**record.config.get("augmentation", {})).version
+    for thing, was, is_ in (
+        ("order of rows", record.order, order.VERSION),
+        ("augmentation of images", record.augmentation, augmentation),
+    ):
+        if was != is_:
+            raise InputError(
+                f"--workdir, {thing}",
+                received=f"version {was}" if was else "a run from before there were versions",
+                expected=f"version {is_}, which this Penstock has",
+                action="Replay it with the Penstock that trained it: run.json names its version.",
+            )

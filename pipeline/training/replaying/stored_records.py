@@ -1,6 +1,5 @@
 """Single records, read by their place in their file, and compared with what was published."""
 
-import pathlib
 from collections.abc import Iterable
 
 from pipeline.data.dataset import tfrecord
@@ -20,9 +19,8 @@ def payload(data: TrainingData, record: Record) -> bytes:
     selection = parts_of(data)[record.part]
     shards = selection.shards
     shard, number = shards.shard_of_row(record.number), shards.record_of_row(record.number)
-    offset, size = int(shards.offsets[number]), int(shards.sizes[number])
-    frame = _read(pathlib.Path(shards.paths[shard]), offset, size)
-    if reason := checksums.problem(frame, size=size, content_hash=int(shards.hashes[number])):
+    frame, reason = checksums.stored_frame(selection, shard, number)
+    if reason:
         raise _damaged(selection, str(checksums.described(selection, shard, number, reason)))
     return frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
 
@@ -35,12 +33,6 @@ def require_sound(data: TrainingData, records: Iterable[Record]) -> None:
     distinct = {(record.part, record.file, record.ordinal): record for record in records}
     for record in distinct.values():
         payload(data, record)
-
-
-def _read(path: pathlib.Path, offset: int, size: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(offset)
-        return file.read(size)
 
 
 def _damaged(selection: Selection, what: str) -> InputError:

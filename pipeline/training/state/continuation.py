@@ -78,6 +78,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
         raise _another_version("update of weights", before.update, now.update)
     for name, was, is_ in differences(bound(before.config), bound(now.config)):
         raise _other(f"--config.{name}", was, is_)
+    if before.augmentation != now.augmentation:
+        raise _another_version("augmentation of images", before.augmentation, now.augmentation)
     _require_same_mixture(before.mixture_digests, now.mixture_digests)
     if before.finished and before.total_steps == now.total_steps:
         _require_equal(before, now)

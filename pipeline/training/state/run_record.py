@@ -23,6 +23,9 @@ class RunRecord:
     spans: tuple[Mapping[str, str], ...] = ()  # directory and digest of each of several datasets, in order
     order: int = 0  # version of the order of rows; 0: from before there were versions
     update: int = 0  # version of how gradients become weights; 0: from before there were versions
+    augmentation: int = (
+        0  # version of what images became; 0: none was changed, or from before there were versions
+    )
     warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]

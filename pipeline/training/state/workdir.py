@@ -72,6 +72,10 @@ class Workdir:
         """Records that the run leaves out from its start; absent where there are none."""
         return self.path / "damaged.json"
 
+    def scan(self, worker: int) -> pathlib.Path:
+        """What a worker found when it compared all records; each has a file, as disks may be their own."""
+        return self.path / (f"scan-{worker}.json" if worker else "scan.json")
+
     @property
     def golden(self) -> pathlib.Path:
         """A few records whose predictions every checkpoint holds."""

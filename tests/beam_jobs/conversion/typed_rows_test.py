@@ -68,6 +68,14 @@ def test_a_column_that_the_schema_does_not_know_is_named():
         typed_rows.check_declared(["x", "raw c", "y", "z"], SCHEMA, "data.csv")
 
 
+def test_names_with_bytes_that_are_no_utf_8_point_at_the_encoding():
+    names = ["x", "raw c", "y", "citt\\xe0"]
+    with pytest.raises(InputError, match="--encoding"):
+        typed_rows.check_declared(names, SCHEMA, "data.csv")
+    with pytest.raises(InputError, match="--encoding"):
+        typed_rows.check_present(["x", "y", "raw \\xe7"], SCHEMA, "data.csv")
+
+
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(InputError, match="also 'raw c', which the schema reads"):
         typed_rows.check_present(["x", "y"], SCHEMA, "data.csv")

@@ -41,7 +41,7 @@ def rows(count: int, *, seed: int) -> list[dict]:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     train = rows(ROWS, seed=0)
-    train[102]["y"] = TOO_LARGE
+    train[100]["y"] = TOO_LARGE
     splits = {"train": train, "validation": rows(20, seed=1), "test": rows(20, seed=2)}
     return write_dataset(tmp_path_factory.mktemp("bad") / "1.0.0", SCHEMA, splits)
 

@@ -9,6 +9,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.feed import slices
+from pipeline.data.reading.mixture import Mixture, Part
 from pipeline.training import feed
 from tests.pipeline.training.small_run import write_small_dataset
 
@@ -37,6 +38,30 @@ def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, 
     found, _ = feed.certify(config, blocks, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
     assert [stage.name for stage in found.stages][:4] == ["read", "gather", "parse", "preprocess"]
     assert found.verdict == "FED"
+
+
+def test_cold_files_are_measured_from_the_disk(dataset: Dataset, config: ConfigDict):
+    found, _ = feed.certify(config, dataset, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02, cold=True)
+    assert found.cold.name == "from disk" and found.cold.examples_per_s > 0
+    assert found.measured is min(found.together, found.cold, key=lambda line: line.examples_per_s)
+    assert found.files.bytes == sum(shard.bytes for shard in dataset.manifest.splits["train"])
+
+
+def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):
+    monkeypatch.setattr(feed.page_cache, "residency", lambda paths: None)
+    with pytest.raises(InputError, match="--cold"):
+        feed.certify(config, dataset, slice_=slices.HERE, step_ms=None, seconds=0.02, cold=True)
+
+
+def test_reading_runs_in_as_many_calls_as_its_way_has(tmp_path, dataset: Dataset, config: ConfigDict):
+    rows = feed.recipe_of(config, select(dataset, "train"), slices.HERE)
+    parts = tuple(Part(selection=select(dataset, "train"), weight=weight) for weight in (3.0, 1.0))
+    mixed = feed.recipe_of(config, Mixture(parts=parts), slices.HERE)
+    assert rows.read_at_once == 2.0
+    assert mixed.read_at_once == pytest.approx(2.0 / 0.75)  # the part that gives most rows is the limit
+    blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
+    mapped = feed.recipe_of(config, select(blocks, "train"), slices.HERE)
+    assert (mapped.read_at_once, mapped.stages[0].at_once) == (1.0, None)
 
 
 def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):

@@ -125,8 +125,15 @@ def test_a_run_of_another_update_of_weights_can_be_replayed(copy, replay):
 def test_another_order_is_refused(copy):
     change(copy, order=1)
     with pytest.raises(
-        InputError, match=r"received version 1; expected version 2, .*run.json names its version"
+        InputError, match=r"received version 1; expected version 3, .*run.json names its version"
     ):
+        Replay(copy)
+
+
+def test_images_that_were_augmented_otherwise_are_refused(copy, replay):
+    config = replay.record.config
+    change(copy, config=config | {"augmentation": {**config["augmentation"], "flip": True}})
+    with pytest.raises(InputError, match=r"augmentation of images: received a run from before .* version 2"):
         Replay(copy)
 
 

@@ -9,12 +9,10 @@ import stat
 import time
 from collections.abc import Callable
 
-from pipeline.data import atomic_files, ordinary_files, self_digest
+from pipeline.data import atomic_files, file_state, ordinary_files, self_digest
 from pipeline.data.ordinary_files import NotOrdinaryError
 
 _CHUNK = 1 << 20  # bytes
-# A file that changed so shortly before it was read may change again without another time.
-_SETTLED_NS = 2_000_000_000
 
 
 class Digests:
@@ -32,15 +30,15 @@ class Digests:
 
     def of(self, file: str) -> str:
         """SHA-256, in hexadecimal. Raises OSError, as opening does."""
-        stamp = _stamp(file)
+        state = file_state.of(file)
         known = self._known.get(file)
-        if known and known[:-1] == stamp:
+        if known and known[:-1] == list(state):
             self._asked[file] = known
             return known[-1]
         now = self._clock()
         digest = _sha256(file)
-        if _stamp(file) == stamp and max(stamp[1:3]) < now - _SETTLED_NS:
-            self._asked[file] = [*stamp, digest]
+        if file_state.of(file) == state and state.is_settled(now):
+            self._asked[file] = [*state, digest]
         return digest
 
     def save(self) -> None:
@@ -57,12 +55,6 @@ def _loaded(path: pathlib.Path) -> dict[str, list]:
         return {file: list(entry) for file, entry in found.items() if file != self_digest.KEY}
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}
-
-
-def _stamp(file: str) -> list[int]:
-    """What changes with the file: its size, times and place on the disk."""
-    status = pathlib.Path(file).stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
 def _sha256(file: str) -> str:

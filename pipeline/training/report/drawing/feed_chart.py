@@ -4,7 +4,8 @@ import math
 import pathlib
 from collections.abc import Sequence
 
-from pipeline.data.feed.certificate import Certificate, Line
+from pipeline.data.feed.certificate import Certificate
+from pipeline.data.feed.scaling import Line
 from pipeline.training.report.drawing import formats
 from pipeline.training.report.drawing.markup import Markup, join, tag
 
@@ -43,7 +44,7 @@ def svg(certificate: Certificate, advice: Sequence[str]) -> Markup:
 
 
 def _drawing(certificate: Certificate, style: Markup | None = None) -> Markup:
-    lines = (*certificate.stages, certificate.together)
+    lines = (*certificate.stages, certificate.together, *([certificate.cold] if certificate.cold else []))
     scale = _Scale([line.examples_per_s for line in lines], certificate.demand.examples_per_s)
     bottom = TOP + ROW * len(lines) + 6
     return tag(

@@ -6,7 +6,8 @@ from pipeline.data.errors import InputError
 from pipeline.training.state import continuation
 from pipeline.training.state.run_record import RunRecord
 
-_CONFIG = "config"
+_CONFIG, _AUGMENTATION = "config", "augmentation"
+_BEFORE = {_AUGMENTATION: 0}  # of versions that did not say it
 
 
 def of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
@@ -20,6 +21,7 @@ def of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
         "schema": schema,
         "order": record.order,
         "update": record.update,
+        _AUGMENTATION: record.augmentation,
         "precision": record.precision["policy"],
         "warm_start": record.warm_start.get("checkpoint", ""),
         _CONFIG: continuation.bound(record.config),
@@ -27,11 +29,15 @@ def of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
 
 
 def require_same(saved: Mapping[str, object], now: Mapping[str, object], *, checkpoint: object) -> None:
-    """Raises InputError where a checkpoint is of another run; what one of them does not say may differ."""
-    differences = [
-        (key, saved[key], now[key]) for key in now if key != _CONFIG and saved.get(key, now[key]) != now[key]
+    """Raises InputError where a checkpoint is of another run; what one of them does not say may differ.
+
+    But for the version of the augmentation: a checkpoint that does not say it is of an older one.
+    """
+    told = _BEFORE | dict(saved)
+    differences = list(continuation.differences(told.get(_CONFIG, {}), now.get(_CONFIG, {})))
+    differences += [
+        (key, told[key], now[key]) for key in now if key != _CONFIG and told.get(key, now[key]) != now[key]
     ]
-    differences += continuation.differences(saved.get(_CONFIG, {}), now.get(_CONFIG, {}))
     for name, was, is_ in differences:
         raise InputError(
             f"checkpoint {checkpoint}, {name}",

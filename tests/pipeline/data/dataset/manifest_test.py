@@ -61,6 +61,19 @@ def test_a_truncated_or_deleted_shard_is_named(dataset):
         manifest_lib.open_dataset(dataset.directory)
 
 
+def test_a_link_stays_in_the_directory(dataset, tmp_path):
+    shard = dataset.directory / "tiny-train.tfrecord-00001-of-00002"
+    for kept, is_inside in ((shard.with_name("kept"), True), (tmp_path / "kept", False)):
+        shard.rename(kept)
+        shard.symlink_to(kept)
+        if is_inside:
+            assert manifest_lib.open_dataset(dataset.directory).rows("train") == 7
+        else:
+            with pytest.raises(InputError, match=r"a file 'tiny-train\S+' outside of the directory"):
+                manifest_lib.open_dataset(dataset.directory)
+        kept.replace(shard)
+
+
 def test_a_schema_other_than_the_one_written_with_is_refused(dataset):
     path = dataset.directory / "schema.json"
     path.write_text(path.read_text().replace('"a"', '"c"'))

@@ -35,4 +35,4 @@ def test_small_shards_are_named():
 
 
 def test_it_says_how_many_cores_are_enough():
-    assert "hosts with 6 cores" in advice(certificate(DECODE, step_ms=100.0))[-1]
+    assert "hosts with 8 cores" in advice(certificate(DECODE, step_ms=100.0))[-1]

@@ -1,16 +1,28 @@
 """Certificates made up of round numbers."""
 
-from pipeline.data.feed.certificate import Certificate, Demand, Host, Line
+from pipeline.data.feed.certificate import Certificate, Demand, Host
+from pipeline.data.feed.page_cache import Residency
+from pipeline.data.feed.scaling import Line
 from pipeline.data.feed.slices import HERE, Slice
 
 
-def line(name: str, examples_per_s: float, *, cpu_us: float = 100.0, wanted_cores: float = 4.0) -> Line:
+def line(
+    name: str,
+    examples_per_s: float,
+    *,
+    wanted_cores: float = 4.0,
+    at_once: float | None = None,
+    thread: str = "",
+) -> Line:
+    """Of an idle host: what wanted a core had it."""
     return Line(
         name=name,
         examples_per_s=examples_per_s,
-        cpu_us=cpu_us,
+        cpu_us=1e6 * wanted_cores / examples_per_s,
         bytes_per_example=1_000.0,
         wanted_cores=wanted_cores,
+        at_once=at_once,
+        thread=thread,
     )
 
 
@@ -23,11 +35,15 @@ def certificate(
     together: float = 8_000.0,
     slice_: Slice = HERE,
     others_cores: float = 0.0,
+    cold: Line | None = None,
+    files: Residency | None = None,
 ) -> Certificate:
     """Of a host of 4 cores that spends 500 µs an example, and steps of 1,000 examples."""
     return Certificate(
         stages=stages or (READ, DECODE),
-        together=line("together", together, cpu_us=500.0),
+        together=line("together", together),
+        cold=cold,
+        files=files,
         host=Host(cores=4.0, others_cores=others_cores, memory_mb=80.0),
         demand=Demand(global_batch=1_000, slice=slice_, step_ms=step_ms),
     )

@@ -24,7 +24,9 @@ def test_hosts_and_replicas(text, hosts, replicas, host_cores):
     assert (found.hosts, found.replicas, found.host_cores) == (hosts, replicas, host_cores)
 
 
-@pytest.mark.parametrize("text", ["v5e", "v5e-0", "v9-8", "v4-7", "0x8", "4x", "eight", "4x8x2"])
+@pytest.mark.parametrize(
+    "text", ["v5e", "v5e-0", "v9-8", "v4-7", "0x8", "4x", "eight", "4x8x2", "\u0663x2", "9" * 5000 + "x1"]
+)
 def test_anything_else_is_refused(text):
     with pytest.raises(InputError, match="--slice"):
         slices.parse(text)

@@ -3,8 +3,11 @@
   make feed-check
 
 Exits with 1 where it names another stage, or calls a slowed pipeline fed or an undisturbed one starved.
+--only=CASE, which repeats, tries some of them.
 """
 
+import argparse
+import functools
 import pathlib
 import sys
 import tempfile
@@ -43,19 +46,32 @@ def row(name: str, certificate: Certificate, *, limit: str, verdict: str) -> dic
     }
 
 
+def shortest_step_ms(recipe: Recipe) -> float:
+    """The faster of two: on a busy host, one may come out several times too slow."""
+    return min(certify(recipe).shortest_step_ms for _ in range(2))
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", action="append", metavar="CASE", default=[])
+    only = parser.parse_args().only
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        step_ms = {}
-        for kind, recipe in undisturbed(folder / "undisturbed").items():
-            # The faster of two: on a busy host, one may come out several times too slow.
-            step_ms[kind] = SLOWER * min(certify(recipe).shortest_step_ms for _ in range(2))
-            rows.append(row(kind, certify(recipe, step_ms[kind]), limit="", verdict="FED"))
-        for case, build in slowed(folder).items():
+        recipes, cases = undisturbed(folder / "undisturbed"), slowed(folder)
+        if unknown := set(only) - {*recipes, *cases}:
+            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join([*recipes, *cases])}")
+
+        @functools.cache
+        def step_ms(kind: str) -> float:
+            return SLOWER * shortest_step_ms(recipes[kind])
+
+        for kind in [kind for kind in recipes if not only or kind in only]:
+            rows.append(row(kind, certify(recipes[kind], step_ms(kind)), limit="", verdict="FED"))
+        for case in [case for case in cases if not only or case in only]:
             print(case, file=sys.stderr, flush=True)
-            one = build()
-            certificate = certify(one.recipe, step_ms[one.like], one.copy)
+            one = cases[case]()
+            certificate = certify(one.recipe, step_ms(one.like), one.copy)
             rows.append(row(case, certificate, limit=one.limit, verdict="STARVED"))
     show(rows)
     return 0 if all(each[""] == "right" for each in rows) else 1

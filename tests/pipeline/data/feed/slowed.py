@@ -35,7 +35,9 @@ def slowed(folder: pathlib.Path) -> dict[str, Callable[[], Slowed]]:
             recipe=slow_stages.many_features(folder / "features"), limit="parse"
         ),
         "large PNGs": lambda: Slowed(recipe=images(folder / "png", side=640), limit="decode", like="images"),
-        "Python function": lambda: _images_with(folder / "python", "tokenize", slow_stages.in_python),
+        "Python function": lambda: _images_with(
+            folder / "python", "tokenize", slow_stages.in_python, at_once=1.0
+        ),
         "remote lookup": lambda: _images_with(folder / "lookup", "lookup", slow_stages.looked_up),
         "rotation and zoom": lambda: _images_with(folder / "augment", "augment", slow_stages.moved),
         "string hashing": lambda: Slowed(recipe=slow_stages.hashed_text(folder / "text"), limit="preprocess"),
@@ -49,14 +51,19 @@ def slowed(folder: pathlib.Path) -> dict[str, Callable[[], Slowed]]:
 
 def _read_through(folder: pathlib.Path, filter_: slow_reads.Passage) -> Slowed:
     recipe = table(folder)
-    return Slowed(recipe=dataclasses.replace(recipe, read=lambda: filter_(recipe.read())), limit="read")
+    return Slowed(
+        recipe=dataclasses.replace(recipe, read=lambda: filter_(recipe.read()), read_at_once=1.0),
+        limit="read",
+    )
 
 
 def _raw_from(records: Records) -> Slowed:
     return Slowed(recipe=raw(records), limit="read", like="raw")
 
 
-def _images_with(folder: pathlib.Path, name: str, apply: Callable[..., tuple]) -> Slowed:
+def _images_with(
+    folder: pathlib.Path, name: str, apply: Callable[..., tuple], *, at_once: float | None = None
+) -> Slowed:
     recipe = images(folder)
-    stages = (recipe.stages[0], Stage(name=name, apply=apply, each=True), *recipe.stages[1:])
+    stages = (recipe.stages[0], Stage(name=name, apply=apply, each=True, at_once=at_once), *recipe.stages[1:])
     return Slowed(recipe=dataclasses.replace(recipe, stages=stages), limit=name, like="images")

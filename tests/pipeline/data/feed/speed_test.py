@@ -1,13 +1,16 @@
 """Speeds are per example, whatever an element holds."""
 
+import dataclasses
+
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from pipeline.data.feed import speed
 from pipeline.data.feed.speed import Drawn
 from pipeline.data.feed.usage import Span
 
-SPAN = Span(wall_s=10.0, cpu_s=5.0, queued_s=0.0, others_s=0.0, idle_share=1.0)
+SPAN = Span(wall_s=10.0, cpu_s=5.0, queued_s=0.0, others_s=0.0)
 DRAWN = Drawn(elements=[1, 10, 10, 2], seconds=[2.0, 1.0, 1.0, 6.0], span=SPAN, memory_bytes=9)
 
 
@@ -18,9 +21,14 @@ def test_the_median_window_after_the_warm_up_counts():
 
 def test_everything_costs():
     found = speed.summary(DRAWN, examples=100)
-    assert found.cpu_us == 1e6 * 5.0 / 2_300
-    assert found.wanted_cores == 0.5
+    assert found.cpu_us == 1e6 * 5.0 / 2_200  # the warm-up is not in it
+    assert found.wanted_cores == pytest.approx(10.0 * 5.0 / 22)  # what the median window keeps busy
     assert found.memory_bytes == 9
+
+
+def test_threads_that_waited_for_a_core_wanted_it():
+    waited = dataclasses.replace(DRAWN, span=dataclasses.replace(SPAN, queued_s=45.0))
+    assert speed.summary(waited, examples=100).wanted_cores == 5.0
 
 
 def test_every_element_is_consumed():

@@ -1,26 +1,11 @@
-"""What a process used, and what it would have used on an idle host."""
+"""What a process used of its host."""
+
+import dataclasses
+import os
 
 import pytest
 
 from pipeline.data.feed import usage
-from pipeline.data.feed.usage import Span
-
-
-def span(*, cpu_s: float, queued_s: float = 0.0, others_s: float = 0.0, idle_share: float = 0.0) -> Span:
-    return Span(wall_s=1.0, cpu_s=cpu_s, queued_s=queued_s, others_s=others_s, idle_share=idle_share)
-
-
-@pytest.mark.parametrize(
-    ("one", "slowdown"),
-    [
-        (span(cpu_s=2.0, queued_s=2.0), 1.0),  # nobody else ran
-        (span(cpu_s=0.5, queued_s=3.5, others_s=1.5), 4.0),  # four threads got half of one of two cores
-        (span(cpu_s=0.5, queued_s=0.5, others_s=1.5), 1.0),  # one thread: not known what it waited for
-        (span(cpu_s=1.0, queued_s=3.0, others_s=1.0, idle_share=0.5), 1.0),  # a core was free
-    ],
-)
-def test_what_others_took_is_known_where_all_cores_were_wanted(one, slowdown):
-    assert one.slowdown(cores=2.0) == slowdown
 
 
 def test_work_counts_as_work():
@@ -30,6 +15,21 @@ def test_work_counts_as_work():
     used = usage.now().since(before)
     assert used.cpu_s <= used.wall_s * usage.cores() + 0.1
     assert used.wanted_cores >= used.busy_cores
+
+
+def test_others_count_on_the_cores_that_this_process_may_use(tmp_path, monkeypatch):
+    ticks = os.sysconf("SC_CLK_TCK")
+
+    def host(busy_s: float) -> usage.Usage:
+        """All of it on core 7; core 3 is busier, and not ours."""
+        lines = [f"cpu{core} {round(s * ticks)} 0 0 500 0 0 0 0 0 0" for core, s in ((3, 60.0), (7, busy_s))]
+        (tmp_path / "stat").write_text("\n".join(["cpu  1 2 3 4 5 6 7 8 9 10", *lines, "intr 5"]))
+        return dataclasses.replace(usage.now(), wall_s=busy_s, cpu_s=0.0)
+
+    monkeypatch.setattr(usage, "HOST", tmp_path / "stat")
+    monkeypatch.setattr(usage.os, "sched_getaffinity", lambda pid: {7})
+    before = host(1.0)
+    assert host(3.5).since(before).others_cores == 1.0
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("max 100000", 64.0), ("150000 100000", 1.5)])
@@ -43,6 +43,7 @@ def test_a_containers_quota_counts(tmp_path, monkeypatch, quota, cores):
 def test_a_system_that_tells_nothing_is_no_error(tmp_path, monkeypatch):
     for name in ("TASKS", "HOST", "MEMORY", "CPU_QUOTA"):
         monkeypatch.setattr(usage, name, tmp_path / "absent")
-    assert usage.now().since(usage.now()).idle_share == 1.0
+    before = usage.now()
+    assert usage.now().since(before).others_s == 0.0
     assert usage.memory_bytes() == 0
     assert usage.cores() >= 1

@@ -39,6 +39,23 @@ def test_every_number_but_a_pair_or_a_switch_has_a_limit():
     assert set(augmentation.meanings()) - limited == {"crop_area", "crop_aspect", "flip"}
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"flip": True}, {"crop_area": [0.5, 1.0]}, {"hue": 0.1}, {"rand_augment": 1}, {"cutmix": 1.0}],
+)
+def test_a_run_is_bound_to_the_version_of_what_changes_its_images(settings):
+    assert Augmentation(**settings).version == augmentation.VERSION == 2
+
+
+def test_a_run_whose_images_stay_is_bound_to_no_version():
+    as_json = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in base.get_config().augmentation.items()
+    }
+    assert Augmentation(**as_json).version == 0
+    assert Augmentation(crop_aspect=(0.5, 2.0), rand_augment_magnitude=3.0).version == 0
+
+
 def test_a_config_is_read_without_tensorflow():
     read = "import sys, pipeline.configs.base as b; b.get_config(); sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", read], check=True)

@@ -1,17 +1,20 @@
 """Images of every format become the pixels that Pillow reads; too large ones are not decoded at all."""
 
 import functools
+import io
 import struct
 import sys
 from collections.abc import Callable
 
 import numpy as np
+import PIL.Image
 import pytest
 import tensorflow as tf
 
 from pipeline.data.errors import InputError
-from pipeline.data.images.decoding import decode_crop, decode_image, decode_images
+from pipeline.data.images.decoding import decode_crop, decode_image, decode_images, decode_whole
 from pipeline.data.images.limits import naming_refused_images
+from tests.shared.hostile_pictures import hostile_pictures
 from tests.shared.pictures import decode, encode, noise, smooth
 
 RGB, GREY, RGBA = noise(20, 30, 3), noise(20, 30), noise(20, 30, 4)
@@ -150,6 +153,54 @@ def test_a_crop_is_resized_and_rounded(file_format):
     box = tf.constant([0, 0, 8, 16])
     cropped = decode_crop(data, lambda _: box, (8, 17, 3), max_pixels=10_000)
     assert cropped[0, 8, 0] == 128  # the middle of 17 lies between black and white
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("shrink", [1, 2, 4, 8])
+def test_a_crop_of_a_jpeg_has_the_pixels_of_the_whole_to_its_edge(subsampling, shrink):
+    """Where colour has fewer pixels than light, too; `draft` has Pillow decode at a half and less."""
+    data = encode(noise(167, 181, 3), "JPEG", subsampling=subsampling)
+    picture = PIL.Image.open(io.BytesIO(data))
+    picture.draft("RGB", (181 // shrink, 167 // shrink))
+    top, left, height, width = part = (3, 5, 15, 14)
+    box = tf.constant(part) * shrink
+    cropped = decode_crop(tf.constant(data), lambda _: box, (height, width, 3), max_pixels=40_000)
+    expected = np.asarray(picture)[top : top + height, left : left + width]
+    np.testing.assert_array_equal(cropped, expected)
+
+
+@pytest.mark.parametrize("size", [(31, 12), (12, 31), (9, 40), (31, 31)])
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
+def test_a_crop_that_shrinks_by_more_than_two_is_averaged_as_pillow_does(size, file_format):
+    for name, pixels in hostile_pictures(*size).items():
+        height, width = pixels.shape[:2]
+        if max(height, width) > 24:
+            data = encode(pixels, file_format, **({"subsampling": 0} if file_format == "JPEG" else {}))
+            whole = PIL.Image.fromarray(decode(data))
+            expected = np.asarray(whole.resize((12, 12), PIL.Image.Resampling.BILINEAR)).astype(int)
+            box = tf.constant([0, 0, height, width])
+            found = decode_crop(tf.constant(data), lambda _, box=box: box, (12, 12, 3), max_pixels=10_000)
+            if file_format == "PNG" or min(height, width) < 24:  # else the JPEG is decoded at a half
+                np.testing.assert_allclose(found.numpy().astype(int), expected, atol=1, err_msg=name)
+
+
+@pytest.mark.parametrize("size", [(24, 24), (17, 23), (5, 12), (12, 3), (1, 20)])
+def test_a_crop_that_shrinks_by_less_is_interpolated_as_pillow_does(size):
+    for name, pixels in hostile_pictures(*size).items():
+        height, width = pixels.shape[:2]
+        whole, bilinear = PIL.Image.fromarray(pixels), PIL.Image.Resampling.BILINEAR
+        expected = whole.transform((12, 12), PIL.Image.Transform.EXTENT, (0, 0, width, height), bilinear)
+        box, data = tf.constant([0, 0, height, width]), tf.constant(encode(pixels, "PNG"))
+        found = decode_crop(data, lambda _, box=box: box, (12, 12, 3), max_pixels=10_000).numpy().astype(int)
+        np.testing.assert_allclose(found, np.asarray(expected).astype(int), atol=1, err_msg=name)
+
+
+@pytest.mark.parametrize("size", [(5, 7), (12, 40), (70, 33), (1, 50)])
+def test_a_whole_picture_is_resized_as_pillow_does(size):
+    for name, pixels in hostile_pictures(*size).items():
+        expected = np.asarray(PIL.Image.fromarray(pixels).resize((10, 12), PIL.Image.Resampling.BILINEAR))
+        found = decode_whole(tf.constant(encode(pixels, "PNG")), (12, 10, 3), max_pixels=10_000)
+        np.testing.assert_allclose(found.numpy().astype(int), expected.astype(int), atol=1, err_msg=name)
 
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])

@@ -78,6 +78,25 @@ def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
     assert len(set(seen)) == len(seen) == RECORDS
 
 
+@pytest.mark.parametrize(("hosts", "global_batch"), [(2, 8), (4, 8), (4, 24), (8, 40)])
+def test_hosts_evaluate_every_example_once_together_and_a_range_each(
+    dataset, preprocess, hosts, global_batch
+):
+    selection, seen = select(dataset, "train"), []
+    stored = [
+        inputs["numeric"].numpy().ravel()
+        for inputs, *_ in evaluation_batches(selection, preprocess, share=Share(global_batch=1))
+    ]
+    for host in range(hosts):
+        share = Share(global_batch=global_batch, replicas=hosts, shard_count=hosts, shard_index=host)
+        batches = list(evaluation_batches(selection, preprocess, share=share))
+        assert len(batches) == evaluation_steps(RECORDS, global_batch)
+        for inputs, _, mask in batches:
+            assert mask.shape == (global_batch // hosts,)
+            seen += inputs["numeric"].numpy()[mask.numpy() == 1.0].ravel().tolist()
+    assert seen == np.concatenate(stored).tolist()
+
+
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Images alone, which can be mixed."""

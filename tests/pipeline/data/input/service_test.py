@@ -1,17 +1,20 @@
 """Batches that tf.data services prepare are those that this host prepares, whatever their number."""
 
+import itertools
+import json
 import pathlib
+import shutil
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.manifest import FILE_NAME, Dataset, open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.input.batches import training_batches
-from pipeline.data.input.service import naming_lost_service
+from pipeline.data.input.service import naming_lost_service, naming_other_dataset
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan, plan_reading
@@ -109,3 +112,38 @@ def test_a_service_that_was_killed_and_started_anew_ends_the_run(datasets):
         for _ in stream:
             pass
     kill(anew)
+
+
+def test_a_service_whose_host_has_another_dataset_ends_the_run(datasets, three_addresses, tmp_path):
+    here = pathlib.Path(shutil.copytree(datasets["records"].directory, tmp_path / "here"))
+    stream = stream_of(plan_of(open_dataset(here)), three_addresses[:1])
+    other = write_small_dataset(tmp_path / "other")
+    document = json.loads((other.directory / FILE_NAME).read_text())
+    (here / FILE_NAME).write_text(json.dumps(document))  # what the service finds at that path
+    is_named = pytest.raises(InputError, match=rf"{three_addresses[0]}: received another dataset")
+    with is_named, naming_other_dataset():
+        next(iter(stream))
+
+
+def test_a_dataset_that_is_swapped_on_a_service_while_it_is_read_ends_the_run(
+    datasets, three_addresses, tmp_path
+):
+    here = pathlib.Path(shutil.copytree(datasets["records"].directory, tmp_path / "here"))
+    # By hundreds: a service prepares thousands of batches of small rows at once, and some times ahead.
+    stream = iter(stream_of(plan_of(open_dataset(here)), three_addresses[:1]).batch(256))
+    next(stream)
+    other = write_small_dataset(tmp_path / "other")
+    shutil.copy(other.directory / FILE_NAME, here / FILE_NAME)
+    is_named = pytest.raises(InputError, match=rf"{three_addresses[0]}: received another dataset")
+    with is_named, naming_other_dataset():
+        for _ in itertools.islice(stream, 1_000):
+            pass
+
+
+def test_a_service_whose_host_has_no_dataset_ends_the_run(datasets, three_addresses, tmp_path):
+    here = pathlib.Path(shutil.copytree(datasets["records"].directory, tmp_path / "here"))
+    stream = stream_of(plan_of(open_dataset(here)), three_addresses[:1])
+    (here / FILE_NAME).unlink()
+    is_named = pytest.raises(InputError, match=r"received no \S+manifest.json on a service's host")
+    with is_named, naming_other_dataset():
+        next(iter(stream))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import index
+from pipeline.data.dataset import index, record_table
 from pipeline.data.dataset.manifest import Dataset, open_dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, frame
@@ -215,6 +215,21 @@ def test_a_stale_index_is_refused(copy):
     shutil.copy(copy / index.file_name(SECOND.replace("00001-of", "00000-of")), copy / name)
     with pytest.raises(InputError, match=rf"dataset file .*{name}: received SHA-256"):
         select(open_dataset(copy), "train")
+
+
+@pytest.mark.parametrize("layout", ["rows"])
+def test_an_index_that_is_not_read_as_a_whole_is_compared_with_the_records(copy, monkeypatch):
+    monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
+    name = index.file_name(SECOND)
+    content = bytearray((copy / name).read_bytes())
+    content[index.offset_at(1)] ^= 1
+    (copy / name).write_bytes(content)
+    dataset = open_dataset(copy)
+    with pytest.raises(InputError, match=rf"dataset file .*{name}: received SHA-256"):
+        within(dataset, budget=1)
+    shutil.copy(copy / index.file_name(SECOND.replace("00001-of", "00000-of")), copy / name)
+    with pytest.raises(InputError, match=r"a record 0 that is sound, but not the one that was published"):
+        select(dataset, "train")
 
 
 @pytest.mark.parametrize("layout", ["rows"])

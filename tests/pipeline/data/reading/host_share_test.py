@@ -28,3 +28,21 @@ def test_a_strategys_context_tells_the_share():
 def test_a_batch_that_replicas_cannot_share_is_refused():
     with pytest.raises(InputError, match="received 9; expected a positive multiple of the 2 replicas"):
         Share(global_batch=9, replicas=2)
+
+
+def test_hosts_that_cannot_feed_as_many_replicas_each_are_refused():
+    with pytest.raises(InputError, match="hosts that read: received 3 for 4 replicas"):
+        Share(global_batch=8, replicas=4, shard_count=3)
+
+
+def test_services_that_cut_batches_take_runs_of_the_hosts_run():
+    host = {"global_batch": 20, "replicas": 2, "shard_count": 2, "shard_index": 1}
+    shares = [Share(**host, service_count=3, service_index=each, cuts_batches=True) for each in range(3)]
+    assert [share.run for share in shares] == [(10, 13), (13, 16), (16, 20)]
+    with pytest.raises(InputError, match="received 11 services; expected 10 at most"):
+        Share(**host, service_count=11, cuts_batches=True)
+
+
+def test_positions_are_those_of_the_hosts_run_in_each_of_several_batches():
+    share = Share(global_batch=6, replicas=3, shard_count=3, shard_index=1)
+    assert share.positions_from(tf.constant(12, tf.int64), batches=2).numpy().tolist() == [14, 15, 20, 21]

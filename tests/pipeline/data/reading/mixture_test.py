@@ -5,6 +5,7 @@ import pytest
 
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.errors import InputError
+from pipeline.data.reading import mixed
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import CYCLE, Mixture, Part
 from pipeline.data.reading.plan import plan_reading
@@ -82,6 +83,19 @@ def test_two_hosts_read_what_one_does(selections):
     halves = [ids(data, position=40, count=200, hosts=2, host=host) for host in (0, 1)]
     both = np.stack([half.reshape(-1, 10) for half in halves], axis=1)  # (batch, host, examples)
     np.testing.assert_array_equal(both.ravel(), whole)
+
+
+@pytest.mark.parametrize("selections", ["rows"], indirect=True)
+@pytest.mark.parametrize(("position", "hosts"), [(0, 1), (1, 1), (2345, 1), (40, 2)])
+def test_large_records_come_in_the_same_order_though_only_numbers_are_mixed(
+    selections, monkeypatch: pytest.MonkeyPatch, position: int, hosts: int
+):
+    data, last = mixture(selections, 3.0, 1.0), {"position": position, "hosts": hosts, "host": hosts - 1}
+    held = ids(data, count=1200, **last)
+    assert not mixed.is_large(data)
+    monkeypatch.setattr(mixed, "SINGLE_RECORD_BYTES", 1)
+    assert mixed.is_large(data)
+    np.testing.assert_array_equal(ids(data, count=1200, **last), held)
 
 
 def test_counts_add_up_and_an_epoch_is_the_first_parts(selections):

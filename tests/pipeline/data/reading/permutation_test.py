@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 
 from pipeline.data.reading.permutation import Permutation
@@ -62,3 +63,35 @@ def test_the_largest_size_does_not_overflow():
     assert ((found >= 0) & (found < rows)).all()
     assert len(set(found)) == len(set(indices.numpy()))
     assert np.abs(found.mean() / rows - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("rows", [1 << 33, (1 << 33) + 12_345])
+def test_many_rows_are_even_within_chance(rows: int):
+    """Range, lower bits, and pairs and steps of neighbours, of 2**17 rows at three places of an epoch.
+
+    Of chi-squared tests of chance, p is even between 0 and 1: none is tiny, and all together look so.
+    """
+    p = []
+    for seed, epoch in itertools.product(range(4), (0, 1_000)):
+        permutation = Permutation(rows, seed=seed)
+        for begin in (0, rows // 3, rows - (1 << 17)):
+            some = begin + tf.range(1 << 17, dtype=permutation.dtype)
+            found = permutation(some, tf.constant(epoch, tf.int64)).numpy()
+            assert len(np.unique(found)) == len(found) and found.min() >= 0 and found.max() < rows
+            p += _chi_squared(found, rows)
+    assert min(p) > 1e-4 / len(p)
+    assert scipy.stats.kstest(p, "uniform").pvalue > 1e-3
+
+
+def _chi_squared(found: np.ndarray, rows: int) -> list[float]:
+    """The p-values of some rows being drawn evenly."""
+    parts, steps = found * 64 // rows, np.diff(found) % rows
+    samples = {
+        4096: (found * 4096 // rows, parts[1:] * 64 + parts[:-1], steps * 4096 // rows),
+        1009: (found % 1009,),
+    }
+    return [
+        scipy.stats.chisquare(np.bincount(sample, minlength=size)).pvalue
+        for size, some in samples.items()
+        for sample in some
+    ]

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from pipeline.data.dataset import record_table
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import mapped, record_fetch, windows
+from pipeline.data.reading import mapped, windows
+from pipeline.data.reading.fetching import record_fetch
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
@@ -46,7 +48,7 @@ def small_parts() -> Iterator[None]:
     """So that an epoch has many window parts and windows, as that of a large dataset has."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 7), ("WINDOW_ROWS", 300), ("WINDOW_PARTS", 2)):
-            patch.setattr(f"pipeline.data.reading.window_parts.{name}", value)
+            patch.setattr(f"pipeline.data.reading.lanes.window_parts.{name}", value)
         yield
 
 
@@ -71,6 +73,18 @@ def test_parts_of_a_split_are_read_like_whole_ones(datasets, way: str, layout: s
     stream = ids(selection, way, steps=1_000 // BATCH)
     stored = stored_ids(datasets[layout])
     assert sorted(stream) == sorted([*stored[100:300], *stored[1500:2300]])
+
+
+@pytest.mark.parametrize("has_offsets", [True, False])  # whether TensorFlow reads TFRecords from an offset
+@pytest.mark.parametrize(("way", "layout"), [("single", "rows"), ("windows", "rows"), ("windows", "blocks")])
+def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
+    datasets, undisturbed, monkeypatch: pytest.MonkeyPatch, way: str, layout: str, has_offsets: bool
+):
+    monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
+    monkeypatch.setattr(record_fetch, "_has_offsets", lambda: has_offsets)
+    selection = select(datasets[layout], "train")
+    assert selection.shards.offsets is None
+    assert ids(selection, way, steps=ROWS // BATCH) == undisturbed(way, layout)[:ROWS]
 
 
 @of_every_way

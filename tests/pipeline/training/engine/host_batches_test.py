@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.host_batches import distributed
+from pipeline.training.engine.host_batches import distributed, timed
 
 
 def count(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -23,3 +23,20 @@ def test_each_replica_gets_its_share(name, expected):
 
 def test_on_one_cpu_nothing_is_copied_to_a_device():
     assert isinstance(distributed(strategy_lib.create("one_device"), count), tf.data.Dataset)
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_batches_are_as_they_were_and_made_one_after_the_other(name):
+    strategy = strategy_lib.create(name)
+    batches, making = timed(strategy, count)
+    made = []
+    for batch, plain in zip(batches, distributed(strategy, count), strict=True):
+        made += [float(time) for time in making()]
+        assert strategy.experimental_local_results(batch)[0].numpy().tolist() == (
+            strategy.experimental_local_results(plain)[0].numpy().tolist()
+        )
+    assert made == sorted(made) and len(made) == 6
+
+
+def test_where_the_clock_is_forbidden_nothing_is_known():
+    assert timed(strategy_lib.create("one_device"), count, is_deterministic=True)[1] is None

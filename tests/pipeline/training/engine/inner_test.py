@@ -1,5 +1,7 @@
 """The inner loop: many steps in one graph, with sums over steps and replicas."""
 
+import itertools
+import threading
 import time
 from collections.abc import Callable
 
@@ -11,6 +13,7 @@ import tensorflow as tf
 from pipeline.training import request
 from pipeline.training.engine import inner
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.host_batches import timed
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.loop.step_sums import Tally
@@ -110,7 +113,7 @@ def body_of_loop(step, updated: tuple[keras.Variable, ...] = ()) -> dict:
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(BATCH).repeat()
     iterator = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
-    traced = inner._graph(strategy, step, iterator, updated, tf.timestamp).get_concrete_function(
+    traced = inner._graph(strategy, step, iterator, updated, None, tf.timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
     (body,) = (
@@ -148,6 +151,67 @@ def before(node, nodes: dict) -> list:
     return [*found, *(each for one in found for each in before(one, nodes))]
 
 
+class Ticks:
+    """A clock that counts how often it was read, so that only the order of events matters."""
+
+    def __init__(self) -> None:
+        self._numbers, self._seen = itertools.count(1), threading.Semaphore(0)
+        self._told: list[Callable[[], None]] = []
+
+    def read(self) -> tf.Tensor:
+        return tf.ensure_shape(tf.numpy_function(self._next_of_loop, [], tf.float64), [])
+
+    def of_input(self) -> tf.Tensor:
+        """Read twice a batch: when it is asked for, and when it is made."""
+        return tf.ensure_shape(tf.numpy_function(self._next_of_input, [], tf.float64), [])
+
+    def see(self, reads: int) -> None:
+        """Waits until the input has read the clock so many times more."""
+        for _ in range(reads):
+            assert self._seen.acquire(timeout=60)
+
+    def on_next_read(self, told: Callable[[], None]) -> None:
+        """Calls this once, after the loop has read the clock next."""
+        self._told.append(told)
+
+    def _next_of_loop(self) -> np.float64:
+        now = self._next()
+        while self._told:
+            self._told.pop()()
+        return now
+
+    def _next(self) -> np.float64:
+        return np.float64(next(self._numbers))
+
+    def _next_of_input(self) -> np.float64:
+        now = self._next()
+        self._seen.release()
+        return now
+
+
+def loop_of(dataset: tf.data.Dataset, ticks: Ticks, during_step: Callable[[], None]) -> InnerLoop:
+    strategy = strategy_lib.create("one_device")
+    batches, making = timed(strategy, lambda _: dataset, timestamp=ticks.of_input)
+
+    def called() -> np.float32:
+        during_step()
+        return np.float32(0.0)
+
+    def step(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return tf.fill([3], tf.ensure_shape(tf.numpy_function(called, [], tf.float32), []))
+
+    return inner_loop(strategy, step, iter(batches), making=making, timestamp=ticks.read)
+
+
+def test_a_constant_batch_is_never_waited_for():
+    """Each step lasts until the batch after the next one is made: input is never late."""
+    ticks = Ticks()
+    loop = loop_of(tf.data.Dataset.from_tensors(BATCH).repeat(), ticks, lambda: ticks.see(2))
+    assert loop(1).input_wait_s > 0.0  # the pipeline starts when the first batch is asked for
+    ticks.see(2)
+    assert [loop(steps).input_wait_s for steps in (1, 5, 1)] == [0.0, 0.0, 0.0]
+
+
 def test_a_slow_input_is_waited_for():
     def slow(inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         time.sleep(0.01)
@@ -159,6 +223,23 @@ def test_a_slow_input_is_waited_for():
 
     tally = timed_loop(tf.data.Dataset.from_tensors(BATCH).repeat().map(map_slow), products=1)(10)
     assert tally.input_wait_s > 10 * 0.01 * 0.5  # the step computes meanwhile
+
+
+def test_a_batch_that_is_made_when_it_is_wanted_is_waited_for():
+    ticks, wanted = Ticks(), threading.Semaphore(0)
+
+    def made(inputs: np.ndarray) -> np.ndarray:
+        assert wanted.acquire(timeout=60)
+        return inputs
+
+    def when_wanted(inputs: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.ensure_shape(tf.numpy_function(made, [inputs], tf.float32), inputs.shape), labels
+
+    loop = loop_of(tf.data.Dataset.from_tensors(BATCH).repeat().map(when_wanted), ticks, lambda: None)
+    for _ in range(3):
+        ticks.on_next_read(wanted.release)  # the loop's first look at the clock is when it wants a batch
+        assert loop(1).input_wait_s > 0.0
+    wanted.release()  # the next batch is in the making
 
 
 def test_each_step_is_timed():

@@ -98,6 +98,19 @@ def test_a_run_that_began_with_another_version_may_not(field, thing, before, nam
         continuation.require_same(began, RECORD)
 
 
+def test_a_run_on_pictures_that_are_augmented_otherwise_now_may_not():
+    before, now = (dataclasses.replace(RECORD, augmentation=version) for version in (0, 2))
+    with pytest.raises(
+        InputError, match=r"augmentation of images: received version 2; expected an older one, in which"
+    ):
+        continuation.require_same(before, now)
+    flips = copy.deepcopy(RECORD.config) | {"augmentation": {"flip": True}}
+    with pytest.raises(
+        InputError, match=r"--config\.augmentation\.flip"
+    ):  # a setting is named before its version
+        continuation.require_same(before, dataclasses.replace(now, config=flips))
+
+
 FINISHED = dataclasses.replace(RECORD, finished=True, steps=38)
 
 

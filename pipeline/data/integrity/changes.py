@@ -1,0 +1,100 @@
+"""Notices datasets that change while they are read: they never change after publication, so such a run ends.
+
+Every file's size, times and inode are compared with those at its opening. A file for which they differ is
+compared by its digest: one that was touched, or restored from a copy, is still the one that was published.
+"""
+
+import errno
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from pipeline.data import file_state, retried, waiting
+from pipeline.data.dataset import index, manifest
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.errors import InputError
+
+
+class Watched:
+    """The shards, indexes and manifests of selections: `check` is called as long as they are read."""
+
+    def __init__(self, selections: Iterable[Selection]) -> None:
+        self._states: dict[str, int] = {}  # of each path, as it was when its content was last compared
+        self._published: dict[str, str] = {}  # digest of each
+        self._datasets: dict[str, Dataset] = {}  # whose manifest each of these paths is
+        for selection in selections:
+            self._watch(selection)
+
+    def _watch(self, selection: Selection) -> None:
+        shards, dataset = selection.shards, selection.dataset
+        for each in dataset.published:
+            if each.state:
+                path = str(each.directory / manifest.FILE_NAME)
+                self._states[path], self._published[path] = hash(each.state), each.manifest.digest
+                self._datasets[path] = each
+        digests = {shard.path: shard.sha256 for each in dataset.manifest.splits.values() for shard in each}
+        for name, path, states in zip(shards.names, shards.paths, shards.states.tolist(), strict=True):
+            index_path = index.file_name(path)
+            self._states[path], self._states[index_path] = states
+            self._published[path] = digests[name]
+            self._published[index_path] = dataset.manifest.digests_of_files.get(index.file_name(name), "")
+
+    def check(self) -> None:
+        """Raises InputError where a file is no longer the one that was opened."""
+        for paths in waiting.in_turns(self._others, list(self._states)):
+            for path in paths:
+                self._compare(path)
+
+    def _others(self, paths: Sequence[str]) -> list[str]:
+        """Those of some paths at which something else stands than when they were last compared."""
+        return [path for path in paths if self._now(path) != self._states[path]]
+
+    def _now(self, path: str) -> int:
+        try:
+            return retried.retried(lambda: hash(file_state.of(path)))
+        except OSError as error:
+            if not _is_gone(error):
+                raise retried.unreadable(path, error) from None
+            received = "no such file any more" if error.errno == errno.ENOENT else error.strerror
+            raise _changed(path, received, self._published[path]) from None
+
+    def _compare(self, path: str) -> None:
+        state = self._now(path)
+        try:
+            found, size = retried.retried(lambda: (self._digest(path), os.stat(path).st_size))  # noqa: PTH116
+        except OSError as error:
+            if not _is_gone(error):
+                raise retried.unreadable(path, error) from None
+            raise _changed(path, error.strerror, self._published[path]) from None
+        if found != self._published[path]:
+            received = f"{size:,} bytes of SHA-256 {found[:12]}…, changed meanwhile"
+            raise _changed(path, received, self._published[path])
+        self._states[path] = state
+
+    def _digest(self, path: str) -> str:
+        """Of the file as it is now."""
+        if path in self._datasets:
+            return _of_manifest(self._datasets[path])
+        return manifest.sha256(pathlib.Path(path))
+
+
+def _is_gone(error: OSError) -> bool:
+    """Whether the file is another or none, and not only out of reach; over a network ESTALE says so too."""
+    return retried.is_final(error) or error.errno == errno.ESTALE
+
+
+def _of_manifest(dataset: Dataset) -> str:
+    """Digest of the manifest that stands in the dataset's directory now."""
+    return manifest.load(dataset.directory).digest
+
+
+def _changed(path: str, received: str, published: str) -> InputError:
+    return InputError(
+        f"dataset file {path}",
+        received=received,
+        expected=f"that of SHA-256 {published[:12]}…, which was there at the start: "
+        "a dataset never changes after publication",
+        action="Restore it from a copy, then repeat the command: a training run goes on from its last "
+        "checkpoint. Publish new data in another directory.",
+    )

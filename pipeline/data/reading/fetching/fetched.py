@@ -1,0 +1,67 @@
+"""Records one by one, each by its offset, in a given order: as many reads at once as the storage asks for."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from pipeline.data.reading.fetching.record_fetch import Fetch
+from pipeline.data.reading.host_share import rebatched
+from pipeline.data.tracing import as_written
+
+# Records that one call fetches: more save little more time (100 µs a record alone, 70 of 16, 53 of 32).
+_TOGETHER_ROWS = 32
+_TOGETHER_BYTES = 4 << 20  # 4 MiB
+CALLS_AT_ONCE = 2  # their order stays
+
+
+def fetched(
+    elements: tf.data.Dataset,
+    numbers: Callable[..., tuple[tf.Tensor, tf.Tensor]],
+    fetch: Fetch,
+    *,
+    mean_bytes: float,
+) -> tf.data.Dataset:
+    """(positions int64 [n], records string [n]) of elements [m, …]; n is `_TOGETHER_ROWS` at most.
+
+    Args:
+      numbers: an element's positions, and the numbers of their records, both int64 [n].
+      mean_bytes: of a record.
+    """
+    together = rebatched(elements, rows_together(mean_bytes))
+    if fetch.in_flight.is_slow:
+        return _side_by_side(together, numbers, fetch, mean_bytes=mean_bytes)
+
+    @as_written
+    def records(*element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        positions, those = numbers(*element)
+        return positions, fetch.records(those)
+
+    return together.map(records, num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
+
+
+def rows_together(mean_bytes: float) -> int:
+    """Records of this mean size that one call fetches."""
+    return max(1, min(_TOGETHER_ROWS, int(_TOGETHER_BYTES / mean_bytes)))
+
+
+def _side_by_side(
+    together: tf.data.Dataset,
+    numbers: Callable[..., tuple[tf.Tensor, tf.Tensor]],
+    fetch: Fetch,
+    *,
+    mean_bytes: float,
+) -> tf.data.Dataset:
+    """Of slow reads: every record is a call of its own, so that none waits for another."""
+
+    @as_written
+    def locations(*element: tf.Tensor) -> tuple:
+        positions, those = numbers(*element)
+        return positions, fetch.locations(those)
+
+    @as_written
+    def record(position: tf.Tensor, location: tuple) -> tuple[tf.Tensor, tf.Tensor]:
+        return position, fetch.record(location)
+
+    calls = fetch.in_flight.records(mean_bytes)
+    each = together.map(locations).unbatch().map(record, num_parallel_calls=calls, deterministic=True)
+    return each.batch(rows_together(mean_bytes), drop_remainder=True)

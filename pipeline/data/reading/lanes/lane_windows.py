@@ -1,0 +1,151 @@
+"""The windows of lanes, read unit by unit: a unit is as many windows of each lane as are read together."""
+
+import tensorflow as tf
+
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.reading import order
+from pipeline.data.reading.lanes.lanes import Lanes, rows_before
+from pipeline.data.reading.lanes.part_rows import PartNumbers, PartRows
+from pipeline.data.reading.lanes.stretches import Slots, Stretches
+from pipeline.data.reading.lanes.weaving import Unit, woven
+from pipeline.data.reading.lanes.window_parts import WindowParts
+from pipeline.data.tracing import as_written
+
+UNITS_AT_ONCE = 2  # their order stays
+_MOST_GROUPS = 16  # of lanes that are read one by one
+
+
+class LaneWindows:
+    """Reads some lanes of a selection in windows of its parts; with `seed` None in stored order.
+
+    With `only_numbers` it gives the number of each row over all shards, and reads nothing.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        parts: WindowParts,
+        lanes: Lanes,
+        *,
+        seed: int | None,
+        only_numbers: bool = False,
+    ) -> None:
+        self._rows, self.lanes = selection.rows, lanes
+        self._seed = seed
+        self._window_rows = parts.in_window(lanes.count) * parts.size
+        # As many rows together whatever the number of lanes here, and of each at least those of a batch.
+        of_batch = -(-lanes.size // self._window_rows)
+        in_window = parts.in_window(lanes.count)
+        self._windows_together = max(of_batch, parts.in_windows // (in_window * lanes.here), 1)
+        of_lane = self._windows_together * in_window  # parts
+        # What the processor's cache holds is read and cut together.
+        together = max(1, parts.in_windows // of_lane, -(-lanes.here // _MOST_GROUPS))
+        self._group_sizes = [min(together, lanes.here - i) for i in range(0, lanes.here, together)]
+        self._counts = tf.constant(parts.rows)
+        usual = of_lane * min(together, lanes.here)
+        self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
+
+    def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
+        """(positions int64 [n], rows [n, …]) from there on: endless with a seed, else the one epoch."""
+        position = tf.convert_to_tensor(position, tf.int64)
+        lanes = self.lanes
+        begin = position // lanes.global_batch * lanes.global_batch
+        first = begin // self._rows
+        start = tf.data.Dataset.from_tensors((first, lanes.rows_before(begin)))
+
+        @as_written
+        def from_start(epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return epoch, lanes.rows_before(epoch * self._rows)
+
+        last = 0 if self._seed is None else tf.int64.max
+        later = tf.data.Dataset.range(first + 1, last).map(from_start)
+        units = start.concatenate(later).flat_map(as_written(self._epoch))
+        return woven(units, lanes, position=position)
+
+    def _epoch(self, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.data.Dataset:
+        """Units of an epoch, from those on that hold the lanes' rows of these numbers.
+
+        Args:
+          epoch: int64 [].
+          numbers: int64 [lanes], of all lanes here.
+        """
+        of_all = rows_before(epoch * self._rows, self.lanes)
+        sizes = rows_before((epoch + 1) * self._rows, self.lanes) - of_all
+        order_of_parts = self._order_of_parts(epoch)
+        ends = tf.cumsum(tf.gather(self._counts, order_of_parts))
+        begins, sizes, firsts = map(self.lanes.of_all, (of_all, sizes, tf.cumsum(sizes, exclusive=True)))
+        stretches = Stretches(ends, firsts, sizes)
+        size, together = self._window_rows, self._windows_together
+        slot = stretches.slot_of(numbers - begins)
+        first_window = stretches.rows_before(slot[:, None])[:, 0] // size
+        windows = tf.reduce_max(stretches.last_begins() // size - first_window) + 1
+
+        @as_written
+        def unit(number: tf.Tensor) -> Unit:
+            window = first_window[:, None] + number + tf.range(together + 1, dtype=tf.int64)
+            slots = stretches.slots_before(window * size)
+            before = stretches.rows_before(slots)
+            chosen = stretches.slots(slots[:, 0], slots[:, -1])
+            chosen = chosen._replace(parts=tf.gather(order_of_parts, chosen.parts))
+            mixed = self._mixed(epoch, window[:, :-1], before)
+            rows = begins + before[:, 0], begins + before[:, -1]
+            return self._unit(chosen, slots[:, -1] - slots[:, 0], *rows, mixed)
+
+        units = tf.data.Dataset.range(0, windows, together)
+        return units.map(unit, num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
+
+    def _unit(
+        self, chosen: Slots, parts: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, mixed: tf.Tensor
+    ) -> Unit:
+        """The rows of the lanes from the numbers `begins` on to before `ends`, int64 [lanes] both.
+
+        Args:
+          chosen: the parts that hold them, of which each lane has `parts`, int64 [lanes].
+          mixed: int32 [n], which row each becomes, lane after lane.
+        """
+        lanes, counts = self.lanes, ends - begins
+        numbers_of_lanes = tf.range(lanes.first, lanes.end)
+        batch = tf.reduce_min(begins) // lanes.size
+        # The number of a row in its lane, after that batch, less its number among the rows of all lanes here.
+        to_lane = tf.cast(begins - batch * lanes.size - tf.cumsum(counts, exclusive=True), tf.int32)
+        of_lane = tf.reduce_max(counts)
+
+        def alike() -> tf.Tensor:
+            each = tf.reshape(mixed, [lanes.here, of_lane]) + to_lane[:, None]
+            return tf.reshape(lanes.places(each, numbers_of_lanes[:, None]), [-1])
+
+        def apiece() -> tf.Tensor:
+            lane = tf.repeat(tf.range(lanes.here), counts)
+            return lanes.places(mixed + tf.gather(to_lane, lane), lanes.first + lane)
+
+        places = self._grouped(tf.cond(tf.reduce_min(counts) == of_lane, alike, apiece), counts)
+        of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
+        read = [self._read(Slots(*each), some) for each, some in zip(of_groups, places, strict=True)]
+        places, rows = zip(*read, strict=True)
+        end = tf.reduce_min(lanes.places(ends, numbers_of_lanes))
+        return Unit(base=batch * lanes.here * lanes.size, end=end, places=places, rows=rows)
+
+    def _grouped(self, values: tf.Tensor, of_lanes: tf.Tensor) -> list[tf.Tensor]:
+        """Values, lane after lane, of which each has so many, int64 [lanes] → those of each group."""
+        groups = tf.split(of_lanes, self._group_sizes)
+        return tf.split(values, [tf.reduce_sum(group) for group in groups], num=len(groups))
+
+    def _order_of_parts(self, epoch: tf.Tensor) -> tf.Tensor:
+        parts = self._counts.shape[0]
+        if self._seed is None:
+            return tf.range(parts, dtype=tf.int64)
+        return order.shuffled_parts(parts, seed=self._seed, epoch=epoch)
+
+    def _mixed(self, epoch: tf.Tensor, windows: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
+        """Which row each row inside a window becomes: int32 [n], lane after lane.
+
+        Args:
+          windows: int64 [lanes, windows], their numbers.
+          before: int64 [lanes, windows + 1], rows of the lane before each of them, and after the last.
+        """
+        rows = tf.reshape(before[:, 1:] - before[:, :-1], [-1])
+        if self._seed is None:
+            return tf.range(tf.cast(tf.reduce_sum(rows), tf.int32))
+        lane = tf.range(self.lanes.first, self.lanes.end, dtype=tf.int64)
+        number = tf.reshape(windows * self.lanes.count + lane[:, None], [-1])
+        return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)

@@ -1,0 +1,42 @@
+"""Reads that fail are tried again: a disk or a network may answer a moment later."""
+
+import errno
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from pipeline.data.errors import TryAgainError
+
+T = TypeVar("T")
+
+WAITS_S = (0.01, 0.04, 0.16, 0.64, 2.56)  # between tries
+
+# Of these, another try gives the same.
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+
+
+def retried(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep) -> T:
+    """What `read` returns; raises its OSError where the last try fails too."""
+    for seconds in WAITS_S:
+        try:
+            return read()
+        except OSError as error:
+            if is_final(error):
+                raise
+            wait(seconds)
+    return read()
+
+
+def is_final(error: OSError) -> bool:
+    """Whether another try gives the same."""
+    return isinstance(error, _FINAL) or error.errno in (errno.ELOOP, errno.EINVAL)
+
+
+def unreadable(path: str, error: OSError) -> TryAgainError:
+    """What to tell of a file that no try could read."""
+    return TryAgainError(
+        f"dataset file {path}",
+        received=f"{error.strerror or error}, after {len(WAITS_S) + 1} tries",
+        expected="a file that can be read",
+        action="Look after the disk or the network, and run the same command again.",
+    )

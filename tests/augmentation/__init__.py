@@ -1,0 +1,1 @@
+"""`make augmentation-check`: what becomes of training images, beside torchvision and its Pillow."""

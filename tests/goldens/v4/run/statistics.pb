@@ -1,0 +1,1 @@
+../rows/statistics.pb

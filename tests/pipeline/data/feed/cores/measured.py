@@ -1,0 +1,44 @@
+"""Certificates of the named pipelines on so many cores of this host, each in a file. Run by itself.
+
+python -m tests.pipeline.data.feed.cores.measured FOLDER CORES SECONDS NAME...
+"""
+
+import os
+import pathlib
+import pickle
+import sys
+import tempfile
+
+
+def main(argv: list[str]) -> int:
+    folder, cores, seconds, names = pathlib.Path(argv[1]), int(argv[2]), float(argv[3]), argv[4:]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # TensorFlow asks when it is imported
+    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.data.feed.certificate import Certificate, Demand
+    from pipeline.data.feed.issue import copy_to, issue
+    from pipeline.data.feed.slices import HERE
+    from tests.pipeline.data.feed.cores.eight import eight
+    from tests.pipeline.data.feed.cores.odd import odd
+    from tests.pipeline.data.feed.cores.results import SLOW_DISK, file_of
+    from tests.pipeline.data.feed.cores.slow_disk import of_slow_disk
+
+    def found(name: str) -> Certificate | None:
+        if name != SLOW_DISK:
+            recipe = (eight(folder / "data") | odd(folder / "data"))[name]()
+            demand = Demand(global_batch=recipe.batch, slice=HERE)
+            return issue(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds)
+        try:
+            with tempfile.TemporaryDirectory(dir=folder) as disk:
+                return of_slow_disk(pathlib.Path(disk) / "disk", seconds=seconds)
+        except OSError as error:
+            print(f"The disk cannot be throttled here: {error}", file=sys.stderr)
+            return None
+
+    for name in names:
+        print(f"{cores} cores: {name}", file=sys.stderr, flush=True)
+        file_of(folder, cores, name).write_bytes(pickle.dumps(found(name)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,150 @@
+"""Reads that fail are tried again: nothing is lost or repeated, the order stays, and the file is named."""
+
+import dataclasses
+import pathlib
+import re
+import threading
+from collections.abc import Callable, Set
+
+import pytest
+import tensorflow as tf
+
+from pipeline.data import retried
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.errors import TryAgainError
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.reading.fetching import failed_reads, reads_in_flight, record_fetch
+from tests.pipeline.data.reading.id_stream import BATCH, SCHEMA, ids
+from tests.shared.tiny_dataset import write_dataset
+
+ROWS = 400
+WAYS = ("single", "windows")
+SLOW = reads_in_flight.for_latency(0.01)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
+    return write_dataset(tmp_path_factory.mktemp("ids") / "1.0.0", SCHEMA, {"train": rows})
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.data.input.training.GROUP_ROWS", 50)
+
+
+@pytest.fixture(autouse=True)
+def counts_of_its_own(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setattr(failed_reads, "_COUNTS", request.node.nodeid)
+
+
+@pytest.fixture
+def selection(dataset) -> Selection:
+    return select(dataset, "train")
+
+
+@pytest.fixture(params=["fast", "slow"])
+def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "slow":
+        monkeypatch.setattr(reads_in_flight, "of", lambda shards: SLOW)
+    return request.param
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Set[int]], None]:
+    """Lets reading the n-th records fail, counted from 1 over all tries."""
+    read, lock, count = record_fetch._read, threading.Lock(), [0]
+
+    def set_up(fails: Set[int]) -> None:
+        def disturbed(record: bytes) -> bytes:
+            with lock:
+                count[0] += 1
+                number = count[0]
+            if number in fails:
+                raise OSError(5, "Input/output error")
+            return record
+
+        def reading(*place: tf.Tensor) -> tf.data.Dataset:
+            return read(*place).map(
+                lambda record: tf.ensure_shape(tf.numpy_function(disturbed, [record], tf.string), [])
+            )
+
+        monkeypatch.setattr(record_fetch, "_read", reading)
+
+    return set_up
+
+
+def with_shard(selection: Selection, path: pathlib.Path) -> Selection:
+    """The selection with its first shard at `path`."""
+    shards = dataclasses.replace(selection.shards, paths=(str(path), *selection.shards.paths[1:]))
+    return dataclasses.replace(selection, shards=shards)
+
+
+def epochs(selection: Selection, way: str) -> list[int]:
+    return ids(selection, way, steps=2 * ROWS // BATCH)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("large", [False, True])
+def test_the_order_knows_nothing_of_the_latency(selection, monkeypatch, way: str, large: bool):
+    as_it_is = epochs(selection, way)
+    assert sorted(as_it_is[:ROWS]) == list(range(ROWS))
+    monkeypatch.setattr(record_fetch, "LARGE_BYTES", 0 if large else 1 << 30)
+    assert epochs(selection, way) == as_it_is
+    monkeypatch.setattr(reads_in_flight, "of", lambda shards: SLOW)
+    assert epochs(selection, way) == as_it_is
+    monkeypatch.setattr(record_fetch, "_has_offsets", lambda: False)
+    assert epochs(selection, way) == as_it_is
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("large", [False, True])
+def test_nothing_is_lost_where_reads_fail(
+    selection, storage, failing, monkeypatch, capfd, way: str, large: bool
+):
+    monkeypatch.setattr(record_fetch, "LARGE_BYTES", 0 if large else 1 << 30)
+    as_it_is = epochs(selection, way)
+    assert "a read failed" not in capfd.readouterr().err
+    failing({10, 150, 333})
+    assert epochs(selection, way) == as_it_is
+    told = capfd.readouterr().err
+    assert re.search(
+        r"warning    a read failed, and is tried again: .*/ids-train.tfrecord\S+ at byte \d+ \(1", told
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_that_cannot_be_read_ends_the_run_by_name(
+    selection, storage, tmp_path: pathlib.Path, way: str
+):
+    broken = tmp_path / "ids-train.tfrecord-broken"
+    broken.mkdir()  # which opens, and does not read
+    moved = with_shard(selection, broken)
+    said = rf"dataset file {broken} at byte [\d,]+: received Is a directory, after 7 tries"
+    with pytest.raises(TryAgainError, match=said), naming_damage(moved):
+        epochs(moved, way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_file_that_is_gone_is_not_opened_for_ever(selection, storage, tmp_path, way: str):
+    with pytest.raises(tf.errors.NotFoundError):
+        epochs(with_shard(selection, tmp_path / "gone"), way)
+
+
+def test_what_python_reads_is_tried_again_too():
+    waited, answers = [], iter([OSError(5, "no"), OSError(5, "no"), 7])
+
+    def read() -> int:
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    assert retried.retried(read, wait=waited.append) == 7
+    assert waited == list(retried.WAITS_S[:2])
+
+
+def test_a_file_that_is_not_there_is_not_looked_for_again():
+    with pytest.raises(FileNotFoundError):
+        retried.retried(lambda: pathlib.Path("/nowhere").read_bytes(), wait=lambda seconds: 1 / 0)

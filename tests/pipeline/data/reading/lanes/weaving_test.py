@@ -1,0 +1,61 @@
+"""Rows of lanes that are not in step come out in the order of the stream, once each."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.reading.lanes import weaving
+from pipeline.data.reading.lanes.lanes import Lanes
+from pipeline.data.reading.lanes.weaving import Unit
+
+BATCH, STEPS = 24, 40
+CHUNKS = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int64)
+
+
+def units_of(lanes: Lanes, *, first: int, seed: int):
+    """Units of random sizes, in three chunks, some rows wanted by nobody. A row is its position."""
+    rng = np.random.default_rng(seed)
+    size = lanes.size
+    given = np.full(lanes.here, first // BATCH * size)
+
+    def place(lane: np.ndarray, number: np.ndarray) -> np.ndarray:
+        return number // size * lanes.here * size + lane * size + number % size
+
+    while given.min() < STEPS * size:
+        more = rng.integers(0, 3 * size, lanes.here)
+        base = int(given.min() // size * lanes.here * size)
+        places, rows = [], []
+        for lane, count in enumerate(more):
+            numbers = given[lane] + np.arange(count)
+            there = place(np.full(count, lane), numbers)
+            batch, rest = there // (lanes.here * size), there % (lanes.here * size)
+            position = batch * BATCH + lanes.first * size + rest
+            places += [*(there - base), weaving.NOWHERE]
+            rows += [*zip(position, -position, strict=True), (-1, -1)]
+        given = given + more
+        mixed = rng.permutation(len(places))
+        parts = np.array_split(mixed, 3)
+        end = int(place(np.arange(lanes.here), given).min())
+        yield (
+            np.int64(base),
+            np.int64(end),
+            tuple(np.array(places, np.int32)[part] for part in parts),
+            tuple(np.array(rows, np.int64).reshape(-1, 2)[part] for part in parts),
+        )
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 8), (2, 5), (7, 8)])
+@pytest.mark.parametrize("start", [0, 48, 61])
+def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: int):
+    lanes = Lanes(global_batch=BATCH, count=8, first=first, end=end)
+    scalar, places, rows = tf.TensorSpec([], tf.int64), *CHUNKS
+    units = tf.data.Dataset.from_generator(
+        lambda: units_of(lanes, first=start, seed=start + first),
+        output_signature=(scalar, scalar, (places,) * 3, (rows,) * 3),
+    ).map(lambda *unit: Unit(*unit))
+    found = [*weaving.woven(units, lanes, position=tf.constant(start, tf.int64)).as_numpy_iterator()]
+    positions = np.concatenate([some for some, _ in found])
+    rows = np.concatenate([some for _, some in found])
+    here = [p for p in range(start, STEPS * BATCH) if first * 3 <= p % BATCH < end * 3]
+    np.testing.assert_array_equal(positions[: len(here)], here)
+    np.testing.assert_array_equal(rows, np.stack([positions, -positions], axis=1))

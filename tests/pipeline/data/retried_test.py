@@ -1,0 +1,49 @@
+"""A read that fails is tried again, with waits that grow; where another try gives the same, it is not."""
+
+import errno
+
+import pytest
+
+from pipeline.data import retried as lib
+from pipeline.data.retried import WAITS_S, retried, unreadable
+
+
+def failing(times: int, number: int):
+    """A read that fails so often, with this error, and then gives 7; and the waits between the tries."""
+    left, waits = [times], []
+
+    def read() -> int:
+        if left[0]:
+            left[0] -= 1
+            raise OSError(number, "no luck")
+        return 7
+
+    return read, waits
+
+
+@pytest.mark.parametrize("times", [0, 1, len(WAITS_S)])
+def test_a_read_is_tried_again(times: int):
+    read, waits = failing(times, errno.EIO)
+    assert retried(read, wait=waits.append) == 7
+    assert waits == list(lib.WAITS_S[:times])
+
+
+def test_the_last_try_raises():
+    read, waits = failing(len(WAITS_S) + 1, errno.EIO)
+    with pytest.raises(OSError, match="no luck"):
+        retried(read, wait=waits.append)
+    assert waits == list(lib.WAITS_S)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.EINVAL])
+def test_what_stays_as_it_is_is_not_tried_again(number: int):
+    read, waits = failing(1, number)
+    with pytest.raises(OSError, match="no luck"):
+        retried(read, wait=waits.append)
+    assert waits == []
+
+
+def test_the_error_names_the_file():
+    assert "dataset file /d/x: received no luck, after 6 tries" in str(
+        unreadable("/d/x", OSError(errno.EIO, "no luck"))
+    )
