@@ -109,7 +109,7 @@ def test_a_run_that_is_rolled_back_learns_and_says_so(dataset, tmp_path, capsys)
     step, second = bad_steps(dataset)
     assert run.train(request(dataset, tmp_path, "roll_back"))["r2"] > 0.5
     events = files.read_json(tmp_path / "run.json")["bad_steps"]
-    assert [(event["step"], event["to"]) for event in events] == [(step, 6), (second, 18)]
+    assert [(event["step"], event["to"]) for event in events] == [(step, 6), (second, second // 6 * 6)]
     told = f"the batch of step 10: step {step}, a loss or gradient that is not finite: {stored_at(dataset)}"
     assert told in capsys.readouterr().out
 

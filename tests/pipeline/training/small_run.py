@@ -33,8 +33,9 @@ def rows(count: int, *, seed: int) -> list[dict]:
     ]
 
 
-def write_small_dataset(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
-    splits = {"train": rows(200, seed=0), "validation": rows(50, seed=1), "test": rows(70, seed=2)}
+def write_small_dataset(directory: pathlib.Path, *, layout: str = "rows", seed: int = 0) -> Dataset:
+    sizes = {"train": 200, "validation": 50, "test": 70}
+    splits = {name: rows(size, seed=seed + i) for i, (name, size) in enumerate(sizes.items())}
     return write_dataset(directory, SCHEMA, splits, layout=layout)
 
 

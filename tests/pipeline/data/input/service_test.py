@@ -132,7 +132,7 @@ def test_a_dataset_that_is_swapped_on_a_service_while_it_is_read_ends_the_run(
     # By hundreds: a service prepares thousands of batches of small rows at once, and some times ahead.
     stream = iter(stream_of(plan_of(open_dataset(here)), three_addresses[:1]).batch(256))
     next(stream)
-    other = write_small_dataset(tmp_path / "other")
+    other = write_small_dataset(tmp_path / "other", seed=3)
     shutil.copy(other.directory / FILE_NAME, here / FILE_NAME)
     is_named = pytest.raises(InputError, match=rf"{three_addresses[0]}: received another dataset")
     with is_named, naming_other_dataset():
