@@ -4,13 +4,17 @@ For small records, and for blocks that cannot be mapped into memory. Every lane 
 (`lanes/lanes.py`), and a host reads those of its lanes alone.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading.host_share import cut_runs, rebatched
 from pipeline.data.reading.lanes import window_parts
-from pipeline.data.reading.lanes.lane_windows import LaneWindows
+from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE, LaneWindows
 from pipeline.data.reading.lanes.lanes import all_lanes
+from pipeline.data.reading.lanes.part_rows import PartRows
+from pipeline.data.reading.lanes.stretches import Slots
+from pipeline.data.reading.lanes.weaving import NOWHERE
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.tracing import as_written
 
@@ -30,17 +34,30 @@ def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -
 
     There is one lane: it is the order of a global batch of one example.
     """
-    return _of_one_lane(selection, seed=seed).rows_from(position)
+    parts = window_parts.cut(selection)
+    return LaneWindows(selection, parts, all_lanes(parts, global_batch=1), seed=seed).rows_from(position)
 
 
 def stored_rows(selection: Selection) -> tf.data.Dataset:
     """Every row once, in stored order: (positions int64 [n], rows [n, …]), a window at a time."""
-    return _of_one_lane(selection, seed=None).rows_from(0)
-
-
-def _of_one_lane(selection: Selection, *, seed: int | None) -> LaneWindows:
     parts = window_parts.cut(selection)
-    return LaneWindows(selection, parts, all_lanes(parts, global_batch=1), seed=seed)
+    together, count = parts.in_windows, len(parts.rows)
+    read_rows = PartRows(selection, parts, usual=min(together, count))
+    rows_of_parts, ends = tf.constant(parts.rows), tf.constant(np.cumsum(parts.rows))
+
+    @as_written
+    def window(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        chosen = tf.range(first, tf.minimum(first + together, count))
+        counts = tf.gather(rows_of_parts, chosen)
+        end, wanted = ends[chosen[-1]], tf.reduce_sum(counts)
+        slots = Slots(parts=chosen, skipped=tf.zeros_like(chosen), rows=counts)
+        places, rows = read_rows(slots, tf.range(tf.cast(wanted, tf.int32)))
+        is_whole = tf.shape(rows, tf.int64)[0] == wanted
+        selected = tf.cond(is_whole, lambda: rows, lambda: tf.boolean_mask(rows, places != NOWHERE))
+        return tf.range(end - wanted, end), selected
+
+    windows = tf.data.Dataset.range(0, count, together)
+    return windows.map(window, num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
 
 
 def _of_plan(plan: ReadPlan, *, only_numbers: bool) -> LaneWindows:

@@ -54,14 +54,14 @@ def _side_by_side(
     """Of slow reads: every record is a call of its own, so that none waits for another."""
 
     @as_written
-    def locations(*element: tf.Tensor) -> tuple:
+    def pieces(*element: tf.Tensor) -> tuple:
         positions, those = numbers(*element)
-        return positions, fetch.locations(those)
+        return positions, fetch.pieces_of(those)
 
     @as_written
-    def record(position: tf.Tensor, location: tuple) -> tuple[tf.Tensor, tf.Tensor]:
-        return position, fetch.record(location)
+    def record(position: tf.Tensor, piece: tuple) -> tuple[tf.Tensor, tf.Tensor]:
+        return position, fetch.record(piece)
 
     calls = fetch.in_flight.records(mean_bytes)
-    each = together.map(locations).unbatch().map(record, num_parallel_calls=calls, deterministic=True)
+    each = together.map(pieces).unbatch().map(record, num_parallel_calls=calls, deterministic=True)
     return each.batch(rows_together(mean_bytes), drop_remainder=True)

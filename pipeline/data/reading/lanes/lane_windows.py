@@ -16,7 +16,7 @@ _MOST_GROUPS = 16  # of lanes that are read one by one
 
 
 class LaneWindows:
-    """Reads some lanes of a selection in windows of its parts; with `seed` None in stored order.
+    """Reads some lanes of a selection in windows of its parts.
 
     With `only_numbers` it gives the number of each row over all shards, and reads nothing.
     """
@@ -27,7 +27,7 @@ class LaneWindows:
         parts: WindowParts,
         lanes: Lanes,
         *,
-        seed: int | None,
+        seed: int,
         only_numbers: bool = False,
     ) -> None:
         self._rows, self.lanes = selection.rows, lanes
@@ -46,7 +46,7 @@ class LaneWindows:
         self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
 
     def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
-        """(positions int64 [n], rows [n, …]) from there on: endless with a seed, else the one epoch."""
+        """Endless (positions int64 [n], rows [n, …]) from there on."""
         position = tf.convert_to_tensor(position, tf.int64)
         lanes = self.lanes
         begin = position // lanes.global_batch * lanes.global_batch
@@ -57,8 +57,7 @@ class LaneWindows:
         def from_start(epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             return epoch, lanes.rows_before(epoch * self._rows)
 
-        last = 0 if self._seed is None else tf.int64.max
-        later = tf.data.Dataset.range(first + 1, last).map(from_start)
+        later = tf.data.Dataset.range(first + 1, tf.int64.max).map(from_start)
         units = start.concatenate(later).flat_map(as_written(self._epoch))
         return woven(units, lanes, position=position)
 
@@ -71,7 +70,7 @@ class LaneWindows:
         """
         of_all = rows_before(epoch * self._rows, self.lanes)
         sizes = rows_before((epoch + 1) * self._rows, self.lanes) - of_all
-        order_of_parts = self._order_of_parts(epoch)
+        order_of_parts = order.shuffled_parts(self._counts.shape[0], seed=self._seed, epoch=epoch)
         ends = tf.cumsum(tf.gather(self._counts, order_of_parts))
         begins, sizes, firsts = map(self.lanes.of_all, (of_all, sizes, tf.cumsum(sizes, exclusive=True)))
         stretches = Stretches(ends, firsts, sizes)
@@ -130,12 +129,6 @@ class LaneWindows:
         groups = tf.split(of_lanes, self._group_sizes)
         return tf.split(values, [tf.reduce_sum(group) for group in groups], num=len(groups))
 
-    def _order_of_parts(self, epoch: tf.Tensor) -> tf.Tensor:
-        parts = self._counts.shape[0]
-        if self._seed is None:
-            return tf.range(parts, dtype=tf.int64)
-        return order.shuffled_parts(parts, seed=self._seed, epoch=epoch)
-
     def _mixed(self, epoch: tf.Tensor, windows: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
         """Which row each row inside a window becomes: int32 [n], lane after lane.
 
@@ -144,8 +137,6 @@ class LaneWindows:
           before: int64 [lanes, windows + 1], rows of the lane before each of them, and after the last.
         """
         rows = tf.reshape(before[:, 1:] - before[:, :-1], [-1])
-        if self._seed is None:
-            return tf.range(tf.cast(tf.reduce_sum(rows), tf.int32))
         lane = tf.range(self.lanes.first, self.lanes.end, dtype=tf.int64)
         number = tf.reshape(windows * self.lanes.count + lane[:, None], [-1])
         return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)

@@ -8,6 +8,7 @@ from pipeline.data.reading.fetching.record_fetch import Fetch
 from pipeline.data.reading.lanes.stretches import Slots
 from pipeline.data.reading.lanes.weaving import NOWHERE
 from pipeline.data.reading.lanes.window_parts import WindowParts
+from pipeline.data.tracing import apart
 
 _MOST_USUAL = 64  # blocks: a dataset of each is traced
 
@@ -36,12 +37,8 @@ class PartRows:
         self._rows_in_record = selection.shards.rows_in_record
         self._fetch = Fetch(selection.shards)
         # One function for all groups: hundreds of datasets of one record would take seconds to trace.
-        self._words = tf.function(
-            self._words_of,
-            autograph=False,
-            experimental_attributes={"_noinline": True},
-            input_signature=[tf.TensorSpec([None], tf.int64)],
-        )
+        some = tf.TensorSpec([None], tf.int64)
+        self._words, self._runs = apart(self._words_of, some), apart(self._fetch.runs, some, some)
 
     def __call__(self, chosen: Slots, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The places, int32 [r], of the r rows that are read of the chosen parts, and these, [r, …].
@@ -51,7 +48,7 @@ class PartRows:
         """
         first = tf.gather(self._first, chosen.parts)
         if self._rows_in_record == 1:
-            return places, self._fetch.runs(first + chosen.skipped, chosen.rows)
+            return places, self._runs(first + chosen.skipped, chosen.rows)
         words = self._words(first)
         read = tf.shape(words)[0]
         # Nearly always whole blocks.
@@ -69,7 +66,7 @@ class PartRows:
         """Rows of the blocks of these numbers, int64 [n]; the usual number of them costs a third less."""
 
         def any_number() -> tf.Tensor:
-            return self._fetch.runs(numbers, tf.ones_like(numbers))
+            return self._runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
             # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer.

@@ -5,6 +5,7 @@ their places in one pass, whatever the order in which they were read. Lanes do n
 what comes before any lane's next row goes on; the rest is kept for the next time.
 """
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -39,7 +40,11 @@ def woven(units: tf.data.Dataset, lanes: Lanes, *, position: tf.Tensor) -> tf.da
         rows=tf.zeros([0, *rows.shape[1:]], rows.dtype),
     )
 
-    @as_written
+    # With a signature it is traced once; `scan` would trace it again for states of other sizes.
+    some = tf.TensorSpec([None, *rows.shape[1:]], rows.dtype)
+    any_state = _State(tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int32), some)
+
+    @functools.partial(tf.function, autograph=False, input_signature=[any_state, units.element_spec])
     def weave(state: _State, unit: Unit) -> tuple[_State, tuple[tf.Tensor, tf.Tensor]]:
         start = state.start
         end = tf.maximum(start, unit.end)
@@ -56,7 +61,7 @@ def woven(units: tf.data.Dataset, lanes: Lanes, *, position: tf.Tensor) -> tf.da
         done = tf.ensure_shape(done, [None, *nothing.rows.shape[1:]])
         return _State(end, *kept), (lanes.positions(start, end), done)
 
-    return units.scan(nothing, weave)
+    return units.scan(nothing, as_written(weave))
 
 
 def _parted(
