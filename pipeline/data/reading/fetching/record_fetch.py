@@ -75,7 +75,8 @@ class Fetch:
 
     def pieces_of(self, numbers: tf.Tensor) -> Pieces:
         """A piece for each of the records of these numbers over all shards, int64 [n]."""
-        shards, spans = self._shard_of(numbers), self._spans(numbers)
+        shards = self._shard_of(numbers)
+        spans = self._spans(numbers, shards)
         return Pieces(
             paths=tf.gather(self._paths, shards),
             offsets=spans[:, 0],
@@ -92,15 +93,17 @@ class Fetch:
         after = first + counts
         if not _has_offsets():
             return self.pieces_of(tf.ragged.range(first, after).flat_values)
-        shards = tf.ragged.range(self._shard_of(first), self._shard_of(after - 1) + 1)
+        first_shard, last_shard = tf.split(self._shard_of(tf.concat([first, after - 1], axis=0)), 2)
+        shards = tf.ragged.range(first_shard, last_shard + 1)
         run, shard = shards.value_rowids(), shards.flat_values
         begin = tf.maximum(tf.gather(first, run), tf.gather(self._starts, shard))
         end = tf.minimum(tf.gather(after, run), tf.gather(self._starts, shard + 1))
-        offset = self._spans(begin)[:, 0]
+        spans = self._spans(tf.concat([begin, end - 1], axis=0), tf.concat([shard, shard], axis=0))
+        starts, ends = tf.split(spans, 2)
         return Pieces(
             paths=tf.gather(self._paths, shard),
-            offsets=offset,
-            sizes=self._spans(end - 1)[:, 1] - offset,
+            offsets=starts[:, 0],
+            sizes=ends[:, 1] - starts[:, 0],
             counts=end - begin,
             file_sizes=tf.gather(self._file_sizes, shard),
         )
@@ -165,9 +168,8 @@ class Fetch:
     def _buffers(self, pieces: Pieces) -> tf.Tensor:
         return pieces.sizes if self._is_buffered else tf.zeros_like(pieces.sizes)
 
-    def _spans(self, numbers: tf.Tensor) -> tf.Tensor:
+    def _spans(self, numbers: tf.Tensor, shards: tf.Tensor) -> tf.Tensor:
         """Where the frames of records begin and end, int64 [n, 2] bytes of their shards."""
-        shards = self._shard_of(numbers)
         starts = self._offsets(shards, numbers - tf.gather(self._starts, shards))  # each one's, and the next
         is_last = numbers + 1 == tf.gather(self._starts, shards + 1)
         ends = tf.where(is_last, tf.gather(self._file_sizes, shards), starts[:, 1])
