@@ -34,8 +34,8 @@ class ScanMemory:
             return damaged_records(selection)
         key, is_settled = self._key(selection)
         if key in self._known:
-            self._asked[key] = self._known[key]
-            return tuple(DamagedRecord(**one) for one in self._known[key])
+            self._asked[key] = [vars(one) for one in self._known[key]]
+            return self._known[key]
         found = damaged_records(selection)
         if is_settled and self._key(selection)[0] == key:
             self._asked[key] = [vars(one) for one in found]
@@ -43,7 +43,7 @@ class ScanMemory:
 
     def save(self) -> None:
         """Keeps what was asked for."""
-        if self._path and self._asked and self._asked != self._known:
+        if self._path and self._asked and self._asked.keys() != self._known.keys():
             document = {"format": FORMAT, "damaged": self._asked}
             atomic_files.write_json(self._path, self_digest.with_digest(document))
 
@@ -63,10 +63,11 @@ def _states(files: Sequence[str]) -> list[tuple[str, FileState]]:
     return [(file, file_state.of(file)) for file in files]
 
 
-def _loaded(path: pathlib.Path) -> Mapping[str, list]:
+def _loaded(path: pathlib.Path) -> Mapping[str, tuple[DamagedRecord, ...]]:
     try:
         document = json.loads(ordinary_files.read_bytes(path))
         self_digest.check(document)
-        return document["damaged"] if document["format"] == FORMAT else {}
+        of_keys = document["damaged"] if document["format"] == FORMAT else {}
+        return {key: tuple(DamagedRecord(**one) for one in found) for key, found in of_keys.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

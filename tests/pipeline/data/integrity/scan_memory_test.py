@@ -1,15 +1,17 @@
 """What was compared once is not read again, as long as no file changes."""
 
+import json
 import os
 import pathlib
 import time
 
 import pytest
 
+from pipeline.data import self_digest
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity import checksums, damage_budget
-from pipeline.data.integrity.scan_memory import ScanMemory
+from pipeline.data.integrity.scan_memory import FORMAT, ScanMemory
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
 
@@ -79,6 +81,14 @@ def test_files_that_are_as_young_as_the_scan_are_not_remembered(selection, reads
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"format": "penstock.scan/1", "damaged": {}}', b"[1]"])
 def test_a_damaged_memory_costs_only_time(selection, reads, tmp_path, content: bytes):
     (tmp_path / "scan.json").write_bytes(content)
+    assert found(selection, tmp_path / "scan.json") == [0]
+    assert len(reads) == 60
+
+
+@pytest.mark.parametrize("damaged", [3, [3], {"key": 3}, {"key": [{"ordinal": 3}]}])
+def test_a_memory_of_another_structure_costs_only_time(selection, reads, tmp_path, damaged: object):
+    document = self_digest.with_digest({"format": FORMAT, "damaged": damaged})
+    (tmp_path / "scan.json").write_text(json.dumps(document))
     assert found(selection, tmp_path / "scan.json") == [0]
     assert len(reads) == 60
 
