@@ -116,7 +116,7 @@ class Fetch:
             read = failed_reads.first_or(chain.batch(count, drop_remainder=True), _NOTHING)
             return read, tf.size(read) == count
         # One more copy, and still cheaper than a chain.
-        read = tf.stack(failed_reads.first_or(tf.data.Dataset.zip(*records), ("",) * count))
+        read = tf.stack(failed_reads.first_or(tf.data.Dataset.zip(tuple(records)), ("",) * count))
         lengths = tf.strings.length(read) + FRAME_BYTES
         return read, tf.reduce_all(tf.cast(lengths, tf.int64) == found.sizes)
 

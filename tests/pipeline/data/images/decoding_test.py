@@ -43,6 +43,16 @@ def traced(channels: int, max_pixels: int) -> Callable[[tf.Tensor], tf.Tensor]:
     return tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)])
 
 
+@functools.cache
+def traced_crop() -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+    """The picture in data, string [], and a box, int32 [4] → uint8 [12, 12, 3]."""
+
+    def cropped(data: tf.Tensor, box: tf.Tensor) -> tf.Tensor:
+        return decode_crop(data, lambda _: box, (12, 12, 3), max_pixels=10_000)
+
+    return tf.function(cropped, input_signature=[tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32)])
+
+
 def decoded(data: bytes, *, channels: int = 3, max_pixels: int = 1_000) -> np.ndarray:
     with naming_refused_images():
         return traced(channels, max_pixels)(tf.constant(data)).numpy()
@@ -178,8 +188,7 @@ def test_a_crop_that_shrinks_by_more_than_two_is_averaged_as_pillow_does(size, f
             data = encode(pixels, file_format, **({"subsampling": 0} if file_format == "JPEG" else {}))
             whole = PIL.Image.fromarray(decode(data))
             expected = np.asarray(whole.resize((12, 12), PIL.Image.Resampling.BILINEAR)).astype(int)
-            box = tf.constant([0, 0, height, width])
-            found = decode_crop(tf.constant(data), lambda _, box=box: box, (12, 12, 3), max_pixels=10_000)
+            found = traced_crop()(tf.constant(data), tf.constant([0, 0, height, width]))
             if file_format == "PNG" or min(height, width) < 24:  # else the JPEG is decoded at a half
                 np.testing.assert_allclose(found.numpy().astype(int), expected, atol=1, err_msg=name)
 
@@ -191,7 +200,7 @@ def test_a_crop_that_shrinks_by_less_is_interpolated_as_pillow_does(size):
         whole, bilinear = PIL.Image.fromarray(pixels), PIL.Image.Resampling.BILINEAR
         expected = whole.transform((12, 12), PIL.Image.Transform.EXTENT, (0, 0, width, height), bilinear)
         box, data = tf.constant([0, 0, height, width]), tf.constant(encode(pixels, "PNG"))
-        found = decode_crop(data, lambda _, box=box: box, (12, 12, 3), max_pixels=10_000).numpy().astype(int)
+        found = traced_crop()(data, box).numpy().astype(int)
         np.testing.assert_allclose(found, np.asarray(expected).astype(int), atol=1, err_msg=name)
 
 
