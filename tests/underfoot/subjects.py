@@ -26,8 +26,8 @@ WAYS: Mapping[str, Way] = {
     "windows": Way(layout="rows", shards=2, shuffle="windows"),
     "mapped": Way(layout="blocks", shards=1, shuffle="global"),
     "copied": Way(layout="blocks", shards=2, shuffle="global"),  # what is mapped, of several small shards
-    # A service prepares as many rows at once as of any batch: the larger, the fewer steps. 384 epochs end with
-    # the run, whose last checkpoint is then evaluated.
+    # A service prepares as many rows at once as of any batch: the larger, the fewer steps. 384 epochs end
+    # with the run, whose last checkpoint is then evaluated.
     "service": Way(
         layout="rows",
         shards=2,
