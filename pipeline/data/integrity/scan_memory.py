@@ -26,7 +26,7 @@ class ScanMemory:
     def __init__(self, path: pathlib.Path | None, *, clock: Callable[[], int] = time.time_ns) -> None:
         self._path, self._clock = path, clock
         self._known = _loaded(path) if path else {}
-        self._asked: dict[str, list] = {}
+        self._asked: dict[str, tuple[DamagedRecord, ...]] = {}
 
     def damaged(self, selection: Selection) -> tuple[DamagedRecord, ...]:
         """As `checksums.damaged_records`; reads nothing where the same files were compared before."""
@@ -34,17 +34,18 @@ class ScanMemory:
             return damaged_records(selection)
         key, is_settled = self._key(selection)
         if key in self._known:
-            self._asked[key] = [vars(one) for one in self._known[key]]
+            self._asked[key] = self._known[key]
             return self._known[key]
         found = damaged_records(selection)
         if is_settled and self._key(selection)[0] == key:
-            self._asked[key] = [vars(one) for one in found]
+            self._asked[key] = found
         return found
 
     def save(self) -> None:
         """Keeps what was asked for."""
-        if self._path and self._asked and self._asked.keys() != self._known.keys():
-            document = {"format": FORMAT, "damaged": self._asked}
+        if self._path and self._asked and self._asked != self._known:
+            damaged = {key: [vars(one) for one in found] for key, found in self._asked.items()}
+            document = {"format": FORMAT, "damaged": damaged}
             atomic_files.write_json(self._path, self_digest.with_digest(document))
 
     def _key(self, selection: Selection) -> tuple[str, bool]:
