@@ -7,13 +7,16 @@ compared by its digest: one that was touched, or restored from a copy, is still 
 import errno
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from pipeline.data import file_state, retried, waiting
 from pipeline.data.dataset import index, manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
+
+T = TypeVar("T")
 
 
 class Watched:
@@ -51,8 +54,12 @@ class Watched:
         return [path for path in paths if self._now(path) != self._states[path]]
 
     def _now(self, path: str) -> int:
+        return self._read(path, lambda: hash(file_state.of(path)))
+
+    def _read(self, path: str, read: Callable[[], T]) -> T:
+        """What `read` finds at a path; raises InputError where it is gone, TryAgainError if out of reach."""
         try:
-            return retried.retried(lambda: hash(file_state.of(path)))
+            return retried.retried(read)
         except OSError as error:
             if not _is_gone(error):
                 raise retried.unreadable(path, error) from None
@@ -61,12 +68,7 @@ class Watched:
 
     def _compare(self, path: str) -> None:
         state = self._now(path)
-        try:
-            found, size = retried.retried(lambda: (self._digest(path), os.stat(path).st_size))  # noqa: PTH116
-        except OSError as error:
-            if not _is_gone(error):
-                raise retried.unreadable(path, error) from None
-            raise _changed(path, error.strerror, self._published[path]) from None
+        found, size = self._read(path, lambda: (self._digest(path), os.stat(path).st_size))  # noqa: PTH116
         if found != self._published[path]:
             received = f"{size:,} bytes of SHA-256 {found[:12]}…, changed meanwhile"
             raise _changed(path, received, self._published[path])
