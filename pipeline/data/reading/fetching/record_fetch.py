@@ -69,8 +69,9 @@ class Fetch:
         if self.in_flight.is_slow:
             nothing = tf.constant(_NOTHING, tf.string)
             return tf.cond(total > 0, lambda: self._each(pieces), lambda: nothing)
-        records = self._pieces_in_turn(pieces).batch(tf.maximum(total, 1), drop_remainder=True)
-        found = failed_reads.first_or(records, _NOTHING)
+        records = tf.data.Dataset.from_tensor_slices(pieces).flat_map(as_written(self._of))
+        together = records.batch(tf.maximum(total, 1), drop_remainder=True)
+        found = failed_reads.first_or(together, _NOTHING)
         return tf.cond(tf.size(found, tf.int64) == total, lambda: found, lambda: self._again(pieces))
 
     def pieces_of(self, numbers: tf.Tensor) -> Pieces:
@@ -129,13 +130,6 @@ class Fetch:
         paths, starts = tf.split(found.paths, count), tf.split(found.offsets, count)
         return [_read(*one) for one in zip(paths, starts, buffers, strict=True)]
 
-    def _pieces_in_turn(self, pieces: Pieces) -> tf.data.Dataset:
-        """The records of pieces, string [], piece after piece."""
-        if not _has_offsets():
-            return tf.data.Dataset.from_tensor_slices(pieces).flat_map(as_written(_bytes_at))
-        columns = pieces.paths[:, None], pieces.offsets[:, None], self._buffers(pieces), pieces.counts
-        return tf.data.Dataset.from_tensor_slices(columns).flat_map(_piece)
-
     def _each_of_failed(self, pieces: Pieces) -> tf.Tensor:
         """`_each`, after reading all of them in turn failed; where, TensorFlow does not say."""
         count = tf.strings.as_string(tf.size(pieces.paths))
@@ -163,7 +157,7 @@ class Fetch:
         """The records of one piece, string []."""
         if not _has_offsets():
             return _bytes_at(piece)
-        return _piece(piece.paths[None], piece.offsets[None], self._buffers(piece), piece.counts)
+        return _read(piece.paths[None], piece.offsets[None], self._buffers(piece)).take(piece.counts)
 
     def _buffers(self, pieces: Pieces) -> tf.Tensor:
         return pieces.sizes if self._is_buffered else tf.zeros_like(pieces.sizes)
@@ -185,11 +179,6 @@ def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.d
         filenames=paths, compression_type="", buffer_size=buffer_bytes, byte_offsets=offsets
     )
     return tf.data.experimental.from_variant(variant, _RECORD)
-
-
-@as_written
-def _piece(path: tf.Tensor, offset: tf.Tensor, buffer_bytes: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
-    return _read(path, offset, buffer_bytes).take(count)
 
 
 def _bytes_at(piece: Pieces) -> tf.data.Dataset:
