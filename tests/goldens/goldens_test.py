@@ -96,7 +96,7 @@ def test_a_run_goes_on_from_its_checkpoint_in_the_same_order(version, tmp_path, 
         assert after[:STEPS] == before  # it did not start over
 
 
-@pytest.mark.parametrize("version", set(RUNS) - set(CONTINUED), ids=lambda path: path.name)
+@pytest.mark.parametrize("version", sorted(set(RUNS) - set(CONTINUED)), ids=lambda path: path.name)
 def test_a_run_of_another_order_or_update_is_not_continued_but_exported(version, tmp_path, warm_python):
     workdir = shutil.copytree(version / "run", tmp_path / "run")
     longer = train_flags(version / "rows", workdir, steps=LONGER)
