@@ -22,21 +22,21 @@ def main(argv: list[str]) -> int:
     from tests.pipeline.data.feed.cores.results import SLOW_DISK, file_of
     from tests.pipeline.data.feed.cores.slow_disk import of_slow_disk
 
-    def found(name: str) -> Certificate | None:
+    def found(name: str, scratch: pathlib.Path) -> Certificate | None:
         if name != SLOW_DISK:
-            recipe = (eight(folder / "data") | odd(folder / "data"))[name]()
+            recipe = (eight(folder / "data") | odd(folder / "data", scratch))[name]()
             demand = Demand(global_batch=recipe.batch, slice=HERE)
             return issue(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds)
         try:
-            with tempfile.TemporaryDirectory(dir=folder) as disk:
-                return of_slow_disk(pathlib.Path(disk) / "disk", seconds=seconds)
+            return of_slow_disk(scratch / "disk", seconds=seconds)
         except OSError as error:
             print(f"The disk cannot be throttled here: {error}", file=sys.stderr)
             return None
 
     for name in names:
         print(f"{cores} cores: {name}", file=sys.stderr, flush=True)
-        file_of(folder, cores, name).write_bytes(pickle.dumps(found(name)))
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            file_of(folder, cores, name).write_bytes(pickle.dumps(found(name, pathlib.Path(scratch))))
     return 0
 
 

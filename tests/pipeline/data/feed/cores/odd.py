@@ -25,9 +25,9 @@ _PHOTOGRAPHS = Schema(
 )
 
 
-def odd(folder: pathlib.Path) -> Mapping[str, Callable[[], Recipe]]:
-    """By name; each writes its data below `folder` when it is called."""
-    cases = slowed(folder / "slowed")
+def odd(folder: pathlib.Path, scratch: pathlib.Path) -> Mapping[str, Callable[[], Recipe]]:
+    """By name; each writes its data when it is called: below `folder` what can be read again."""
+    cases = slowed(scratch)
     return {
         "photographs": lambda: _of_photographs(folder),
         "mixed photographs": lambda: recipe_of(_mixture(folder), batch=BATCH),
