@@ -40,6 +40,8 @@ class LaneWindows:
         of_lane = self._windows_together * in_window  # parts
         # What the processor's cache holds is read and cut together.
         together = max(1, parts.in_windows // of_lane, -(-lanes.here // _MOST_GROUPS))
+        # Groups of one size where that can be: only the usual number of blocks is read the cheapest way.
+        together = -(-lanes.here // -(-lanes.here // together))
         self._group_sizes = [min(together, lanes.here - i) for i in range(0, lanes.here, together)]
         self._counts = tf.constant(parts.rows)
         usual = of_lane * min(together, lanes.here)

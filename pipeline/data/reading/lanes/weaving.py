@@ -68,14 +68,18 @@ def _parted(
     places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor
 ) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """The rows of the first `count` places, and what is kept: places after those, and their rows."""
-    all_places = tf.concat(places, axis=0)
-    is_kept = all_places >= count
-    kept = tf.boolean_mask(all_places, is_kept)
-    # Behind the rows that go on come those that are kept, and then one that nobody wants.
-    last = count + tf.size(kept)
-    after = count + tf.cumsum(tf.cast(is_kept, tf.int32), exclusive=True)
-    to = tf.where(is_kept, after, tf.where(all_places < 0, last, all_places))
-    stitched = tf.dynamic_stitch(tf.split(to, [tf.size(each) for each in places], num=len(places)), rows)
-    # Copied, as groups are made of them: TensorFlow logs every slice of a slice.
-    done = tf.raw_ops.DeepCopy(x=stitched[:count])
-    return done, (kept - count, tf.raw_ops.DeepCopy(x=stitched[count:last]))
+    # A slice of the rows that go on would be another copy. So the others are written in the place of the
+    # first one; this comes last, and stays.
+    to = [tf.where((each >= 0) & (each < count), each, 0) for each in places]
+    first = _chosen(rows, [each == 0 for each in places])
+    to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
+    stitched = tf.dynamic_stitch(to, rows + first)
+    # Where nothing goes on, it is one row that is not meant.
+    done = tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
+    is_kept = [each >= count for each in places]
+    kept, of_kept = (tf.concat(_chosen(parts, is_kept), axis=0) for parts in (places, rows))
+    return done, (kept - count, of_kept)
+
+
+def _chosen(parts: list[tf.Tensor], are_chosen: list[tf.Tensor]) -> list[tf.Tensor]:
+    return [tf.boolean_mask(part, chosen) for part, chosen in zip(parts, are_chosen, strict=True)]
