@@ -38,8 +38,10 @@ class LaneWindows:
         in_window = parts.in_window(lanes.count)
         self._windows_together = max(of_batch, parts.in_windows // (in_window * lanes.here), 1)
         of_lane = self._windows_together * in_window  # parts
-        # What the processor's cache holds is read and cut together.
-        together = max(1, parts.in_windows // of_lane, -(-lanes.here // _MOST_GROUPS))
+        # What the processor's cache holds is read and cut together; strings, which it does not, all at once.
+        is_one_group = selection.shards.rows_in_record == 1
+        in_cache = max(1, parts.in_windows // of_lane, -(-lanes.here // _MOST_GROUPS))
+        together = lanes.here if is_one_group else in_cache
         # Groups of one size where that can be: only the usual number of blocks is read the cheapest way.
         together = -(-lanes.here // -(-lanes.here // together))
         self._group_sizes = [min(together, lanes.here - i) for i in range(0, lanes.here, together)]
@@ -123,8 +125,9 @@ class LaneWindows:
         of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
         read = [self._read(Slots(*each), some) for each, some in zip(of_groups, places, strict=True)]
         places, rows = zip(*read, strict=True)
-        end = tf.reduce_min(lanes.places(ends, numbers_of_lanes))
-        return Unit(base=batch * lanes.here * lanes.size, end=end, places=places, rows=rows)
+        # Whole batches alone go on: groups of any size would be cut into batches by one more copy.
+        first, end = (at * lanes.here * lanes.size for at in (batch, tf.reduce_min(ends) // lanes.size))
+        return Unit(base=first, end=end, places=places, rows=rows)
 
     def _grouped(self, values: tf.Tensor, of_lanes: tf.Tensor) -> list[tf.Tensor]:
         """Values, lane after lane, of which each has so many, int64 [lanes] → those of each group."""
