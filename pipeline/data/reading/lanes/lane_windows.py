@@ -38,12 +38,12 @@ class LaneWindows:
         in_window = parts.in_window(lanes.count)
         self._windows_together = max(of_batch, parts.in_windows // (in_window * lanes.here), 1)
         of_lane = self._windows_together * in_window  # parts
-        # What the processor's cache holds is read and cut together; strings, which it does not, all at once.
-        is_one_group = selection.shards.rows_in_record == 1
-        in_cache = max(1, parts.in_windows // of_lane, -(-lanes.here // _MOST_GROUPS))
-        together = lanes.here if is_one_group else in_cache
+        # About what the processor's cache holds is read together; strings, which it does not, all at once.
+        is_of_strings = selection.shards.rows_in_record == 1
+        in_cache = round(of_lane * lanes.here / parts.in_windows)
+        groups = 1 if is_of_strings else min(max(in_cache, 1), lanes.here, _MOST_GROUPS)
         # Groups of one size where that can be: only the usual number of blocks is read the cheapest way.
-        together = -(-lanes.here // -(-lanes.here // together))
+        together = -(-lanes.here // groups)
         self._group_sizes = [min(together, lanes.here - i) for i in range(0, lanes.here, together)]
         self._counts = tf.constant(parts.rows)
         usual = of_lane * min(together, lanes.here)
