@@ -128,11 +128,11 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 	.venv/bin/python -m tests.pipeline.data.feed.slowdowns
 
 .PHONY: certificate-check
-certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round. Six minutes.
+certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round. Twenty minutes.
 	.venv/bin/python -m tests.pipeline.data.feed.cores
 
 .PHONY: odd-certificates
-odd-certificates: install  ## The same of pipelines that scale badly: is what the certificate promises kept? Six minutes.
+odd-certificates: install  ## The same of pipelines that scale badly: is what the certificate promises kept? Half an hour.
 	.venv/bin/python -m tests.pipeline.data.feed.cores --odd
 
 .PHONY: soak

@@ -1,6 +1,6 @@
-"""Certificates of the named pipelines on so many cores of this host, each in a file. Run by itself.
+"""The certificate of a pipeline on so many cores of this host, in a file of a round. Run by itself.
 
-python -m tests.pipeline.data.feed.cores.measured FOLDER CORES SECONDS NAME...
+python -m tests.pipeline.data.feed.cores.measured FOLDER CORES SECONDS ROUND NAME
 """
 
 import os
@@ -11,7 +11,8 @@ import tempfile
 
 
 def main(argv: list[str]) -> int:
-    folder, cores, seconds, names = pathlib.Path(argv[1]), int(argv[2]), float(argv[3]), argv[4:]
+    folder, cores, seconds = pathlib.Path(argv[1]), int(argv[2]), float(argv[3])
+    number, name = int(argv[4]), argv[5]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # TensorFlow asks when it is imported
     from pipeline.data import quiet  # noqa: F401 - before TensorFlow
     from pipeline.data.feed.certificate import Certificate, Demand
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
     from tests.pipeline.data.feed.cores.results import SLOW_DISK, file_of
     from tests.pipeline.data.feed.cores.slow_disk import of_slow_disk
 
-    def found(name: str, scratch: pathlib.Path) -> Certificate | None:
+    def found(scratch: pathlib.Path) -> Certificate | None:
         if name != SLOW_DISK:
             recipe = (eight(folder / "data") | odd(folder / "data", scratch))[name]()
             demand = Demand(global_batch=recipe.batch, slice=HERE)
@@ -33,10 +34,10 @@ def main(argv: list[str]) -> int:
             print(f"The disk cannot be throttled here: {error}", file=sys.stderr)
             return None
 
-    for name in names:
-        print(f"{cores} cores: {name}", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            file_of(folder, cores, name).write_bytes(pickle.dumps(found(name, pathlib.Path(scratch))))
+    print(f"{cores} cores, round {number + 1}: {name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        certificate = found(pathlib.Path(scratch))
+        file_of(folder, cores, name, number).write_bytes(pickle.dumps(certificate))
     return 0
 
 

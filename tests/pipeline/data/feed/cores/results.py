@@ -29,5 +29,6 @@ ODD = (
 NAMES = (*EIGHT, SLOW_DISK)
 
 
-def file_of(folder: pathlib.Path, cores: int, name: str) -> pathlib.Path:
-    return folder / f"{name} on {cores}.pickle"
+def file_of(folder: pathlib.Path, cores: int, name: str, number: int) -> pathlib.Path:
+    """The file of a certificate, of the round of that number."""
+    return folder / f"{name} on {cores}, {number}.pickle"
