@@ -18,7 +18,7 @@ SHELL = ("sh", "bash", "shell")
 RUN = (*SHELL, "python")
 OUTPUT = "output"
 LANGUAGES = (*RUN, OUTPUT, "json", "mermaid", "text")
-GENERATED = ("benchmarks/RESULTS.md",)
+GENERATED = ("benchmarks/RESULTS.md", "benchmarks/RESULTS_busy.md")
 _NOT_RUN = "not-run:"
 _FENCE = re.compile(r"^```+[ ]*(\S*)[ ]*(.*)$")
 
