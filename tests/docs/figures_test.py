@@ -30,8 +30,10 @@ def repeated(texts: Mapping[str, str]) -> list[str]:
 
 
 def test_no_figure_stands_in_two_documents():
-    texts = {name: documents.read(name) for name in (*documents.names(), *documents.GENERATED)}
-    assert repeated(texts) == [], "Keep each in docs/measurements.md only, and link to it"
+    written = {name: documents.read(name) for name in documents.names()}
+    for run in documents.GENERATED:  # two runs of one benchmark share its targets
+        texts = written | {run: documents.read(run)}
+        assert repeated(texts) == [], "Keep each in docs/measurements.md only, and link to it"
 
 
 def test_a_planted_copy_is_found():
