@@ -80,6 +80,12 @@ def test_cores_are_promised_up_to_what_was_seen_of_reading():
     assert scaling.stuck(2_100.0) == (READ,)
 
 
+def test_calls_that_one_core_cannot_show_are_expected_and_not_promised():
+    scaling = on_one_core(READ, COPY)
+    assert scaling.rate_of(READ, 2, EXPECTED) == pytest.approx(2 / (1e-3 * EXPECTED.cpu_times))
+    assert scaling.rate_of(READ, 2, LEAST) == pytest.approx(1 / (1e-3 * LEAST.cpu_times))
+
+
 def test_cores_that_were_measured_are_promised_without_more_ado():
     decode, together = (line(name, 4_000.0, wanted_cores=4.0) for name in ("decode", "together"))
     on_four = Scaling(cores=4.0, is_shared=False, batch=64, stages=(decode,), together=together)
@@ -107,7 +113,8 @@ def test_a_stage_that_has_had_all_its_cores_is_no_faster_on_more():
     together = line("together", 900.0, wanted_cores=1.9)
     on_two = Scaling(cores=2.0, is_shared=False, batch=64, stages=(read,), together=together)
     assert on_two.rate_of(read, 2) == pytest.approx(2_000.0)
-    assert on_two.rate_of(read, 64, LEAST) < 1_000.0
+    for assumed in (EXPECTED, LEAST):
+        assert on_two.rate_of(read, 64, assumed) < 1_000.0
 
 
 def test_fewer_threads_than_declared_are_noticed_on_an_idle_host():
