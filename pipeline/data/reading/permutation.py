@@ -15,6 +15,7 @@ import tensorflow as tf
 # Among 2**20 rows the commonest step from a row to the next occurs 4,084 times after 3 turns, 36 times after
 # 4, and 9 times by chance.
 _TURNS = 4
+_UNSIGNED = {tf.int32: tf.uint32, tf.int64: tf.uint64}
 _KEYS = _TURNS + 2
 
 
@@ -92,7 +93,10 @@ class Permutation:
             other, mine = turn % 2, 1 - turn % 2
             shift = _scaled(_mixed(halves[other] * words.multipliers[0] + key, words), sizes[mine], words)
             halves[mine] = _wrapped(halves[mine] + shift, sizes[mine])
-        return tf.where(rows < sizes[0] * sizes[1], halves[0] * sizes[1] + halves[1], rows)
+        shifted = halves[0] * sizes[1] + halves[1]
+        with tf.control_dependencies([shifted]):  # not beside it: see `_wrapped`
+            is_of_pair = rows < sizes[0] * sizes[1]
+        return tf.where(is_of_pair, shifted, rows)
 
 
 def _halves(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -120,7 +124,14 @@ def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
 
 
 def _wrapped(values: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    return tf.where(values >= size, values - size, values)
+    """Values below twice the size, modulo the size.
+
+    As unsigned numbers, those that are below the size become the largest when it is taken from them. So each
+    operation takes what the one before gives. Where two can run, TensorFlow wakes another thread for one.
+    """
+    unsigned = _UNSIGNED[values.dtype]
+    values_, size_ = tf.bitcast(values, unsigned), tf.bitcast(size, unsigned)
+    return tf.bitcast(tf.minimum(values_, values_ - size_), values.dtype)
 
 
 def _integer(name: str, size: int) -> int:
