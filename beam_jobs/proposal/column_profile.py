@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -12,6 +13,7 @@ from beam_jobs.proposal.spellings import sentinels
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _SHOWN = 40  # characters of a value
+_WITH_COMMA = re.compile(r"[+-]?(?:0|[1-9][0-9]*),[0-9]+")
 _IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
@@ -62,8 +64,11 @@ class ColumnProfile:
         plain = NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain
         odd = {value for value in others if not is_number(value)}
-        # If a single word keeps a column from numbers, it stands for "no number"; a code (01067) does not.
-        is_marker = odd <= IN_NUMBERS or (len(odd) == 1 and not any(map(_is_code, odd)))
+        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not;
+        # nor does, among whole numbers, the only one with decimals behind a comma.
+        is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
+        is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
+        is_marker = odd <= IN_NUMBERS or is_word
         numbers_but_for_it = len(odd) < len(others) and is_marker
         return tuple(sorted(plain | odd if numbers_but_for_it else plain))
 

@@ -21,6 +21,8 @@ from tests.beam_jobs.proposal.profiles import profile
         (("CHF 1'200.50", "EUR 3"), ("CHF", "EUR", "'", " "), ".", [1200.5, 3.0]),
         (("1,5", "22,75"), (), ",", [1.5, 22.75]),
         (("0,500", "1,250"), (), ",", [0.5, 1.25]),
+        (("3", "-12", "1,5"), (), ",", [3.0, -12.0, 1.5]),  # the only one with decimals
+        (("3", "12", "1,500"), (",",), ".", [3.0, 12.0, 1500.0]),
     ],
 )
 def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):
@@ -48,6 +50,12 @@ def test_other_texts_are_none(values):
 def test_words_beside_them_are_missing():
     feature = propose_feature(profile("$5", "unknown", "", "$7"))
     assert (feature.missing, feature.clean.null_markers) == ("mark", ("", "unknown"))
+
+
+@pytest.mark.parametrize("odd", ["1,5", "n.a."])
+def test_the_only_word_among_numbers_with_a_point_is_missing(odd):
+    feature = propose_feature(profile("3.25", "-12", odd))
+    assert (feature.kind, feature.clean.null_markers) == ("numeric", ("", odd))
 
 
 def test_how_they_are_read_is_said():
