@@ -1,5 +1,7 @@
 """The feed certificate of an experiment: what it reads, as its training would read it."""
 
+import sys
+
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
@@ -56,6 +58,8 @@ def certify(
     with tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
+            if bar.disable:  # nobody watches: it may take minutes, which a log should show
+                print(f"measuring: {stage}", file=sys.stderr, flush=True)
             bar.set_postfix_str(stage)
             bar.update()
 
