@@ -43,7 +43,8 @@ def _indexed(shards: Shards) -> Offsets:
         before = index.offset_at(ordinals)
         after = index.size_of(tf.gather(counts, shard)) - before - 2 * _OFFSET_BYTES
         found = _pairs(tf.gather(paths, shard), before, after)
-        return tf.ensure_shape(tf.io.decode_raw(found, tf.int64, little_endian=True), [ordinals.shape[0], 2])
+        pairs = tf.reshape(tf.io.decode_raw(found, tf.int64, little_endian=True), [-1, 2])
+        return tf.ensure_shape(pairs, [ordinals.shape[0], 2])
 
     return look_up
 
@@ -53,10 +54,12 @@ def _pairs(paths: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     asked, count = (paths, before, after), before.shape[0]
     if count is None:
         pairs = tf.data.Dataset.from_tensor_slices(asked).flat_map(as_written(_pair))
-        return pairs.batch(tf.size(before, tf.int64)).get_single_element()
+        number = tf.size(before, tf.int64)
+        together = pairs.batch(tf.maximum(number, 1))  # a batch of none is an error
+        return tf.cond(number > 0, together.get_single_element, lambda: tf.zeros([0], tf.string))
     # A function such as `flat_map` takes would be set up anew at each call, for a tenth of a second.
     each = [_pair(*one) for one in zip(*(tf.unstack(some, num=count) for some in asked), strict=True)]
-    return tf.stack(tf.data.Dataset.zip(*each).get_single_element())
+    return tf.stack(tf.data.Dataset.zip(tuple(each)).get_single_element())
 
 
 def _pair(path: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.data.Dataset:
