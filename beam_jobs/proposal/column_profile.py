@@ -13,7 +13,10 @@ from beam_jobs.proposal.spellings import sentinels
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _SHOWN = 40  # characters of a value
-_WITH_COMMA = re.compile(r"[+-]?(?:0|[1-9][0-9]*),[0-9]+")
+# 1,5 and 1,234,567.5 and 1.234,5
+_WITH_COMMA = re.compile(
+    r"[+-]?(?:(?:0|[1-9][0-9]*),[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:[.][0-9]+)?|[1-9][0-9]{0,2}(?:[.][0-9]{3})+,[0-9]+)"
+)
 _IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 
@@ -65,7 +68,7 @@ class ColumnProfile:
         others = self.counts.keys() - plain
         odd = {value for value in others if not is_number(value)}
         # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not;
-        # nor does, among whole numbers, the only one with decimals behind a comma.
+        # nor does, among whole numbers, the only one with a comma for its decimals or thousands.
         is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
         is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
         is_marker = odd <= IN_NUMBERS or is_word

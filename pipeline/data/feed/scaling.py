@@ -41,7 +41,7 @@ class Assumed:
 # and handing over a batch took 15 to 50 µs more (`make certificate-check`, 2 cores of a virtual AMD EPYC).
 EXPECTED = Assumed(cpu_times=1.15, hand_over_us=25.0, untried_calls=True, stuck_calls=False)
 LEAST = Assumed(cpu_times=1.45, hand_over_us=60.0, untried_calls=False, stuck_calls=False)
-MOST = Assumed(cpu_times=1.0, hand_over_us=0.0, untried_calls=True, stuck_calls=True)
+MOST = Assumed(cpu_times=0.9, hand_over_us=0.0, untried_calls=True, stuck_calls=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,15 @@ class Scaling:
         return min(rate, had / assumed.cpu_times)
 
     def rate(self, cores: float, assumed: Assumed = EXPECTED) -> float:
-        """Examples a second that all stages together give, as far as is known."""
+        """Examples a second that all stages together give, as far as is known.
+
+        No fewer than on the cores that were measured, to which a process can be bound.
+        """
+        if cores > self.cores:
+            return max(self._rate(cores, assumed), self._rate(self.cores, assumed))
+        return self._rate(cores, assumed)
+
+    def _rate(self, cores: float, assumed: Assumed) -> float:
         cpu_us = self._us(self.together, self._cpu_us, cores, assumed)
         of_cores = 1e6 * cores * self._share_used(cores) / max(cpu_us, 1e-9)
         return min([of_cores, *(self.rate_of(line, cores, assumed) for line in self._limits)])

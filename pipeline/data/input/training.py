@@ -1,9 +1,11 @@
 """What training does to its data: how rows are read, and the stages that they go through."""
 
+import dataclasses
 import math
 
 import tensorflow as tf
 
+from pipeline.data.dataset.record_table import Shards
 from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.image_stages import image_stages
@@ -62,7 +64,7 @@ def training_recipe(
         apply=lambda features, *more: (preprocess(features), targets(features, *more)),
     )
 
-    in_flight = None if way.gather else reads_in_flight.of(plan.selection.shards)
+    in_flight = None if way.gather else _in_flight(plan.selection.shards, most=way.most_reads)
 
     def read() -> tf.data.Dataset:
         elements = way.read(plan, batches)
@@ -108,6 +110,12 @@ def require_mixable(augmentation: Augmentation, inputs: ModelInputs, *, batch: i
             action=f"Set --config.global_batch={(batch + 1) * replicas}, train on another number of "
             f"replicas, or leave {name} out.",
         )
+
+
+def _in_flight(shards: Shards, *, most: int) -> reads_in_flight.InFlight:
+    """Reads of these shards' files, of which `most` wait at once at most."""
+    found = reads_in_flight.of(shards)
+    return dataclasses.replace(found, reads=min(found.records(shards.mean_bytes), most))
 
 
 def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int) -> int:

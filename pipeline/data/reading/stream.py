@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from pipeline.data.reading import mapped, mixed, single, windows
 from pipeline.data.reading.fetching.fetched import CALLS_AT_ONCE
+from pipeline.data.reading.fetching.reads_in_flight import MOST_READS
+from pipeline.data.reading.fetching.record_fetch import PIECES_AT_ONCE
 from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE
 from pipeline.data.reading.mixture import CYCLE, Mixture
 from pipeline.data.reading.plan import ReadPlan, WayName
@@ -31,6 +33,7 @@ class Way:
     # The same with the number of each row over all shards of the selection in place of the row.
     numbers: Callable[[ReadPlan, int], tf.data.Dataset]
     at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
+    most_reads: int = MOST_READS  # in flight, where they are slow
     cuts_batches: bool = False  # a service reads its run of every global batch, and not whole ones in turn
     is_local: bool = False  # reads into the memory of the host that trains: no other host can help
 
@@ -46,6 +49,7 @@ WAYS: Mapping[WayName, Way] = {
         read=windows.read,
         numbers=windows.numbers,
         at_once=UNITS_AT_ONCE,
+        most_reads=PIECES_AT_ONCE,
         cuts_batches=True,
     ),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
@@ -71,6 +75,7 @@ def way_of(plan: ReadPlan) -> Way:
             read=_mixed,
             numbers=_mixed_numbers,
             at_once=at_once,
+            most_reads=min(way.most_reads for way in ways),
             is_local=is_local,
         )
     return WAYS[plan.ways[0]]

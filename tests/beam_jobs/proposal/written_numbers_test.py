@@ -23,6 +23,8 @@ from tests.beam_jobs.proposal.profiles import profile
         (("0,500", "1,250"), (), ",", [0.5, 1.25]),
         (("3", "-12", "1,5"), (), ",", [3.0, -12.0, 1.5]),  # the only one with decimals
         (("3", "12", "1,500"), (",",), ".", [3.0, 12.0, 1500.0]),
+        (("3", "12", "1,234,567.5"), (",",), ".", [3.0, 12.0, 1234567.5]),
+        (("3", "12", "1.234,5"), (".",), ",", [3.0, 12.0, 1234.5]),
     ],
 )
 def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):

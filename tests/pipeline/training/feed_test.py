@@ -9,6 +9,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.feed import slices
+from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.mixture import Mixture, Part
 from pipeline.training import feed
 from tests.pipeline.training.small_run import write_small_dataset
@@ -62,6 +63,14 @@ def test_reading_runs_in_as_many_calls_as_its_way_has(tmp_path, dataset: Dataset
     blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
     mapped = feed.recipe_of(config, select(blocks, "train"), slices.HERE)
     assert (mapped.read_at_once, mapped.stages[0].at_once) == (1.0, None)
+
+
+@pytest.mark.parametrize(("shuffle", "reads"), [("global", 400), ("windows", 64)])
+def test_as_many_reads_are_told_of_as_are_in_flight(dataset, config, monkeypatch, shuffle: str, reads: int):
+    monkeypatch.setattr(reads_in_flight, "of", lambda shards: reads_in_flight.for_latency(0.01))
+    config.shuffle = shuffle
+    recipe = feed.recipe_of(config, select(dataset, "train"), slices.HERE)
+    assert recipe.in_flight.reads == recipe.read_at_once == reads
 
 
 def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):

@@ -12,7 +12,7 @@ from pipeline.data.reading.fetching import failed_reads, offsets, reads_in_fligh
 from pipeline.data.tracing import apart, as_written
 
 LARGE_BYTES = 128 << 10  # 128 KiB: from there on, one more copy of a record costs more than a system call
-_PIECES_AT_ONCE = 64  # of one call, where reads are slow or have failed
+PIECES_AT_ONCE = 64  # of one call, where reads are slow or have failed
 
 _NOTHING = np.array([], object)  # string [0]
 _RECORD = tf.TensorSpec([], tf.string)
@@ -140,7 +140,7 @@ class Fetch:
     def _each(self, pieces: Pieces) -> tf.Tensor:
         """The records of one piece or more, string [n], each piece read by itself, again where that fails."""
         each = tf.data.Dataset.from_tensor_slices(pieces)
-        each = each.map(as_written(self._whole), num_parallel_calls=_PIECES_AT_ONCE, deterministic=True)
+        each = each.map(as_written(self._whole), num_parallel_calls=PIECES_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(pieces.counts)).get_single_element()
 
     def _whole(self, piece: Pieces) -> tf.Tensor:

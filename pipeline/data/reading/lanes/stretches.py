@@ -61,10 +61,10 @@ class Stretches:
         last = tf.maximum(self._whole + self._is_cut - 1, 0)
         return self.rows_before(last[:, None])[:, 0]
 
-    def slots(self, first: tf.Tensor, end: tf.Tensor, *, first_lane: int = 0) -> Slots:
-        """The slots from `first` to before `end`, both [n], of each of n lanes from one on."""
+    def slots(self, first: tf.Tensor, end: tf.Tensor) -> Slots:
+        """The slots from `first` to before `end`, both [lanes], of each lane."""
         numbers = tf.ragged.range(first, end)
-        lanes, slots = first_lane + numbers.value_rowids(), numbers.flat_values
+        lanes, slots = numbers.value_rowids(), numbers.flat_values
         is_cut = slots == tf.gather(self._whole, lanes)
         parts = tf.gather(self._first, lanes) + tf.where(is_cut, -tf.ones_like(slots), slots)
         starts = tf.gather(self._starts, parts)

@@ -24,15 +24,16 @@ def on_one_core(*stages: Line) -> Scaling:
 READ = line("read", 1_000.0, wanted_cores=1.0, at_once=2.0)  # 1 ms of a core an example
 DECODE = line("decode", 1_000.0, wanted_cores=1.0)
 COPY = line("copy", 10_000.0, wanted_cores=1.0, at_once=1.0)  # 0.1 ms
+MORE = 1 / MOST.cpu_times  # times the rate that a core gives, at most, where there are more of them
 
 
 @pytest.mark.parametrize(
     ("cores", "rate", "limiting"),
     [
         (1, 1 / 2.1e-3, "read"),  # all cores are busy with 2.1 ms an example
-        (2, 2 / 2.1e-3, "read"),
-        (4, 4 / 2.1e-3, "read"),
-        (8, 2 / 1e-3, "read"),  # two threads read, however many cores there are
+        (2, MORE * 2 / 2.1e-3, "read"),
+        (4, MORE * 4 / 2.1e-3, "read"),
+        (8, MORE * 2 / 1e-3, "read"),  # two threads read, however many cores there are
     ],
 )
 def test_no_stage_is_faster_than_its_calls_that_run_at_once(cores, rate, limiting):
@@ -50,8 +51,16 @@ def test_nothing_is_known_better_than_what_was_measured():
 def test_on_more_cores_an_example_may_take_more_of_them():
     scaling = on_one_core(DECODE)
     for cores in (2, 64):
-        assert scaling.rate(cores, MOST) == pytest.approx(cores / 1e-3)
+        assert scaling.rate(cores, MOST) == pytest.approx(MORE * cores / 1e-3)
         assert scaling.rate(cores, LEAST) < scaling.rate(cores, EXPECTED) < scaling.rate(cores, MOST)
+
+
+def test_no_number_of_cores_is_promised_less_than_a_smaller_one_that_was_measured():
+    decode, together = (line(name, 4_000.0, wanted_cores=4.0) for name in ("decode", "together"))
+    on_four = Scaling(cores=4.0, is_shared=False, batch=64, stages=(decode,), together=together)
+    here = on_four.rate(4, LEAST)
+    assert on_four.rate(5, LEAST) == here
+    assert on_four.rate(8, LEAST) > here
 
 
 def test_on_fewer_cores_it_may_take_less_which_is_not_promised():
@@ -77,7 +86,7 @@ def test_cores_are_promised_up_to_what_was_seen_of_reading():
     # Two calls read, of which one core has shown one.
     assert scaling.cores_for(1_000.0) is None
     assert (scaling.unsure(1_000.0), scaling.stuck(1_000.0)) == ((READ,), ())
-    assert scaling.stuck(2_100.0) == (READ,)
+    assert scaling.stuck(MORE * 2_100.0) == (READ,)
 
 
 def test_calls_that_one_core_cannot_show_are_expected_and_not_promised():
@@ -96,8 +105,10 @@ def test_cores_that_were_measured_are_promised_without_more_ado():
 def test_stages_that_share_a_thread_run_one_after_the_other():
     batch = line("batch", 10_000.0, wanted_cores=1.0, at_once=1.0, thread="taker")
     copy = dataclasses.replace(COPY, thread="taker")
-    assert on_one_core(batch, copy).rate(64, MOST) == pytest.approx(5_000.0)
-    assert on_one_core(dataclasses.replace(batch, thread=""), copy).rate(64, MOST) == pytest.approx(10_000.0)
+    assert on_one_core(batch, copy).rate(64, MOST) == pytest.approx(MORE * 5_000.0)
+    assert on_one_core(dataclasses.replace(batch, thread=""), copy).rate(64, MOST) == pytest.approx(
+        MORE * 10_000.0
+    )
 
 
 def test_what_waits_is_as_fast_on_any_number_of_cores():
@@ -120,8 +131,10 @@ def test_a_stage_that_has_had_all_its_cores_is_no_faster_on_more():
 def test_fewer_threads_than_declared_are_noticed_on_an_idle_host():
     python = line("tokenize", 100.0, wanted_cores=1.0)
     idle = dataclasses.replace(on_one_core(python), cores=4.0)
-    assert idle.rate_of(python, 64, MOST) == pytest.approx(100.0)
-    assert dataclasses.replace(idle, is_shared=True).rate_of(python, 64, MOST) == pytest.approx(6_400.0)
+    assert idle.rate_of(python, 64, MOST) == pytest.approx(MORE * 100.0)
+    assert dataclasses.replace(idle, is_shared=True).rate_of(python, 64, MOST) == pytest.approx(
+        MORE * 6_400.0
+    )
 
 
 def test_what_threads_that_were_ready_would_give_is_all_that_a_stage_gives_here():
@@ -146,5 +159,5 @@ def test_cores_that_stages_leave_idle_are_left_idle_on_more_cores():
     together = line("together", 750.0, wanted_cores=1.5)  # 2 ms of a core an example
     decode = line("decode", 2_000.0, wanted_cores=2.0)
     half = Scaling(cores=2.0, is_shared=False, batch=64, stages=(decode,), together=together)
-    assert half.rate(4, MOST) == pytest.approx(0.75 * 4 / 2e-3)
+    assert half.rate(4, MOST) == pytest.approx(MORE * 0.75 * 4 / 2e-3)
     assert half.rate(1, LEAST) == pytest.approx(1 / 2e-3)

@@ -43,7 +43,11 @@ class Foretold:
 
     @property
     def broken(self) -> frozenset[str]:
-        """Promises of `known` that the cores of `there` do not keep, whatever others took of them."""
+        """Promises of `known` that the cores of `there` do not keep, whatever others took of them.
+
+        That so many cores feed a step is promised with a margin, which is there to be used up. That none does
+        is wrong where they feed it with that margin.
+        """
         found = set()
         for times in NEEDS:
             needed = times * most_of(self.known)
@@ -51,7 +55,7 @@ class Foretold:
             if cores is not None and cores <= self.there.host.cores and most_of(self.there) < needed:
                 found.add(f"{cores} give {times:g}x")
             least = self.there.together.examples_per_s
-            if self.known.scaling.stuck(MARGIN * needed) and least > MARGIN * MARGIN * needed:
+            if self.known.scaling.stuck(MARGIN * needed) and least > MARGIN * needed:
                 found.add(f"none gives {times:g}x")
         return frozenset(found)
 
@@ -77,8 +81,8 @@ def row(name: str, rounds: Sequence[Foretold], *, promises_alone: bool) -> dict[
     """
     ratio = statistics.median(one.ratio for one in rounds)
     is_limit_right = sum(one.is_limit_right for one in rounds) > len(rounds) / 2
-    told = sorted(set().union(*(one.broken for one in rounds)))
-    broken = [promise for promise in told if sum(promise in one.broken for one in rounds) > len(rounds) / 2]
+    is_broken = sum(bool(one.broken) for one in rounds) > len(rounds) / 2
+    broken = sorted(set().union(*(one.broken for one in rounds))) if is_broken else []
     is_foretold = abs(ratio - 1) <= NEAR and is_limit_right
     is_right = not broken and (is_foretold or promises_alone)
     first = rounds[0]
