@@ -32,8 +32,10 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
         return preprocess(clean_requests(dict(features), schema))
 
     def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        logits = model(prepared(features), training=False)
-        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits)}
+        inputs = prepared(features)
+        rows = tf.shape(next(iter(inputs.values())))[0]
+        logits = model({name: _never_empty(values) for name, values in inputs.items()}, training=False)
+        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits[:rows])}
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
     def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -70,6 +72,16 @@ def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
 def described(spec: tf.TensorSpec | tf.Tensor) -> list:
     """[dtype, shape], as JSON has them."""
     return [spec.dtype.name, spec.shape.as_list()]
+
+
+def _never_empty(values: tf.Tensor) -> tf.Tensor:
+    """Values [rows, …], or one row of zeros where there is none.
+
+    Of no rows, a convolution that oneDNN fuses with the layers after it gives another shape than that of its
+    filters (TensorFlow 2.21), and a layer that adds it to something fails.
+    """
+    is_empty = tf.cast(tf.shape(values)[0] == 0, tf.int32)
+    return tf.pad(values, [[0, is_empty], *[[0, 0]] * (values.shape.rank - 1)])
 
 
 def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
