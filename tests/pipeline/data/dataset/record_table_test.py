@@ -1,0 +1,52 @@
+"""The records of a dataset are where its indexes say, or it is not opened."""
+
+import dataclasses
+import hashlib
+import pathlib
+
+import numpy as np
+import pytest
+
+from pipeline.data.dataset import index, manifest
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.errors import InputError
+from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.schema import Schema
+from tests.shared.tiny_dataset import write_dataset
+
+SCHEMA = Schema(name="s", features=(Label(name="y", classes=("no", "yes")),))
+ROWS = 12  # in two shards
+
+
+def forged(directory: pathlib.Path, *, ordinal: int, offset: int) -> Dataset:
+    """A dataset of which the second index says something else of a record, signed again."""
+    dataset = write_dataset(directory, SCHEMA, {"train": [{"y": i % 2} for i in range(ROWS)]}, shards=2)
+    [_, shard] = dataset.shards("train")
+    path = dataset.directory / index.file_name(shard.path)
+    found = index.load(path)
+    offsets = found.offsets.astype(np.int64)
+    offsets[ordinal] = offset
+    content = index.dumps(dataclasses.replace(found, offsets=offsets.astype(np.uint64)))
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    files = [
+        dataclasses.replace(file, sha256=digest) if file.path == path.name else file
+        for file in dataset.manifest.files
+    ]
+    signed = manifest.dumps(dataclasses.replace(dataset.manifest, files=tuple(files)))
+    (dataset.directory / manifest.FILE_NAME).write_text(signed)
+    return manifest.open_dataset(dataset.directory)
+
+
+@pytest.mark.parametrize("offset", [0, 7, 1 << 60, -5])
+def test_a_record_that_does_not_begin_where_the_last_one_ends_is_named(tmp_path, offset: int):
+    dataset = forged(tmp_path / "1.0.0", ordinal=3, offset=offset)
+    named = rf"index \S+00001-of-00002\.index: received byte {offset:,} as the start of record 3;"
+    with pytest.raises(InputError, match=rf"{named} expected byte \d+"):
+        select(dataset, "train")
+
+
+def test_what_the_converter_writes_is_opened(tmp_path):
+    dataset = forged(tmp_path / "1.0.0", ordinal=0, offset=0)
+    assert select(dataset, "train").rows == ROWS
