@@ -6,17 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from beam_jobs.proposal.spellings import sentinels
+from beam_jobs.proposal.spellings import number_written, sentinels
 
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
 # among numbers.
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _SHOWN = 40  # characters of a value
-# 1,5 and 1,234,567.5 and 1.234,5
-_WITH_COMMA = re.compile(
-    r"[+-]?(?:(?:0|[1-9][0-9]*),[0-9]+|[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:[.][0-9]+)?|[1-9][0-9]{0,2}(?:[.][0-9]{3})+,[0-9]+)"
-)
+# Decimals or thousands have it: 1,5 and 1,234,567.5 and 1.234,5
+_WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
 _IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 
 

@@ -1,12 +1,19 @@
 """Spellings and numbers that stand for something else: words that differ in case, and sentinels as -999."""
 
 import collections
+import re
 from collections.abc import Mapping
 
 _SENTINELS = frozenset(float(sign * digits) for digits in (99, 999, 9999, 99999, 999999) for sign in (1, -1))
 _SPELLED = frozenset(f"{number:.{digits}f}" for number in _SENTINELS for digits in range(3))
 _TIMES = 2  # a sentinel occurs at least so often
 _OTHERS = 3  # different numbers that it is far from
+
+
+def number_written(thousands: str, decimal: str) -> str:
+    """A pattern of numbers whose thousands and decimals are parted so; zeros in front (007) make a code."""
+    whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|0|[1-9][0-9]*)"
+    return rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
 
 
 def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from beam_jobs.proposal.column_profile import IN_NUMBERS, ColumnProfile
+from beam_jobs.proposal.spellings import number_written
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.kinds import Numeric
 from pipeline.data.statistics.precision import offset_for
@@ -127,7 +128,5 @@ def _is_plain(units: set[str], rewrites: object) -> bool:
 
 def _body(thousands: str, decimal: str) -> re.Pattern:
     blank = f"[{''.join(_BLANKS)}]?"
-    # Zeros in front, as in SKU007, make a code.
-    whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|0|[1-9][0-9]*)"
-    number = rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
+    number = number_written(thousands, decimal)
     return re.compile(rf"[+-]?(?P<before>{_UNIT})?{blank}[+-]?{number}{blank}(?P<after>{_UNIT})?")

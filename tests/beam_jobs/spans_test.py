@@ -1,19 +1,16 @@
 """Spans that are converted one by one, and read as one, are the dataset of all their rows."""
 
 import collections
-import dataclasses
-import hashlib
 import pathlib
 import random
 import shutil
-from collections.abc import Mapping
 
 import pytest
 
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.verification.dataset import verify
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset.manifest import Dataset, File
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.origins.raw_rows import raw_rows
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
@@ -23,6 +20,7 @@ from pipeline.data.schema.kinds import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulator_file, accumulators, loading
 from tests.shared.conversions import converted
+from tests.shared.published import republish
 
 SCHEMA = Schema(
     name="trips",
@@ -113,7 +111,7 @@ def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
     shutil.copytree(spans / "span-1", copy)
     assert verify(copy).problems == ()
     other = (spans / "span-0" / accumulator_file.FILE_NAME).read_bytes()
-    _republish(copy, {accumulator_file.FILE_NAME: other})
+    republish(copy, {accumulator_file.FILE_NAME: other})
     [problem] = verify(copy).problems
     assert (problem.file, problem.problem) == (
         "accumulators.bin",
@@ -124,19 +122,5 @@ def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
 def older(span: pathlib.Path, copy: pathlib.Path) -> Dataset:
     """A dataset as the version before wrote it."""
     shutil.copytree(span, copy)
-    _republish(copy, {accumulator_file.FILE_NAME: None})
+    republish(copy, {accumulator_file.FILE_NAME: None})
     return manifest_lib.open_dataset(copy)
-
-
-def _republish(directory: pathlib.Path, contents: Mapping[str, bytes | None]) -> None:
-    """Files with other contents, or none, in a dataset whose manifest says so."""
-    manifest = manifest_lib.load(directory)
-    files = tuple(file for file in manifest.files if file.path not in contents)
-    for name, content in contents.items():
-        (directory / name).unlink()
-        if content is not None:
-            (directory / name).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            files = (*files, File(path=name, bytes=len(content), sha256=digest))
-    text = manifest_lib.dumps(dataclasses.replace(manifest, files=files))
-    (directory / manifest_lib.FILE_NAME).write_text(text)

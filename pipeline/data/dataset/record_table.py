@@ -146,27 +146,7 @@ def _offsets(dataset: Dataset, shards: Sequence[Shard]) -> tuple[np.ndarray, np.
         for found, _ in opened:
             _check_blocks(dataset, found.lengths)
     offsets = np.concatenate([found.offsets for found, _ in opened]).astype(np.int64)
-    _check_offsets(dataset, shards, offsets, np.concatenate([found.lengths for found, _ in opened]))
     return offsets, _hashes(states for _, states in opened)
-
-
-def _check_offsets(
-    dataset: Dataset, shards: Sequence[Shard], offsets: np.ndarray, lengths: np.ndarray
-) -> None:
-    """Each record begins where the one before it ends: from anywhere else, TensorFlow reads what it finds."""
-    counts = [shard.records for shard in shards]
-    ends = np.cumsum(lengths.astype(np.int64) + FRAME_BYTES)
-    of_shards = np.concatenate([[0], ends])[_starts(counts)[:-1]]
-    expected = np.concatenate([[0], ends[:-1]]) - np.repeat(of_shards, counts)
-    if (wrong := np.flatnonzero(offsets != expected)).size:
-        first = int(wrong[0])
-        shard = int(np.searchsorted(_starts(counts), first, side="right")) - 1
-        raise InputError(
-            f"index {dataset.directory / index.file_name(shards[shard].path)}",
-            received=f"byte {offsets[first]:,} as the start of record {first - _starts(counts)[shard]:,}",
-            expected=f"byte {expected[first]:,}, where the record before it ends",
-            action="Restore the file from a copy, or convert the raw data again.",
-        )
 
 
 def _checked(dataset: Dataset, shards: Sequence[Shard]) -> tuple[None, np.ndarray]:

@@ -15,7 +15,6 @@ import tensorflow as tf
 # Among 2**20 rows the commonest step from a row to the next occurs 4,084 times after 3 turns, 36 times after
 # 4, and 9 times by chance.
 _TURNS = 4
-_UNSIGNED = {tf.int32: tf.uint32, tf.int64: tf.uint64}
 _KEYS = _TURNS + 2
 
 
@@ -24,6 +23,7 @@ class _Words:
     """The integers that are calculated with, and what they are hashed with."""
 
     dtype: tf.DType
+    unsigned: tf.DType  # of as many bits
     most_rows: int  # sums of two rows, and products of a half and a fraction, fit in the dtype
     fraction_bits: int  # of a hash
     shifts: tuple[int, int]
@@ -37,6 +37,7 @@ class _Words:
 
 _SHORT = _Words(
     dtype=tf.int32,
+    unsigned=tf.uint32,
     most_rows=1 << 30,
     fraction_bits=15,
     shifts=(15, 13),
@@ -45,6 +46,7 @@ _SHORT = _Words(
 )
 _LONG = _Words(
     dtype=tf.int64,
+    unsigned=tf.uint64,
     most_rows=1 << 62,
     fraction_bits=31,
     shifts=(33, 29),
@@ -83,7 +85,9 @@ class Permutation:
         return self._turned(self._shifted(turned, keys[:_TURNS]), keys[_TURNS + 1])
 
     def _turned(self, rows: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-        return _wrapped(rows + tf.bitwise.bitwise_and(key, self.dtype.max) % self._rows, self._rows)
+        return _wrapped(
+            rows + tf.bitwise.bitwise_and(key, self.dtype.max) % self._rows, self._rows, self._words
+        )
 
     def _shifted(self, rows: tf.Tensor, keys: list[tf.Tensor]) -> tf.Tensor:
         sizes, words = self._halves, self._words
@@ -92,7 +96,7 @@ class Permutation:
         for turn, key in enumerate(keys):
             other, mine = turn % 2, 1 - turn % 2
             shift = _scaled(_mixed(halves[other] * words.multipliers[0] + key, words), sizes[mine], words)
-            halves[mine] = _wrapped(halves[mine] + shift, sizes[mine])
+            halves[mine] = _wrapped(halves[mine] + shift, sizes[mine], words)
         shifted = halves[0] * sizes[1] + halves[1]
         with tf.control_dependencies([shifted]):  # not beside it: see `_wrapped`
             is_of_pair = rows < sizes[0] * sizes[1]
@@ -123,15 +127,15 @@ def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
     return tf.bitwise.right_shift(upper * size, bits)
 
 
-def _wrapped(values: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def _wrapped(values: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
     """Values below twice the size, modulo the size.
 
     As unsigned numbers, those that are below the size become the largest when it is taken from them. So each
     operation takes what the one before gives. Where two can run, TensorFlow wakes another thread for one.
     """
-    unsigned = _UNSIGNED[values.dtype]
-    values_, size_ = tf.bitcast(values, unsigned), tf.bitcast(size, unsigned)
-    return tf.bitcast(tf.minimum(values_, values_ - size_), values.dtype)
+    whole = tf.bitcast(values, words.unsigned)
+    less = whole - tf.bitcast(size, words.unsigned)
+    return tf.bitcast(tf.minimum(whole, less), words.dtype)
 
 
 def _integer(name: str, size: int) -> int:

@@ -11,7 +11,7 @@ from pipeline.data.schema.kinds import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.release.signatures import signatures
-from tests.shared.tiny_dataset import write_dataset
+from tests.shared.tiny_dataset import serialize, write_dataset
 
 SIDE = 8
 SCHEMA = Schema(
@@ -49,14 +49,7 @@ def test_an_image_model_answers_as_many_rows_as_it_is_asked_for(preprocess, rows
     logits = model(preprocess({"image": tf.constant([encoded(seed) for seed in range(3)])}))
     positive = tf.sigmoid(logits).numpy()[:rows]
     expected = np.concatenate([1 - positive, positive], axis=1)
-    records = [
-        tf.train.Example(
-            features=tf.train.Features(
-                feature={"image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image]))}
-            )
-        ).SerializeToString()
-        for image in images
-    ]
+    records = [serialize(SCHEMA, {"image": image}) for image in images]
     answers = (
         served[SERVING_DEFAULT](tf.constant(records, tf.string)),
         served[RAW]({"image": tf.constant(images, tf.string)}),

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from pipeline.data import file_state
 from pipeline.data.dataset import index
 from pipeline.data.dataset.index import Index, IndexFile
@@ -27,7 +29,7 @@ class _Entry(NamedTuple):
 def checked_index(dataset: Dataset, shard: Shard) -> Index:
     """All of the index of a shard; raises InputError where it is another, or does not fit the shard.
 
-    It is compared by its digest, the count and the end of its records, and the content of a few of them.
+    It is compared by its digest, the count, the places and the end of its records, and the content of a few.
     """
     return opened(dataset, shard)[0]
 
@@ -37,8 +39,24 @@ def opened(dataset: Dataset, shard: Shard) -> tuple[Index, States]:
     name = index.file_name(shard.path)
     content, of_index = published(dataset.directory, dataset.manifest, name)
     found = index.loads(content, name)
+    _check_places(dataset, shard, found)
     sample = [_entry(ordinal, found, ordinal) for ordinal in _sampled(len(found))]
     return found, (_check(dataset, shard, len(found), sample), of_index)
+
+
+def _check_places(dataset: Dataset, shard: Shard, found: Index) -> None:
+    """Each record begins where the one before it ends: from anywhere else, TensorFlow reads what it finds."""
+    sizes = found.lengths.astype(np.int64) + FRAME_BYTES
+    expected, told = np.cumsum(sizes) - sizes, found.offsets.astype(np.int64)
+    if np.array_equal(told, expected):
+        return
+    first = int(np.flatnonzero(told != expected)[0])
+    raise InputError(
+        f"index {dataset.directory / index.file_name(shard.path)}",
+        received=f"byte {told[first]:,} as the start of record {first:,}",
+        expected=f"byte {expected[first]:,}, where the record before it ends",
+        action="Restore the file from a copy, or convert the raw data again.",
+    )
 
 
 def check_ends(dataset: Dataset, shard: Shard) -> States:
@@ -63,7 +81,7 @@ def _entry(ordinal: int, found: Index, at: int) -> _Entry:
 
 def _check(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry]) -> FileState:
     """Compares an index with its shard; returns the shard's state from before it was read."""
-    end = sample[-1].offset + sample[-1].length + FRAME_BYTES if sample else 0
+    end = max((entry.offset + entry.length + FRAME_BYTES for entry in sample), default=0)
     if (records, end) != (shard.records, shard.bytes):
         raise InputError(
             f"index {dataset.directory / index.file_name(shard.path)}",

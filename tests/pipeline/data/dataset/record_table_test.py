@@ -1,22 +1,23 @@
 """The records of a dataset are where its indexes say, or it is not opened."""
 
 import dataclasses
-import hashlib
 import pathlib
 
 import numpy as np
 import pytest
 
-from pipeline.data.dataset import index, manifest
+from pipeline.data.dataset import index, manifest, record_table
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
+from tests.shared.published import republish
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(name="s", features=(Label(name="y", classes=("no", "yes")),))
 ROWS = 12  # in two shards
+SAMPLED = 2  # of the second one's records
 
 
 def forged(directory: pathlib.Path, *, ordinal: int, offset: int) -> Dataset:
@@ -28,22 +29,26 @@ def forged(directory: pathlib.Path, *, ordinal: int, offset: int) -> Dataset:
     offsets = found.offsets.astype(np.int64)
     offsets[ordinal] = offset
     content = index.dumps(dataclasses.replace(found, offsets=offsets.astype(np.uint64)))
-    path.write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    files = [
-        dataclasses.replace(file, sha256=digest) if file.path == path.name else file
-        for file in dataset.manifest.files
-    ]
-    signed = manifest.dumps(dataclasses.replace(dataset.manifest, files=tuple(files)))
-    (dataset.directory / manifest.FILE_NAME).write_text(signed)
+    republish(dataset.directory, {path.name: content})
     return manifest.open_dataset(dataset.directory)
 
 
-@pytest.mark.parametrize("offset", [0, 7, 1 << 60, -5])
-def test_a_record_that_does_not_begin_where_the_last_one_ends_is_named(tmp_path, offset: int):
-    dataset = forged(tmp_path / "1.0.0", ordinal=3, offset=offset)
-    named = rf"index \S+00001-of-00002\.index: received byte {offset:,} as the start of record 3;"
+@pytest.mark.parametrize("ordinal", [SAMPLED, 3])
+@pytest.mark.parametrize("offset", [0, 7, 1 << 60, -5, -100])
+def test_a_record_that_does_not_begin_where_the_last_one_ends_is_named(tmp_path, ordinal: int, offset: int):
+    dataset = forged(tmp_path / "1.0.0", ordinal=ordinal, offset=offset)
+    named = rf"index \S+00001-of-00002\.index: received byte {offset:,} as the start of record {ordinal};"
     with pytest.raises(InputError, match=rf"{named} expected byte \d+"):
+        select(dataset, "train")
+
+
+@pytest.mark.parametrize("offset", [1 << 60, -100])
+def test_a_record_that_is_read_to_check_an_index_too_large_to_hold_lies_in_its_shard(
+    tmp_path, monkeypatch, offset: int
+):
+    monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
+    dataset = forged(tmp_path / "1.0.0", ordinal=SAMPLED, offset=offset)
+    with pytest.raises(InputError, match=r"index \S+00001-of-00002\.index: received 6 records that end at"):
         select(dataset, "train")
 
 

@@ -104,12 +104,12 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
 
 
 @pytest.mark.parametrize(("layout", "batch"), [("rows", 512), ("blocks", 4096)])
-@pytest.mark.parametrize(("is_slow", "has_offsets"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(("is_slow", "are_held"), [(False, True), (True, True), (False, False)])
 def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
-    tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, has_offsets: bool
+    tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, are_held: bool
 ):
     """Groups of lanes that lie behind the end of the epoch in its last batch."""
-    if not has_offsets:  # in memory
+    if not are_held:  # the offsets, in memory
         monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
     monkeypatch.setattr(window_parts, "WINDOW_ROWS", 8)
     monkeypatch.setattr(lanes, "LEAST_PARTS", 1)
