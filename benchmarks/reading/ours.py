@@ -4,10 +4,12 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-import tensorflow as tf
+from benchmarks.reading.shapes import BATCH, SIDE
+from pipeline.data import quiet  # noqa: F401 - before TensorFlow, as the commands do
+
+import tensorflow as tf  # isort: skip
 
 from benchmarks.reading.graph_batches import GraphBatches
-from benchmarks.reading.shapes import BATCH, SIDE
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select

@@ -2,7 +2,7 @@
 
 Those lines report normal things (a CPU's instruction set, the absence of a GPU), appear whatever the log
 level, and bury the one line that a user should read. Warnings and errors stay; if the import fails,
-everything is shown.
+everything is shown. It also keeps the memory that TensorFlow frees.
 """
 
 import contextlib
@@ -11,6 +11,8 @@ import pathlib
 import sys
 import tempfile
 from collections.abc import Iterator
+
+from pipeline.data import freed_memory
 
 # On Linux with NVIDIA's driver, and in Windows' subsystem for Linux.
 _GPU_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -38,5 +40,6 @@ _HAS_GPU = any(pathlib.Path(path).exists() for path in _GPU_DEVICE_FILES)
 # Without a GPU, TensorFlow logs an error about the absent driver. What matters it also raises in Python.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
+freed_memory.keep()
 with standard_error_held_back():
     import tensorflow  # noqa: F401

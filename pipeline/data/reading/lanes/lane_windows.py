@@ -4,9 +4,10 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading import order
-from pipeline.data.reading.lanes.lanes import Lanes, rows_before
+from pipeline.data.reading.lanes.lanes import Lanes
 from pipeline.data.reading.lanes.part_rows import PartNumbers, PartRows
-from pipeline.data.reading.lanes.stretches import Slots, Stretches
+from pipeline.data.reading.lanes.stretches import Slots
+from pipeline.data.reading.lanes.unit_places import UnitPlace, UnitSize, unit_places
 from pipeline.data.reading.lanes.weaving import Unit, woven
 from pipeline.data.reading.lanes.window_parts import WindowParts
 from pipeline.data.tracing import as_written
@@ -32,70 +33,43 @@ class LaneWindows:
     ) -> None:
         self._rows, self.lanes = selection.rows, lanes
         self._seed = seed
-        self._window_rows = parts.in_window(lanes.count) * parts.size
         # As many rows together whatever the number of lanes here, and of each at least those of a batch.
-        of_batch = -(-lanes.size // self._window_rows)
         in_window = parts.in_window(lanes.count)
-        self._windows_together = max(of_batch, parts.in_windows // (in_window * lanes.here), 1)
-        of_lane = self._windows_together * in_window  # parts
+        of_batch = -(-lanes.size // (in_window * parts.size))
+        together = max(of_batch, parts.in_windows // (in_window * lanes.here), 1)
+        self._size = UnitSize(window_rows=in_window * parts.size, windows=together)
+        of_lane = together * in_window  # parts
         # About what the processor's cache holds is read together; strings, which it does not, all at once.
         is_of_strings = selection.shards.rows_in_record == 1
         in_cache = round(of_lane * lanes.here / parts.in_windows)
         groups = 1 if is_of_strings else min(max(in_cache, 1), lanes.here, _MOST_GROUPS)
         # Groups of one size where that can be: only the usual number of blocks is read the cheapest way.
-        together = -(-lanes.here // groups)
-        self._group_sizes = [min(together, lanes.here - i) for i in range(0, lanes.here, together)]
+        of_group = -(-lanes.here // groups)
+        self._group_sizes = [min(of_group, lanes.here - i) for i in range(0, lanes.here, of_group)]
         self._counts = tf.constant(parts.rows)
-        usual = of_lane * min(together, lanes.here)
+        usual = of_lane * min(of_group, lanes.here)
         self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
 
     def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
         """Endless (positions int64 [n], rows [n, …]) from there on."""
-        position = tf.convert_to_tensor(position, tf.int64)
-        lanes = self.lanes
+        position, lanes = tf.convert_to_tensor(position, tf.int64), self.lanes
         begin = position // lanes.global_batch * lanes.global_batch
-        first = begin // self._rows
-        start = tf.data.Dataset.from_tensors((first, lanes.rows_before(begin)))
-
-        @as_written
-        def from_start(epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return epoch, lanes.rows_before(epoch * self._rows)
-
-        later = tf.data.Dataset.range(first + 1, tf.int64.max).map(from_start)
-        units = start.concatenate(later).flat_map(as_written(self._epoch))
+        in_turn = unit_places(
+            self._counts, lanes, rows=self._rows, seed=self._seed, begin=begin, unit=self._size
+        )
+        units = in_turn.map(as_written(self._unit_at), num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
         return woven(units, lanes, position=position)
 
-    def _epoch(self, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.data.Dataset:
-        """Units of an epoch, from those on that hold the lanes' rows of these numbers.
-
-        Args:
-          epoch: int64 [].
-          numbers: int64 [lanes], of all lanes here.
-        """
-        of_all = rows_before(epoch * self._rows, self.lanes)
-        sizes = rows_before((epoch + 1) * self._rows, self.lanes) - of_all
-        order_of_parts = order.shuffled_parts(self._counts.shape[0], seed=self._seed, epoch=epoch)
-        ends = tf.cumsum(tf.gather(self._counts, order_of_parts))
-        begins, sizes, firsts = map(self.lanes.of_all, (of_all, sizes, tf.cumsum(sizes, exclusive=True)))
-        stretches = Stretches(ends, firsts, sizes)
-        size, together = self._window_rows, self._windows_together
-        slot = stretches.slot_of(numbers - begins)
-        first_window = stretches.rows_before(slot[:, None])[:, 0] // size
-        windows = tf.reduce_max(stretches.last_begins() // size - first_window) + 1
-
-        @as_written
-        def unit(number: tf.Tensor) -> Unit:
-            window = first_window[:, None] + number + tf.range(together + 1, dtype=tf.int64)
-            slots = stretches.slots_before(window * size)
-            before = stretches.rows_before(slots)
-            chosen = stretches.slots(slots[:, 0], slots[:, -1])
-            chosen = chosen._replace(parts=tf.gather(order_of_parts, chosen.parts))
-            mixed = self._mixed(epoch, window[:, :-1], before)
-            rows = begins + before[:, 0], begins + before[:, -1]
-            return self._unit(chosen, slots[:, -1] - slots[:, 0], *rows, mixed)
-
-        units = tf.data.Dataset.range(0, windows, together)
-        return units.map(unit, num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
+    def _unit_at(self, at: UnitPlace) -> Unit:
+        stretches, (size, together) = at.stretches, self._size
+        window = at.window[:, None] + tf.range(together + 1, dtype=tf.int64)
+        slots = stretches.slots_before(window * size)
+        before = stretches.rows_before(slots)
+        chosen = stretches.slots(slots[:, 0], slots[:, -1])
+        chosen = chosen._replace(parts=tf.gather(at.order_of_parts, chosen.parts))
+        mixed = self._mixed(at.epoch, window[:, :-1], before)
+        rows = at.begins + before[:, 0], at.begins + before[:, -1]
+        return self._unit(chosen, slots[:, -1] - slots[:, 0], *rows, mixed)
 
     def _unit(
         self, chosen: Slots, parts: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, mixed: tf.Tensor

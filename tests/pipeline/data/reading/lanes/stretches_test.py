@@ -14,7 +14,7 @@ CUTS = [(23,), (8, 15), (6, 0, 17), (5, 1, 1, 9, 7), (1, 2, 20)]  # rows of each
 def made(sizes: tuple[int, ...]) -> tuple[Stretches, np.ndarray]:
     begins = np.cumsum([0, *sizes[:-1]])
     ends, *lanes = (tf.constant(each, tf.int64) for each in (STARTS[1:], begins, sizes))
-    return Stretches(ends, *lanes), begins
+    return Stretches.of(ends, *lanes), begins
 
 
 def rows_of(stretches: Stretches, first: np.ndarray, end: np.ndarray) -> list[int]:

@@ -1,0 +1,74 @@
+"""Freed memory stays: the kernel hands out no page for what is allocated again."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.data import freed_memory
+
+PAGE = 4096
+SIZES = (20 << 20, 30 << 20, 25 << 20)  # of blocks that live together
+
+# Allocates blocks, writes to each page of them and frees them, again and again, in a thread that is not the
+# main one; prints how many pages the kernel handed out, after the first rounds.
+ROUNDS = f"""
+import ctypes, resource, sys, threading
+from pipeline.data import freed_memory
+
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+library.free.argtypes = [ctypes.c_void_p]
+if sys.argv[1] == "keep":
+    assert freed_memory.keep()
+
+def rounds(count):
+    for _ in range(count):
+        blocks = [library.malloc(size) for size in {SIZES}]
+        for block, size in zip(blocks, {SIZES}):
+            ctypes.memset(block, 1, size)
+        for block in blocks:
+            library.free(block)
+
+def measured():
+    rounds(4)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    rounds(4)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+thread = threading.Thread(target=measured)
+thread.start()
+thread.join()
+"""
+
+needs_glibc = pytest.mark.skipif(not freed_memory.is_glibc(), reason="the C library is none of GNU's")
+
+
+def pages_of(how: str) -> int:
+    command = [sys.executable, "-c", ROUNDS, how]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+@needs_glibc
+def test_what_is_freed_is_allocated_again_without_the_kernel():
+    of_all = 4 * sum(SIZES) // PAGE
+    assert pages_of("default") > of_all // 5
+    assert pages_of("keep") < of_all // 100
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"MALLOC_TRIM_THRESHOLD_": "1"},
+        {"MALLOC_TOP_PAD_": "1"},
+        {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.mmap_threshold=65536"},
+    ],
+)
+def test_what_the_environment_sets_stands(environment: dict[str, str]):
+    assert not freed_memory.keep(environment)
+
+
+@needs_glibc
+def test_other_settings_of_the_environment_stand_beside_it():
+    # Hadoop sets the first one for whatever it starts.
+    assert freed_memory.keep({"MALLOC_ARENA_MAX": "4", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"})
