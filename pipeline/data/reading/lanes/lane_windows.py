@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading import order
-from pipeline.data.reading.lanes.lanes import Lanes
+from pipeline.data.reading.lanes.lanes import MOST_BYTES, Lanes
 from pipeline.data.reading.lanes.part_rows import PartNumbers, PartRows
 from pipeline.data.reading.lanes.stretches import Slots
 from pipeline.data.reading.lanes.unit_places import UnitPlace, UnitSize, unit_places
@@ -14,6 +14,7 @@ from pipeline.data.tracing import as_written
 
 UNITS_AT_ONCE = 2  # their order stays
 _MOST_GROUPS = 16  # of lanes that are read one by one
+_UNIT_BATCHES = 8  # that a unit holds, where it cannot hold whole ones alone
 
 
 class LaneWindows:
@@ -33,10 +34,8 @@ class LaneWindows:
     ) -> None:
         self._rows, self.lanes = selection.rows, lanes
         self._seed = seed
-        # As many rows together whatever the number of lanes here, and of each at least those of a batch.
         in_window = parts.in_window(lanes.count)
-        of_batch = -(-lanes.size // (in_window * parts.size))
-        together = max(of_batch, parts.in_windows // (in_window * lanes.here), 1)
+        together = _windows_together(parts, lanes)
         self._size = UnitSize(window_rows=in_window * parts.size, windows=together)
         of_lane = together * in_window  # parts
         # About what the processor's cache holds is read together; strings, which it does not, all at once.
@@ -119,3 +118,17 @@ class LaneWindows:
         lane = tf.range(self.lanes.first, self.lanes.end, dtype=tf.int64)
         number = tf.reshape(windows * self.lanes.count + lane[:, None], [-1])
         return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)
+
+
+def _windows_together(parts: WindowParts, lanes: Lanes) -> int:
+    """Windows of each lane that a unit holds."""
+    in_window = parts.in_window(lanes.count)
+    rows = in_window * parts.size
+    # As many rows together whatever the number of lanes here, and of each at least those of a batch.
+    together = max(-(-lanes.size // rows), parts.in_windows // (in_window * lanes.here), 1)
+    if together * rows % lanes.size == 0:
+        return together
+    # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.
+    few_kept = -(-_UNIT_BATCHES * lanes.size // rows)
+    most = int(MOST_BYTES / (in_window * parts.bytes * lanes.here))
+    return max(together, min(few_kept, most))
