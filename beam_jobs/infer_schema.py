@@ -59,7 +59,9 @@ _TASK = flags.DEFINE_enum(
     "What --label asks for. classification: binary or multiclass, by its number of classes. By default up to "
     "20 different whole numbers, and words, are classes; other numbers are a regression.",
 )
-_IGNORE = flags.DEFINE_list("ignore", [], "A,B,…: columns to leave out.")
+_IGNORE = flags.DEFINE_list(
+    "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
+)
 _NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default that of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")

@@ -45,7 +45,9 @@ _OUTPUT = flags.DEFINE_string(
     "output", None, "DIRECTORY: where the predictions go. It must not exist, or be empty."
 )
 _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "How predictions are stored.")
-_KEYS = flags.DEFINE_list("keys", [], "A,B,…: columns of the input to carry through.")
+_KEYS = flags.DEFINE_list(
+    "keys", [], 'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B".'
+)
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0

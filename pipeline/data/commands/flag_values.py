@@ -53,8 +53,14 @@ def check_utf8(name: str, value: str) -> None:
 
 
 def directory(value: str) -> str:
-    """`value` as an absolute path, or as the URL that it is."""
-    return value.rstrip("/") if "://" in value else str(pathlib.Path(value).absolute())
+    """`value` as an absolute path without `..`, or as the URL that it is.
+
+    A path may lead through links: only where it has a `..` are these followed, as the system does.
+    """
+    if "://" in value:
+        return value.rstrip("/")
+    path = pathlib.Path(value)
+    return str(path.resolve() if ".." in path.parts else path.absolute())
 
 
 def separator(text: str) -> str:

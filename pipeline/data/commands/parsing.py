@@ -24,6 +24,7 @@ def parse(command: Command, argv: Sequence[str]) -> list[str]:
         with config_flag.told(argv):
             given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
             _check_no_nul(given)
+            _check_lists_once(given)
             remaining = flags.FLAGS([argv[0], *given], known_only=command.unknown is not None)
     except flags.UnrecognizedFlagError as error:
         raise _unknown(error.flagname, command) from None
@@ -48,6 +49,26 @@ def _check_no_nul(given: Sequence[str]) -> None:
                 expected="text without the character NUL, which no name can hold",
                 action="Remove it.",
             )
+
+
+def _check_lists_once(given: Sequence[str]) -> None:
+    """Raises InputError for a flag of several values that is there twice: absl would drop the first ones."""
+    seen: set[str] = set()
+    for argument in given:
+        name = argument.partition("=")[0].lstrip("-")
+        is_list = argument.startswith("-") and name in flags.FLAGS and _is_list(name)
+        if is_list and name in seen:
+            raise InputError(
+                f"--{name}",
+                received="it twice",
+                expected="all values in one, by commas",
+                action=f"Write --{name}=A,B.",
+            )
+        seen.update([name] if is_list else ())
+
+
+def _is_list(name: str) -> bool:
+    return isinstance(flags.FLAGS[name].parser, flags.ListParser)
 
 
 def _check_behind_flags(command: Command, behind: Sequence[str]) -> None:
