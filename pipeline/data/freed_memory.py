@@ -3,7 +3,7 @@
 By default the C library gives large blocks back to the kernel, which hands out its pages one by one and fills
 each with zeros first. For a batch of mapped rows that takes longer than all else.
 
-A process keeps what it needed at its peak. Blocks that are larger than a heap of a thread still go back.
+Each thread keeps what it needed at its peak. Blocks that are larger than the heap of a thread still go back.
 """
 
 import ctypes
