@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
     flag_values.check_local_files({"json": _JSON.value, "html": _HTML.value})
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     asked = settings.parse(_CONFIG.value, _COMMANDS, like=base.get_config())
-    path = pathlib.Path(_ROOT.value).absolute()
+    path = flag_values.absolute(_ROOT.value)
     try:
         return _ACTS[act](asked, path) or 0
     except InputError:

@@ -27,7 +27,7 @@ def check_local_files(values: Mapping[str, str | None]) -> None:
 
 
 def local_directory(name: str, value: str) -> pathlib.Path:
-    """`value` as an absolute path; raises InputError for a URL."""
+    """`value` as an absolute path without `..`; raises InputError for a URL."""
     if "://" in value:
         raise InputError(
             f"--{name}",
@@ -36,7 +36,7 @@ def local_directory(name: str, value: str) -> pathlib.Path:
             action="Publish locally and copy the directory; writing to object stores is not built yet.",
         )
     check_utf8(name, value)
-    return pathlib.Path(value).absolute()
+    return absolute(value)
 
 
 def check_utf8(name: str, value: str) -> None:
@@ -53,14 +53,17 @@ def check_utf8(name: str, value: str) -> None:
 
 
 def directory(value: str) -> str:
-    """`value` as an absolute path without `..`, or as the URL that it is.
+    """`value` as an absolute path without `..`, or as the URL that it is."""
+    return value.rstrip("/") if "://" in value else str(absolute(value))
 
-    A path may lead through links: only where it has a `..` are these followed, as the system does.
+
+def absolute(value: str) -> pathlib.Path:
+    """`value` as an absolute path without `..`.
+
+    Only where it has a `..` are links followed, as the system does: TensorFlow shortens `link/..` to nothing.
     """
-    if "://" in value:
-        return value.rstrip("/")
     path = pathlib.Path(value)
-    return str(path.resolve() if ".." in path.parts else path.absolute())
+    return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def separator(text: str) -> str:

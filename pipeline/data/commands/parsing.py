@@ -1,5 +1,6 @@
 """Reads a command line; what is wrong with it becomes an InputError that names the nearest right flag."""
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -54,21 +55,23 @@ def _check_no_nul(given: Sequence[str]) -> None:
 def _check_lists_once(given: Sequence[str]) -> None:
     """Raises InputError for a flag of several values that is there twice: absl would drop the first ones."""
     seen: set[str] = set()
-    for argument in given:
-        name = argument.partition("=")[0].lstrip("-")
-        is_list = argument.startswith("-") and name in flags.FLAGS and _is_list(name)
-        if is_list and name in seen:
+    arguments = iter(given)
+    for argument in itertools.takewhile(lambda each: each != "--", arguments):
+        name, equals, _ = argument.lstrip("-").partition("=")
+        if not argument.startswith("-") or name not in flags.FLAGS:
+            continue
+        if not equals and not flags.FLAGS[name].boolean:
+            next(arguments, None)  # its value
+        if not isinstance(flags.FLAGS[name].parser, flags.ListParser):
+            continue
+        if name in seen:
             raise InputError(
                 f"--{name}",
                 received="it twice",
                 expected="all values in one, by commas",
                 action=f"Write --{name}=A,B.",
             )
-        seen.update([name] if is_list else ())
-
-
-def _is_list(name: str) -> bool:
-    return isinstance(flags.FLAGS[name].parser, flags.ListParser)
+        seen.add(name)
 
 
 def _check_behind_flags(command: Command, behind: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ def test_a_directory_is_absolute(tmp_path: pathlib.Path, monkeypatch, value: str
     (here / "link").symlink_to(linked)
     monkeypatch.chdir(here)
     assert flag_values.directory(value) == str(tmp_path / expected)
+    assert flag_values.local_directory("workdir", value) == tmp_path / expected
 
 
 def test_a_url_stays():

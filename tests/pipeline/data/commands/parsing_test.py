@@ -9,7 +9,8 @@ from pipeline.data.commands.command import Command
 from pipeline.data.errors import InputError
 
 NAMES = flags.DEFINE_list("names_of_parsing_test", [], "A,B,…: names.")
-COMMAND = Command(name="some", description="", flags={"Flags": (NAMES,)})
+TITLE = flags.DEFINE_string("title_of_parsing_test", None, "TEXT: a title.")
+COMMAND = Command(name="some", description="", flags={"Flags": (NAMES, TITLE)}, arguments="[NAME …]")
 FLAG = f"--{NAMES.name}"
 
 
@@ -17,6 +18,12 @@ FLAG = f"--{NAMES.name}"
 def test_a_list_that_is_given_twice_is_refused(given: list[str]):
     with pytest.raises(InputError, match=f"{FLAG}: received it twice; expected all values in one"):
         parsing.parse(COMMAND, ["some", *given])
+
+
+@flagsaver.flagsaver
+def test_what_only_looks_like_the_flag_is_no_second_one():
+    behind = parsing.parse(COMMAND, ["some", FLAG, "a", f"--{TITLE.name}", FLAG, "--", f"{FLAG}=b"])
+    assert (NAMES.value, TITLE.value, behind) == (["a"], FLAG, ["some", f"{FLAG}=b"])
 
 
 @flagsaver.flagsaver
