@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from ml_collections import ConfigDict
 
+from pipeline.data.commands import flag_values
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.statistics import SplitStatistics
@@ -76,7 +77,7 @@ def decide(request: Request) -> Setup:
 
     Call it before anything else touches TensorFlow's devices.
     """
-    workdir = Workdir(request.workdir.absolute())
+    workdir = Workdir(flag_values.absolute(request.workdir))
     before = run_record.read(workdir.run)
     config = continuation.as_begun(request.config, before)
     ranges.check(config)

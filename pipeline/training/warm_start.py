@@ -4,6 +4,7 @@ import pathlib
 
 from ml_collections import ConfigDict
 
+from pipeline.data.commands import flag_values
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.splits import TRAIN
@@ -42,7 +43,7 @@ def resolve(
     if asked is None:
         return None
     own = start_lib.own_copy(workdir, before) if before else None
-    if own is None or own.told["workdir"] != str(asked.absolute()):
+    if own is None or own.told["workdir"] != str(flag_values.absolute(asked)):
         own = _found(asked)
     start_lib.require_fitting(own, plain(config), dataset.schema)
     return own

@@ -57,7 +57,7 @@ def directory(value: str) -> str:
     return value.rstrip("/") if "://" in value else str(absolute(value))
 
 
-def absolute(value: str) -> pathlib.Path:
+def absolute(value: str | os.PathLike) -> pathlib.Path:
     """`value` as an absolute path without `..`.
 
     Only where it has a `..` are links followed, as the system does: TensorFlow shortens `link/..` to nothing.

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from pipeline.data import file_state, ordinary_files, waiting
+from pipeline.data.commands import flag_values
 from pipeline.data.errors import InputError
 from pipeline.data.file_state import FileState
 from pipeline.data.nearest import did_you_mean
@@ -155,7 +156,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
       InputError: there is no manifest, a file is missing or has another size, or the schema file is not the
         one that the data was written with.
     """
-    directory = pathlib.Path(directory).absolute()
+    directory = flag_values.absolute(directory)
     state = _state(directory / FILE_NAME)
     manifest = load(directory)
     check_files(directory, manifest)

@@ -13,7 +13,7 @@ def render(certificate: Certificate, advice: Sequence[str]) -> str:
 
 
 def _lines(certificate: Certificate) -> list[str]:
-    header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores busy")
+    header = ("stage", "examples/s", "MB/s", "CPU µs/example", "bytes/example", "cores wanted")
     measured = (*certificate.stages, certificate.together, *([certificate.cold] if certificate.cold else []))
     rows = [_cells(line) for line in measured]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]

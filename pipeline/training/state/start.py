@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping
 
 from pipeline.data import atomic_files
+from pipeline.data.commands import flag_values
 from pipeline.data.dataset.manifest import sha256
 from pipeline.data.errors import InputError
 from pipeline.data.schema import feature_json
@@ -52,7 +53,7 @@ class Start:
 
 def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
     """The run at `path`; raises InputError unless it is finished and has a checkpoint."""
-    run = Workdir(path.absolute())
+    run = Workdir(flag_values.absolute(path))
     record = run_record.read(run.run)
     if record is None:
         raise _unfit(path, _what_is_there(run.path))

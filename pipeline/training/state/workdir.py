@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+from pipeline.data.commands import flag_values
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
@@ -84,7 +85,7 @@ class Workdir:
 
 def existing(directory: pathlib.Path) -> Workdir:
     """The working directory of a run, with an absolute path; raises InputError where no run.json is."""
-    workdir = Workdir(pathlib.Path(directory).absolute())
+    workdir = Workdir(flag_values.absolute(directory))
     if not workdir.run.exists():
         raise no_run(workdir.path, "a directory without run.json")
     return workdir

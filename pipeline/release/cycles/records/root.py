@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator
 
 from pipeline.data import held_directory
+from pipeline.data.commands import flag_values
 from pipeline.data.errors import InputError
 
 
@@ -80,4 +81,4 @@ def existing(path: pathlib.Path, *, name: str) -> Root:
             expected="the name of a folder, such as taxi",
             action="Correct it.",
         )
-    return Root(path=path.absolute(), name=name)
+    return Root(path=flag_values.absolute(path), name=name)
