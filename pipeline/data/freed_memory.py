@@ -3,7 +3,8 @@
 By default the C library gives large blocks back to the kernel, which hands out its pages one by one and fills
 each with zeros first. For a batch of mapped rows that takes longer than all else.
 
-Each thread keeps what it needed at its peak. Blocks that are larger than the heap of a thread still go back.
+What was needed at the peak mostly stays until the process ends. Blocks that are larger than the heap of a
+thread still go back.
 """
 
 import ctypes
@@ -11,10 +12,10 @@ import os
 from collections.abc import Mapping
 
 HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of glibc: what a heap of a thread holds at most
-OLD_LARGEST_BYTES = 32 << 20  # larger ones were refused before the heaps could hold huge pages
-KEPT_BYTES = 256 << 20  # at the end of the heap that all threads share
+OLD_LARGEST_BYTES = 32 << 20  # older versions of glibc refuse larger ones
+KEPT_BYTES = 256 << 20  # at the end of the main thread's heap
 
-_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_")
+_LIMITS = ("trim_threshold", "top_pad", "mmap_threshold")
 # Of glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 
@@ -29,8 +30,9 @@ def keep(environment: Mapping[str, str] = os.environ) -> bool:
     Not where the C library is none of GNU's, or where the environment sets one of the three limits.
     """
     tunables = environment.get("GLIBC_TUNABLES", "")  # name=value, by colons
-    names = (f"glibc.malloc.{name.removeprefix('MALLOC_').strip('_').lower()}=" for name in _VARIABLES)
-    is_chosen = any(name in environment for name in _VARIABLES) or any(name in tunables for name in names)
+    is_chosen = any(
+        f"MALLOC_{limit.upper()}_" in environment or f"glibc.malloc.{limit}=" in tunables for limit in _LIMITS
+    )
     if is_chosen or not is_glibc():
         return False
     mallopt = ctypes.CDLL(None).mallopt

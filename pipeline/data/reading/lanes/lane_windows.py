@@ -34,10 +34,8 @@ class LaneWindows:
     ) -> None:
         self._rows, self.lanes = selection.rows, lanes
         self._seed = seed
-        in_window = parts.in_window(lanes.count)
-        together = _windows_together(parts, lanes)
-        self._size = UnitSize(window_rows=in_window * parts.size, windows=together)
-        of_lane = together * in_window  # parts
+        self._size = _unit_size(parts, lanes)
+        of_lane = self._size.windows * parts.in_window(lanes.count)  # parts
         # About what the processor's cache holds is read together; strings, which it does not, all at once.
         is_of_strings = selection.shards.rows_in_record == 1
         in_cache = round(of_lane * lanes.here / parts.in_windows)
@@ -120,15 +118,14 @@ class LaneWindows:
         return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)
 
 
-def _windows_together(parts: WindowParts, lanes: Lanes) -> int:
-    """Windows of each lane that a unit holds."""
+def _unit_size(parts: WindowParts, lanes: Lanes) -> UnitSize:
     in_window = parts.in_window(lanes.count)
     rows = in_window * parts.size
     # As many rows together whatever the number of lanes here, and of each at least those of a batch.
-    together = max(-(-lanes.size // rows), parts.in_windows // (in_window * lanes.here), 1)
-    if together * rows % lanes.size == 0:
-        return together
-    # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.
-    few_kept = -(-_UNIT_BATCHES * lanes.size // rows)
-    most = int(MOST_BYTES / (in_window * parts.bytes * lanes.here))
-    return max(together, min(few_kept, most))
+    windows = max(-(-lanes.size // rows), parts.in_windows // (in_window * lanes.here), 1)
+    if windows * rows % lanes.size:
+        # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.
+        few_kept = -(-_UNIT_BATCHES * lanes.size // rows)
+        most = int(MOST_BYTES / (in_window * parts.bytes * lanes.here))
+        windows = max(windows, min(few_kept, most))
+    return UnitSize(window_rows=rows, windows=windows)
