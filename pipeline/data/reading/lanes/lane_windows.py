@@ -4,17 +4,16 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading import order
-from pipeline.data.reading.lanes.lanes import MOST_BYTES, Lanes
+from pipeline.data.reading.lanes.lanes import Lanes
 from pipeline.data.reading.lanes.part_rows import PartNumbers, PartRows
 from pipeline.data.reading.lanes.stretches import Slots
-from pipeline.data.reading.lanes.unit_places import UnitPlace, UnitSize, unit_places
+from pipeline.data.reading.lanes.unit_places import UnitPlace, unit_places
+from pipeline.data.reading.lanes.unit_size import lanes_of_group, unit_size
 from pipeline.data.reading.lanes.weaving import Unit, woven
 from pipeline.data.reading.lanes.window_parts import WindowParts
 from pipeline.data.tracing import as_written
 
 UNITS_AT_ONCE = 2  # their order stays
-_MOST_GROUPS = 16  # of lanes that are read one by one
-_UNIT_BATCHES = 8  # that a unit holds, where it cannot hold whole ones alone
 
 
 class LaneWindows:
@@ -34,17 +33,17 @@ class LaneWindows:
     ) -> None:
         self._rows, self.lanes = selection.rows, lanes
         self._seed = seed
-        self._size = _unit_size(parts, lanes)
+        self._size = unit_size(parts, lanes)
         of_lane = self._size.windows * parts.in_window(lanes.count)  # parts
-        # About what the processor's cache holds is read together; strings, which it does not, all at once.
-        is_of_strings = selection.shards.rows_in_record == 1
-        in_cache = round(of_lane * lanes.here / parts.in_windows)
-        groups = 1 if is_of_strings else min(max(in_cache, 1), lanes.here, _MOST_GROUPS)
-        # Groups of one size where that can be: only the usual number of blocks is read the cheapest way.
-        of_group = -(-lanes.here // groups)
+        of_group = lanes_of_group(
+            lanes.here,
+            parts=of_lane,
+            in_windows=parts.in_windows,
+            is_of_blocks=selection.shards.rows_in_record > 1,
+        )
         self._group_sizes = [min(of_group, lanes.here - i) for i in range(0, lanes.here, of_group)]
         self._counts = tf.constant(parts.rows)
-        usual = of_lane * min(of_group, lanes.here)
+        usual = of_lane * of_group
         self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
 
     def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
@@ -116,16 +115,3 @@ class LaneWindows:
         lane = tf.range(self.lanes.first, self.lanes.end, dtype=tf.int64)
         number = tf.reshape(windows * self.lanes.count + lane[:, None], [-1])
         return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)
-
-
-def _unit_size(parts: WindowParts, lanes: Lanes) -> UnitSize:
-    in_window = parts.in_window(lanes.count)
-    rows = in_window * parts.size
-    # As many rows together whatever the number of lanes here, and of each at least those of a batch.
-    windows = max(-(-lanes.size // rows), parts.in_windows // (in_window * lanes.here), 1)
-    if windows * rows % lanes.size:
-        # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.
-        few_kept = -(-_UNIT_BATCHES * lanes.size // rows)
-        most = int(MOST_BYTES / (in_window * parts.bytes * lanes.here))
-        windows = max(windows, min(few_kept, most))
-    return UnitSize(window_rows=rows, windows=windows)

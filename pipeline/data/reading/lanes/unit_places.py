@@ -12,14 +12,8 @@ import tensorflow as tf
 from pipeline.data.reading import order
 from pipeline.data.reading.lanes.lanes import Lanes, rows_before
 from pipeline.data.reading.lanes.stretches import Stretches
+from pipeline.data.reading.lanes.unit_size import UnitSize
 from pipeline.data.tracing import apart, as_written
-
-
-class UnitSize(NamedTuple):
-    """How much of a lane a unit holds."""
-
-    window_rows: int
-    windows: int
 
 
 class UnitPlace(NamedTuple):

@@ -1,0 +1,71 @@
+"""A unit holds whole batches, or many; lanes are read in groups of one size."""
+
+import numpy as np
+import pytest
+
+from pipeline.data.reading.lanes.lanes import MOST_BYTES, all_lanes
+from pipeline.data.reading.lanes.unit_size import lanes_of_group, unit_size
+from pipeline.data.reading.lanes.window_parts import WindowParts
+
+
+def parts(*, count: int, rows: int, row_bytes: int, in_windows: int) -> WindowParts:
+    numbers = np.arange(count)
+    return WindowParts(
+        first_record=numbers,
+        first_row=numbers * rows,
+        records=np.ones_like(numbers),
+        skipped_rows=np.zeros_like(numbers),
+        rows=np.full(count, rows),
+        size=rows,
+        bytes=float(rows * row_bytes),
+        in_windows=in_windows,
+    )
+
+
+BLOCKS = parts(count=4096, rows=1024, row_bytes=168, in_windows=24)
+
+
+@pytest.mark.parametrize("batch", [64, 256, 16_384])
+def test_windows_of_whole_batches_are_read_one_at_a_time(batch: int) -> None:
+    lanes = all_lanes(BLOCKS, global_batch=batch)
+    assert unit_size(BLOCKS, lanes) == (1024, 1)
+    assert lanes.count == 64 and 1024 % lanes.size == 0
+
+
+def test_a_unit_holds_eight_batches_where_windows_do_not_end_with_them() -> None:
+    lanes = all_lanes(BLOCKS, global_batch=10_000)  # 16 lanes of 625
+    rows, windows = unit_size(BLOCKS, lanes)
+    assert windows * rows >= 8 * lanes.size > (windows - 1) * rows
+
+
+def test_and_no_more_of_them_than_the_open_windows_may_take() -> None:
+    large = parts(count=4096, rows=1024, row_bytes=1024, in_windows=4)
+    lanes = all_lanes(large, global_batch=10_000)
+    rows, windows = unit_size(large, lanes)
+    assert rows * windows < 8 * lanes.size
+    assert windows * rows * 1024 * lanes.here <= MOST_BYTES
+
+
+def test_a_unit_holds_a_batch_at_least() -> None:
+    lanes = all_lanes(BLOCKS, global_batch=1 << 20)
+    rows, windows = unit_size(BLOCKS, lanes)
+    assert rows * windows >= lanes.size
+
+
+@pytest.mark.parametrize(
+    ("lanes", "of_each", "together"),
+    [
+        (64, 1, 32),  # 64 blocks, of which windows hold 24
+        (16, 5, 8),  # 80 blocks
+        (8, 1, 8),
+        (1, 24, 1),
+        (15, 4, 5),  # two groups would be of 8 and 7
+        (17, 4, 9),  # no even ones, unless each lane were read alone
+    ],
+)
+def test_groups_of_blocks_are_of_one_size_where_that_can_be(lanes: int, of_each: int, together: int) -> None:
+    assert lanes_of_group(lanes, parts=of_each, in_windows=24, is_of_blocks=True) == together
+
+
+def test_strings_are_read_all_at_once() -> None:
+    assert lanes_of_group(64, parts=8, in_windows=4, is_of_blocks=False) == 64
