@@ -38,6 +38,7 @@ from pipeline.data import atomic_files
 from pipeline.data.commands import flag_values, telling
 from pipeline.data.commands.command import Command
 from pipeline.data.commands.run import run_command
+from pipeline.data.printable import printable
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
 _INPUT = flags.DEFINE_multi_string("input", None, "PATH: a file, a directory or a glob.")
@@ -46,7 +47,10 @@ _OUTPUT = flags.DEFINE_string(
 )
 _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "How predictions are stored.")
 _KEYS = flags.DEFINE_list(
-    "keys", [], 'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B".'
+    "keys",
+    [],
+    'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B". Of JSON Lines and '
+    "TFRecords they become text.",
 )
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(
@@ -90,6 +94,8 @@ def main(argv: Sequence[str]) -> None:
     )
     document = run_job(job, output=str(output))
     with telling.of_published(f"what was predicted, in {output},"):
+        for key in document["keys_without_values"]:
+            print(f"warning    --keys: no row that was predicted has a value in '{printable(key)}'")
         print(
             f"{document['rows_read']:,} rows read, {document['rows_predicted']:,} predicted, "
             f"{document['rows_rejected']:,} rejected\npredictions {output}"

@@ -8,6 +8,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
+from beam_jobs.cells import text
 from beam_jobs.conversion.image_loading import load_images
 from beam_jobs.conversion.typed_rows import check_present, type_rows
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
@@ -15,6 +16,8 @@ from beam_jobs.launch.progress import Progress
 from beam_jobs.records.examples import encode
 from beam_jobs.sources.pieces.rejections import Rejection
 from beam_jobs.sources.pieces.source import Piece, RawRows, Source
+from pipeline.data.errors import InputError
+from pipeline.data.nearest import did_you_mean
 from pipeline.data.schema.schema import Schema
 
 _SOURCE_COLUMN, _ROW_COLUMN = "source", "row"
@@ -57,6 +60,7 @@ class MakeBatches(beam.DoFn):
         ordinal = lines = 0
         for raw in self._source.read(piece):
             if not raw.sparse:
+                _check_keys(self._schema.row_id, raw.columns.schema.names, piece.paths[0])
                 check_present(raw.columns.schema.names, self._schema, piece.paths[0])
             rows, rejected = self._conforming(raw, piece)
             for rejection in (*raw.rejected, *rejected):
@@ -88,11 +92,28 @@ class MakeBatches(beam.DoFn):
 def _key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:
     """Columns `names`, [rows], or the origin of each row if none are named."""
     if names:
-        return pa.record_batch({name: _text(raw.column(name)) for name in names})
+        return pa.record_batch({name: _key_column(raw, name) for name in names})
     rows = raw.columns.num_rows
     sources = [raw.sources] * rows if isinstance(raw.sources, str) else raw.sources
     numbers = pa.nulls(rows, pa.int64()) if raw.numbers is None else pa.array(raw.numbers, pa.int64())
     return pa.record_batch({_SOURCE_COLUMN: pa.array(sources, pa.string()), _ROW_COLUMN: numbers})
+
+
+def _key_column(raw: RawRows, name: str) -> pa.Array:
+    """As text where rows name their columns: a type found in some rows need not be that of the next ones."""
+    column = raw.column(name)
+    return _text(text.to_bytes(column) if raw.sparse else column)
+
+
+def _check_keys(keys: Sequence[str], names: Sequence[str], source: str) -> None:
+    absent = [key for key in keys if key not in names]
+    if absent:
+        raise InputError(
+            "--keys",
+            received=f"'{absent[0]}'",
+            expected=f"columns of {source}: {', '.join(names)}",
+            action=did_you_mean(absent[0], names, otherwise="Correct --keys, or leave it out."),
+        )
 
 
 def _serialized(rows: pa.RecordBatch) -> bytes:

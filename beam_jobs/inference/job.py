@@ -11,7 +11,7 @@ from apache_beam.ml.inference.base import RunInference
 from beam_jobs.inference import publication
 from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
-from beam_jobs.inference.tables import WritePredictions, check_keys
+from beam_jobs.inference.tables import PredictionsFile, WritePredictions, check_keys
 from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.progress import Progress
 from beam_jobs.launch.run import Run
@@ -37,7 +37,7 @@ class Prediction:
     run: Run
 
     doing: ClassVar[str] = "predicting"
-    file_type: ClassVar[type[WrittenFile]] = WrittenFile
+    file_type: ClassVar[type[WrittenFile]] = PredictionsFile
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Pieces → batches of examples → the model's answers → a file of predictions for each piece."""
@@ -45,6 +45,7 @@ class Prediction:
         read = MakeBatches(self.source, reading, rows=self.batch, progress=progress)
         write = WritePredictions(
             self.schema.label,
+            keys=self.keys,
             file_format=self.file_format,
             pieces=len(self.pieces),
             directory=directory,
@@ -70,7 +71,9 @@ class Prediction:
 
     def publish(self, outcome: Outcome, destination: Destination) -> dict[str, object]:
         publication.check_not_empty(outcome)
-        return publication.publish(destination, outcome=outcome, model_digest=self.model_digest)
+        return publication.publish(
+            destination, outcome=outcome, model_digest=self.model_digest, keys=self.keys
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

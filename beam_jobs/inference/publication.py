@@ -1,6 +1,7 @@
 """Makes a directory of predictions out of a finished run: `_predictions.json` is written last."""
 
 import json
+from collections.abc import Sequence
 
 from beam_jobs.launch.outcome import Outcome
 from beam_jobs.publication import file_names
@@ -34,17 +35,20 @@ def check_not_empty(outcome: Outcome) -> None:
         )
 
 
-def publish(destination: Destination, *, outcome: Outcome, model_digest: str) -> dict[str, object]:
+def publish(
+    destination: Destination, *, outcome: Outcome, model_digest: str, keys: Sequence[str]
+) -> dict[str, object]:
     """Moves the files to their names and describes them; gives the description."""
     for file in outcome.files:
         destination.move(file.path, file.file_name)
     rejections.save(outcome.rejected, destination.directory / file_names.REJECTED_OF_PREDICTIONS)
-    document = _description(outcome, model_digest)
+    document = _description(outcome, model_digest, keys)
     destination.commit(file_names.PREDICTIONS, json.dumps(document, indent=2) + "\n")
     return document
 
 
-def _description(outcome: Outcome, model_digest: str) -> dict[str, object]:
+def _description(outcome: Outcome, model_digest: str, keys: Sequence[str]) -> dict[str, object]:
+    with_values = {key for file in outcome.files for key in file.keys_with_values}
     return {
         "format": FORMAT,
         "model_digest": model_digest,
@@ -52,6 +56,7 @@ def _description(outcome: Outcome, model_digest: str) -> dict[str, object]:
         "rows_predicted": outcome.rows_written,
         "rows_rejected": outcome.rejected.rows,
         "rejected_reasons": outcome.rejected.reasons,
+        "keys_without_values": [key for key in keys if key not in with_values],
         "files": [
             {"path": file.file_name, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
             for file in outcome.files

@@ -1,8 +1,9 @@
 """Predictions of one piece as a table, and the files that hold it."""
 
+import dataclasses
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import numpy as np
@@ -25,19 +26,34 @@ from pipeline.data.schema.schema import Schema
 _CLASS_COLUMN = "class"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictionsFile(WrittenFile):
+    """The predictions of one piece."""
+
+    keys_with_values: Sequence[str]  # columns of `--keys` in which some row has one
+
+
 class WritePredictions(beam.DoFn):
-    """(piece, Predicted*) → WrittenFile, its rows in the order in which they were read."""
+    """(piece, Predicted*) → PredictionsFile, its rows in the order in which they were read."""
 
     def __init__(
-        self, label: Label, *, file_format: str, pieces: int, directory: str, progress: Progress
+        self,
+        label: Label,
+        *,
+        keys: Sequence[str],
+        file_format: str,
+        pieces: int,
+        directory: str,
+        progress: Progress,
     ) -> None:
         self._label = label
+        self._keys = keys
         self._format = file_format
         self._pieces = pieces
         self._directory = directory
         self._progress = progress
 
-    def process(self, element: tuple[int, Iterable[Predicted]]) -> Iterator[WrittenFile]:
+    def process(self, element: tuple[int, Iterable[Predicted]]) -> Iterator[PredictionsFile]:
         piece, predicted = element
         ordered = sorted(predicted, key=lambda part: part.ordinal)
         table = pa.Table.from_batches([predictions(part, self._label) for part in ordered])
@@ -49,7 +65,14 @@ class WritePredictions(beam.DoFn):
             file.write(content)
         self._progress.add(written=table.num_rows)
         digest = hashlib.sha256(content).hexdigest()
-        yield WrittenFile(path=path, file_name=name, rows=table.num_rows, bytes=len(content), sha256=digest)
+        yield PredictionsFile(
+            path=path,
+            file_name=name,
+            rows=table.num_rows,
+            bytes=len(content),
+            sha256=digest,
+            keys_with_values=[key for key in self._keys if table[key].null_count < table.num_rows],
+        )
 
 
 def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:

@@ -5,7 +5,9 @@ memory is there at once: threads would only pass Python's lock around, for twice
 """
 
 import concurrent.futures
+import math
 import resource
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,22 +17,33 @@ _IN_A_TURN = 64  # files that are asked about one after the other
 _AT_ONCE = 8  # turns
 _FIRST_TOGETHER = 32  # turns that overlap, before it is seen whether answers are still waited for
 _WAITED_FOR = 1 / 8  # of the files of a turn: from there on, turns overlap
+_WAITING = 1 / 2  # and of its time
 _THREAD = getattr(resource, "RUSAGE_THREAD", None)  # Linux has it
 
 
 def in_turns(ask: Callable[[Sequence[_Item]], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
     """`ask` of 64 items after the other, in order; one that raises ends it."""
     turns = [items[first : first + _IN_A_TURN] for first in range(0, len(items), _IN_A_TURN)]
-    done, together = 0, _FIRST_TOGETHER
+    done, together, fastest = 0, _FIRST_TOGETHER, math.inf
     while done < len(turns):
-        before = _waits()
-        yield ask(turns[done])
+        start, before, worked = time.perf_counter(), _waits(), time.thread_time()
+        result = ask(turns[done])
+        taken, worked = time.perf_counter() - start, time.thread_time() - worked
+        # Time alone does not tell: where other processes have the processor, it passes too.
+        waits = math.inf if _THREAD is None else _waits() - before
+        is_waited_for = waits > _WAITED_FOR * _IN_A_TURN and taken - worked > taken * _WAITING
+        fastest = min(fastest, taken)
+        yield result
         done += 1
-        if _THREAD is None or _waits() - before > _WAITED_FOR * _IN_A_TURN:
+        if is_waited_for and done < len(turns):
+            some, start = turns[done : done + together], time.perf_counter()
             with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-                yield from pool.map(ask, turns[done : done + together])
-            # Then one is tried alone again: what a disk has read ahead is no longer waited for.
-            done, together = done + together, 2 * together
+                results = list(pool.map(ask, some))
+            # Not twice as many where a turn alone was faster: a few answers may be waited for among others
+            # that are there. Then one is tried alone again: a disk has read ahead, perhaps.
+            pays = time.perf_counter() - start < fastest * len(some)
+            yield from results
+            done, together = done + len(some), 2 * together if pays else _FIRST_TOGETHER
 
 
 def _waits() -> int:

@@ -14,6 +14,7 @@ from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.publication.claim import MARK
 from beam_jobs.sources.formats import open_source
+from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.pieces.source import Input
 from pipeline.data import self_digest
 from pipeline.data.dataset import export_manifest
@@ -55,8 +56,9 @@ def run(
     keys: tuple[str, ...] = (),
     file_format: str = "parquet",
     max_rejected_fraction: float = 0.0,
+    raw_format: str = "csv",
 ) -> dict:
-    source = open_source("csv")
+    source = open_source(raw_format)
     job = prediction(
         source,
         source.pieces([Input(location=str(csv))]),
@@ -103,6 +105,45 @@ def test_keys_are_carried_through_and_the_label_may_be_absent(model: pathlib.Pat
     assert second["age"].bytes_list.value[0] == b"60"
     assert second["class"].bytes_list.value[0] == b"no"
     assert second["probabilities"].float_list.value == pytest.approx([0.94, 0.06])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([7, 2**70, 1.5, True], ["7", str(2**70), "1.5", "true"]),
+        ([7, 1.5, 2**53 + 1], ["7", "1.5", str(2**53 + 1)]),
+        ([7, None, "x", [1, 2]], ["7", None, "x", "1 2"]),
+    ],
+)
+def test_keys_of_json_are_text_whatever_comes_in_later_rows(
+    model: pathlib.Path, tmp_path: pathlib.Path, given: list, expected: list
+):
+    people, batch = tmp_path / "people.jsonl", JsonLines().batch_rows
+    ids = [1] * batch + given  # each batch is typed for itself
+    lines = [{"age": 30, "height": 1.7, "city": "Bern"} | ({} if id_ is None else {"id": id_}) for id_ in ids]
+    people.write_text("\n".join(map(json.dumps, lines)))
+    run(model, people, keys=("id",), raw_format="jsonl")
+    assert pq.read_table(tmp_path / "out")["id"].to_pylist()[batch:] == expected
+
+
+def test_a_key_of_json_that_no_row_has_is_told_of(
+    model: pathlib.Path, tmp_path: pathlib.Path, run_binary: RunBinary
+):
+    people = tmp_path / "people.jsonl"
+    people.write_text('{"age": 30, "city": "Bern", "id": 1}\n{"age": 30, "city": "Bern"}\n')
+    given = (f"--model={model}", f"--input={people}", "--format=jsonl", f"--output={tmp_path / 'out'}")
+    ended = run_binary("beam_jobs.predict", *given, "--keys=id,absent")
+    assert (ended.code, ended.err) == (0, "")
+    told = [line for line in ended.out.splitlines() if line.startswith("warning")]
+    assert told == ["warning    --keys: no row that was predicted has a value in 'absent'"]
+    assert json.loads((tmp_path / "out" / "_predictions.json").read_text())["keys_without_values"] == [
+        "absent"
+    ]
+
+
+def test_a_key_that_a_table_does_not_have_is_refused(model: pathlib.Path, people: pathlib.Path):
+    with pytest.raises(InputError, match=r"--keys: received 'citi'; expected columns of .*city.*'city'"):
+        run(model, people, keys=("citi",))
 
 
 @pytest.mark.parametrize("key", ["class", "probabilities"])

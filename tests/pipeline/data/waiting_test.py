@@ -1,6 +1,7 @@
 """Many files are asked about in turns, whose answers come in order, whether they overlap or not."""
 
 import threading
+import time
 
 import pytest
 
@@ -21,6 +22,7 @@ def test_what_is_waited_for_overlaps(monkeypatch):
     """Eight turns wait for each other, which they never could one after the other."""
     told = iter(range(0, 1 << 20, 64))
     monkeypatch.setattr(waiting, "_waits", lambda: next(told))
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
     together = threading.Barrier(8, timeout=60)
 
     def ask(turn: list[int]) -> int:
@@ -35,3 +37,18 @@ def test_an_error_ends_it():
 
     with pytest.raises(OSError, match="63"):
         list(waiting.in_turns(ask, list(range(1_000))))
+
+
+def test_switches_that_take_no_time_are_no_waits(monkeypatch):
+    """Answers that are there, though the thread was switched off now and then: threads would cost twice."""
+    told = iter(range(0, 1 << 20, 64))
+    monkeypatch.setattr(waiting, "_waits", lambda: next(told))
+    monkeypatch.setattr(time, "thread_time", time.perf_counter)
+    threads = set()
+
+    def ask(turn: list[int]) -> None:
+        threads.add(threading.get_ident())
+        sum(range(100_000))
+
+    assert len(list(waiting.in_turns(ask, list(range(64 * 200))))) == 200
+    assert threads == {threading.get_ident()}

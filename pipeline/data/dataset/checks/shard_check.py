@@ -46,10 +46,10 @@ def opened(dataset: Dataset, shard: Shard) -> tuple[Index, States]:
 
 def _check_places(dataset: Dataset, shard: Shard, found: Index) -> None:
     """Each record begins where the one before it ends: from anywhere else, TensorFlow reads what it finds."""
-    sizes = found.lengths.astype(np.int64) + FRAME_BYTES
-    expected, told = np.cumsum(sizes) - sizes, found.offsets.astype(np.int64)
-    if np.array_equal(told, expected):
+    ends = found.offsets + found.lengths + FRAME_BYTES
+    if not len(found) or (found.offsets[0] == 0 and (found.offsets[1:] == ends[:-1]).all()):
         return
+    told, expected = found.offsets.astype(np.int64), np.concatenate([[0], ends[:-1].astype(np.int64)])
     first = int(np.flatnonzero(told != expected)[0])
     raise InputError(
         f"index {dataset.directory / index.file_name(shard.path)}",
@@ -64,7 +64,7 @@ def check_ends(dataset: Dataset, shard: Shard) -> States:
 
     It is not read as a whole, so its digest is not compared.
     """
-    path = os.path.join(dataset.directory, index.file_name(shard.path))  # noqa: PTH118 - pathlib is slow
+    path = f"{dataset.directory}/{index.file_name(shard.path)}"
     of_index, found = file_state.of(path), IndexFile(path, shard.records)
     entries = [_entry(n, found.part(n, n + 1), 0) for n in _sampled(shard.records)]
     return _check(dataset, shard, shard.records, entries), of_index
@@ -89,7 +89,7 @@ def _check(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry]) -
             expected=f"{shard.records:,} that end at byte {shard.bytes:,}, as {shard.path} has them",
             action="Restore the file from a copy, or convert the raw data again.",
         )
-    return _check_content(os.path.join(dataset.directory, shard.path), shard, sample)  # noqa: PTH118 - pathlib is slow
+    return _check_content(f"{dataset.directory}/{shard.path}", shard, sample)
 
 
 def _check_content(path: str, shard: Shard, sample: Iterable[_Entry]) -> FileState:
@@ -97,11 +97,12 @@ def _check_content(path: str, shard: Shard, sample: Iterable[_Entry]) -> FileSta
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         state = file_state.told(os.fstat(descriptor))
-        for entry in sample:
-            stored = os.pread(descriptor, entry.length + CRC_BYTES, entry.offset + HEADER_BYTES)
-            payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
-            # One that is damaged, not swapped, is reported when it is read.
-            if is_sound(payload, checksum) and index.content_hashes([payload])[0] != entry.content_hash:
+        sound = [
+            (entry, payload) for entry in sample if (payload := _sound_payload(descriptor, entry)) is not None
+        ]
+        hashes = index.content_hashes(payload for _, payload in sound).tolist()
+        for (entry, _), found in zip(sound, hashes, strict=True):
+            if found != entry.content_hash:
                 raise InputError(
                     f"dataset file {path}",
                     received=f"a record {entry.ordinal:,} that is sound, but not the one that was published",
@@ -111,3 +112,10 @@ def _check_content(path: str, shard: Shard, sample: Iterable[_Entry]) -> FileSta
         return state
     finally:
         os.close(descriptor)
+
+
+def _sound_payload(descriptor: int, entry: _Entry) -> bytes | None:
+    """None of a record that is damaged: not swapped, and reported when it is read."""
+    stored = os.pread(descriptor, entry.length + CRC_BYTES, entry.offset + HEADER_BYTES)
+    payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
+    return payload if is_sound(payload, checksum) else None
