@@ -9,7 +9,7 @@ from pipeline.data.integrity.damage import listed
 from pipeline.data.integrity.damage_budget import Damage
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import evaluation_splits, optimizer
+from pipeline.training.experiment import evaluation_splits, optimizer, training_data
 from pipeline.training.experiment import objective as objective_lib
 from pipeline.training.request import Request
 from pipeline.training.state.start import Start
@@ -24,6 +24,7 @@ def lines(
     objective: Objective,
     damage: Damage,
     total_steps: int,
+    rows: int,
     ignored: str,
     is_validated: bool,
     start: Start | None,
@@ -32,6 +33,7 @@ def lines(
     """Lines of a word and what is said under it.
 
     Args:
+      rows: of an epoch.
       ignored: what of TF_CONFIG is; empty: nothing.
       xla: whether it is on, and why.
     """
@@ -43,7 +45,7 @@ def lines(
         *([f"begins     with {start}; preprocessing is that run's, too"] if start else []),
         *told,
         *([f"ignored    {ignored}"] if ignored else []),
-        *(f"warning    {each}" for each in _warnings(request, precision, total_steps) if each),
+        *(f"warning    {each}" for each in _warnings(request, precision, total_steps, rows) if each),
         *([f"left out   {listed(damage)}"] if damage else []),
         *([] if is_validated else ["validation none: the dataset has no such split"]),
         f"XLA        {xla}",
@@ -65,8 +67,12 @@ def _decided(request: Request, strategy: tf.distribute.Strategy, precision: Prec
     yield f"precision  {precision.policy}: {precision.reason}"
 
 
-def _warnings(request: Request, precision: Precision, total_steps: int) -> tuple[str, ...]:
-    return precision.warning, optimizer.warmup_warning(request.config.optimizer, total_steps)
+def _warnings(request: Request, precision: Precision, total_steps: int, rows: int) -> tuple[str, ...]:
+    return (
+        precision.warning,
+        optimizer.warmup_warning(request.config.optimizer, total_steps),
+        training_data.repetition(request.config.global_batch, rows),
+    )
 
 
 def _sizes(dataset: Dataset) -> str:

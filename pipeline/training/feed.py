@@ -72,7 +72,9 @@ def certify(
             cold_files=Cold(paths=paths, examples=data.rows // slice_.hosts) if cold else None,
             on_stage=show,
         )
-    return certificate, advice(certificate, files_of(selection))
+    repeated = training_data_lib.repetition(config.global_batch, data.rows)
+    said = (f"{repeated[:1].upper()}{repeated[1:]}.",) if repeated else ()
+    return certificate, (*said, *advice(certificate, files_of(selection)))
 
 
 def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:

@@ -103,7 +103,8 @@ def decide(request: Request) -> Setup:
         known=_known_damage(workdir),
         memory=ScanMemory(workdir.scan(strategy_lib.worker(strategy))),
     )
-    cadence = _cadence(config, training_data_lib.training_data(config, selections).rows)
+    rows = training_data_lib.training_data(config, selections).rows
+    cadence = _cadence(config, rows)
     _check_callbacks(config, dataset, cadence, validation_split)
     require_weights(selections.values(), example_weights.column(config, dataset.schema))
     statistics = warm_start.statistics_of(start, dataset)
@@ -144,6 +145,7 @@ def decide(request: Request) -> Setup:
             objective=objective,
             damage=damage,
             total_steps=cadence.total_steps,
+            rows=rows,
             ignored=ignored,
             is_validated=bool(validation_split),
             start=start,

@@ -68,3 +68,13 @@ def targets(config: ConfigDict, schema: Schema) -> Targets:
 
 def _name(directory: str, split: str) -> str:
     return f"{directory}: {split}"
+
+
+def repetition(global_batch: int, rows: int) -> str:
+    """What is said of a global batch that holds more than an epoch; empty where it does not."""
+    if global_batch <= rows:
+        return ""
+    return (
+        f"a global batch of {global_batch:,} holds each of the {rows:,} examples "
+        f"{global_batch / rows:,.1f} times on average; with --config.global_batch={rows} or less, none twice"
+    )

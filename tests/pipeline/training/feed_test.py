@@ -48,6 +48,13 @@ def test_cold_files_are_measured_from_the_disk(dataset: Dataset, config: ConfigD
     assert found.files.bytes == sum(shard.bytes for shard in dataset.manifest.splits["train"])
 
 
+def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: ConfigDict):
+    rows = select(dataset, "train").rows
+    config.global_batch = 4 * rows
+    _, said = feed.certify(config, dataset, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
+    assert said[0].startswith(f"A global batch of {4 * rows:,} holds each of the {rows:,} examples 4.0 times")
+
+
 def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):
     monkeypatch.setattr(feed.page_cache, "residency", lambda paths: None)
     with pytest.raises(InputError, match="--cold"):

@@ -25,6 +25,18 @@ def test_steps_come_before_epochs(request_for, tmp_path, config):
     assert setup.decide(request_for(tmp_path)).cadence.total_steps == 7
 
 
+@pytest.mark.parametrize(
+    ("batch", "told"), [(200, []), (800, ["800 holds each of the 200 examples 4.0 times"])]
+)
+def test_a_batch_of_more_than_an_epoch_is_told_of(request_for, tmp_path, config, batch, told):
+    config.global_batch = batch
+    lines = setup.decide(request_for(tmp_path)).announcement
+    repeated = [line for line in lines if line.startswith("warning    a global batch of ")]
+    assert len(repeated) == len(told) and all(
+        words in line for words, line in zip(told, repeated, strict=True)
+    )
+
+
 def test_a_part_of_a_split_is_validated_on(request_for, tmp_path, config):
     config.evaluation.split = "train[90%:]"
     decided = setup.decide(request_for(tmp_path))
