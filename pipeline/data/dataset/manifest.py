@@ -185,7 +185,7 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
 
     def check(files: Sequence[File]) -> None:
         for file in files:
-            _check_size(f"{root}/{file.path}", file)
+            _check_size(os.path.join(root, file.path), file)  # noqa: PTH118 - pathlib is slow
 
     for _ in waiting.in_turns(check, list(_all_files(manifest))):
         pass
@@ -198,7 +198,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
 
 def published(directory: pathlib.Path, manifest: Manifest, name: str) -> tuple[bytes, FileState]:
     """The same, with which file it was."""
-    path = f"{directory}/{name}"
+    path = os.path.join(directory, name)  # noqa: PTH118 - pathlib is slow
     listed = manifest.digests_of_files.get(name)
     try:
         content, status = ordinary_files.read(path)
