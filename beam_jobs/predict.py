@@ -49,8 +49,8 @@ _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "
 _KEYS = flags.DEFINE_list(
     "keys",
     [],
-    'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B". Of JSON Lines and '
-    "TFRecords they become text.",
+    'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B". Of JSON '
+    "Lines, TFRecords and TFDS they become text.",
 )
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(

@@ -60,7 +60,7 @@ class MakeBatches(beam.DoFn):
         ordinal = lines = 0
         for raw in self._source.read(piece):
             if not raw.sparse:
-                _check_keys(self._schema.row_id, raw.columns.schema.names, piece.paths[0])
+                _check_keys(self._schema, raw.columns.schema.names, piece.paths[0])
                 check_present(raw.columns.schema.names, self._schema, piece.paths[0])
             rows, rejected = self._conforming(raw, piece)
             for rejection in (*raw.rejected, *rejected):
@@ -105,9 +105,11 @@ def _key_column(raw: RawRows, name: str) -> pa.Array:
     return _text(text.to_bytes(column) if raw.sparse else column)
 
 
-def _check_keys(keys: Sequence[str], names: Sequence[str], source: str) -> None:
-    absent = [key for key in keys if key not in names]
-    if absent:
+def _check_keys(schema: Schema, names: Sequence[str], source: str) -> None:
+    """Raises InputError if keys alone are absent; where features are too, `check_present` knows the cause."""
+    there = set(names)
+    absent = [key for key in schema.row_id if key not in there]
+    if absent and there.issuperset(schema.columns):
         raise InputError(
             "--keys",
             received=f"'{absent[0]}'",

@@ -24,7 +24,7 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", None)  # Linux has it
 def in_turns(ask: Callable[[Sequence[_Item]], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
     """`ask` of 64 items after the other, in order; one that raises ends it."""
     turns = [items[first : first + _IN_A_TURN] for first in range(0, len(items), _IN_A_TURN)]
-    done, together, fastest = 0, _FIRST_TOGETHER, math.inf
+    done, together = 0, _FIRST_TOGETHER
     while done < len(turns):
         start, before, worked = time.perf_counter(), _waits(), time.thread_time()
         result = ask(turns[done])
@@ -32,18 +32,13 @@ def in_turns(ask: Callable[[Sequence[_Item]], _Result], items: Sequence[_Item]) 
         # Time alone does not tell: where other processes have the processor, it passes too.
         waits = math.inf if _THREAD is None else _waits() - before
         is_waited_for = waits > _WAITED_FOR * _IN_A_TURN and taken - worked > taken * _WAITING
-        fastest = min(fastest, taken)
         yield result
         done += 1
-        if is_waited_for and done < len(turns):
-            some, start = turns[done : done + together], time.perf_counter()
+        if is_waited_for:
             with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-                results = list(pool.map(ask, some))
-            # Not twice as many where a turn alone was faster: a few answers may be waited for among others
-            # that are there. Then one is tried alone again: a disk has read ahead, perhaps.
-            pays = time.perf_counter() - start < fastest * len(some)
-            yield from results
-            done, together = done + len(some), 2 * together if pays else _FIRST_TOGETHER
+                yield from pool.map(ask, turns[done : done + together])
+            # Then one is tried alone again: what a disk has read ahead is no longer waited for.
+            done, together = done + together, 2 * together
 
 
 def _waits() -> int:

@@ -73,7 +73,7 @@ def certify(
             on_stage=show,
         )
     repeated = training_data_lib.repetition(config.global_batch, data.rows)
-    said = (f"{repeated[:1].upper()}{repeated[1:]}.",) if repeated else ()
+    said = (f"{repeated.capitalize()}.",) if repeated else ()
     return certificate, (*said, *advice(certificate, files_of(selection)))
 
 

@@ -146,6 +146,14 @@ def test_a_key_that_a_table_does_not_have_is_refused(model: pathlib.Path, people
         run(model, people, keys=("citi",))
 
 
+def test_where_the_columns_of_the_model_are_absent_too_keys_are_not_blamed(
+    model: pathlib.Path, people: pathlib.Path
+):
+    people.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"input \S+people\.csv: received columns a, b; expected also 'age'"):
+        run(model, people, keys=("id",))
+
+
 @pytest.mark.parametrize("key", ["class", "probabilities"])
 def test_a_key_that_a_prediction_has_is_refused_before_any_work(model: pathlib.Path, key: str):
     request = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0)

@@ -97,12 +97,11 @@ def _check_content(path: str, shard: Shard, sample: Iterable[_Entry]) -> FileSta
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         state = file_state.told(os.fstat(descriptor))
-        sound = [
-            (entry, payload) for entry in sample if (payload := _sound_payload(descriptor, entry)) is not None
-        ]
-        hashes = index.content_hashes(payload for _, payload in sound).tolist()
-        for (entry, _), found in zip(sound, hashes, strict=True):
-            if found != entry.content_hash:
+        for entry in sample:
+            stored = os.pread(descriptor, entry.length + CRC_BYTES, entry.offset + HEADER_BYTES)
+            payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
+            # One that is damaged, not swapped, is reported when it is read.
+            if is_sound(payload, checksum) and index.content_hashes([payload])[0] != entry.content_hash:
                 raise InputError(
                     f"dataset file {path}",
                     received=f"a record {entry.ordinal:,} that is sound, but not the one that was published",
@@ -112,10 +111,3 @@ def _check_content(path: str, shard: Shard, sample: Iterable[_Entry]) -> FileSta
         return state
     finally:
         os.close(descriptor)
-
-
-def _sound_payload(descriptor: int, entry: _Entry) -> bytes | None:
-    """None of a record that is damaged: not swapped, and reported when it is read."""
-    stored = os.pread(descriptor, entry.length + CRC_BYTES, entry.offset + HEADER_BYTES)
-    payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
-    return payload if is_sound(payload, checksum) else None
