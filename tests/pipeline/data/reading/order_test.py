@@ -2,7 +2,9 @@
 
 import hashlib
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.reading import order
@@ -48,3 +50,17 @@ def test_the_order_is_that_of_its_version(selections, layout: str, shuffle: str,
 def test_the_order_of_a_mixture_is_that_of_its_version(selections):
     parts = tuple(Part(selection=selections["blocks"], weight=weight) for weight in (3.0, 1.0))
     assert (order.VERSION, digest_of(Mixture(parts=parts), "global")) == (3, "efed621c")
+
+
+@pytest.mark.parametrize("rows", [[16, 16, 16], [16, 9, 0, 1], [0], [0, 0], [1]])
+def test_windows_at_once_are_those_one_by_one(rows):
+    epoch, windows = tf.constant(3, tf.int64), [5 * number for number in range(len(rows))]
+    together = order.shuffled_windows(
+        tf.constant(rows, tf.int64), seed=1, epoch=epoch, windows=tf.constant(windows, tf.int64)
+    )
+    apart = [
+        sum(rows[:number]) + order.shuffled_window(rows[number], seed=1, epoch=epoch, window=window).numpy()
+        for number, window in enumerate(windows)
+        if rows[number]
+    ]
+    np.testing.assert_array_equal(together, np.concatenate([np.zeros(0, np.int32), *apart]))
