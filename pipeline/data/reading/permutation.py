@@ -95,8 +95,7 @@ class Permutation:
         halves = [first, rows - first * sizes[1]]
         for turn, key in enumerate(keys):
             other, mine = turn % 2, 1 - turn % 2
-            hashes = halves[other] * words.multipliers[0] + key
-            shift = _scaled(hashes, sizes[mine], words)
+            shift = _scaled(_mixed(halves[other] * words.multipliers[0] + key, words), sizes[mine], words)
             halves[mine] = _wrapped(halves[mine] + shift, sizes[mine], words)
         shifted = halves[0] * sizes[1] + halves[1]
         with tf.control_dependencies([shifted]):  # not beside it: see `_wrapped`
@@ -115,27 +114,19 @@ def _halves(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return first, rows // first
 
 
-def _mixed(values: tf.Tensor, words: _Words, *, times: int = 1) -> tf.Tensor:
-    """Hashes of the values, `times` as large, modulo all numbers of the dtype."""
-    last = _wrapped_integer(words.multipliers[1] * times, words)
-    for shift, multiplier in zip(words.shifts, (words.multipliers[0], last), strict=True):
+def _mixed(values: tf.Tensor, words: _Words) -> tf.Tensor:
+    for shift, multiplier in zip(words.shifts, words.multipliers, strict=True):
         values = tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, shift)) * multiplier
     return values
 
 
-def _scaled(values: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
-    """Hashes of the values → [0, size), by their upper bits but the sign."""
-    # Twice the hash, as an unsigned number: the sign is gone without a mask, which is one more pass.
-    twice = tf.bitcast(_mixed(values, words, times=2), words.unsigned)
+def _scaled(hashes: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
+    """Hashes → [0, size), by their upper bits but the sign."""
+    # Doubled, which pushes the sign out: a mask for it takes several times as long.
+    twice = tf.bitcast(hashes + hashes, words.unsigned)
     unused = tf.constant(words.bits - words.fraction_bits, words.unsigned)
     upper = tf.bitcast(tf.bitwise.right_shift(twice, unused), words.dtype)
     return tf.bitwise.right_shift(upper * size, words.fraction_bits)
-
-
-def _wrapped_integer(value: int, words: _Words) -> int:
-    """The value modulo all numbers of the dtype, as one of them."""
-    half = 1 << (words.bits - 1)
-    return (value + half) % (2 * half) - half
 
 
 def _wrapped(values: tf.Tensor, size: tf.Tensor, words: _Words) -> tf.Tensor:
