@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.errors import InputError
+from pipeline.data.preprocessing.numbers import zero_where
 from pipeline.data.reading.block_rows import values_by_index
 from pipeline.data.schema.kinds import Categorical
 
@@ -25,7 +26,7 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
         ids = feature.buckets + 1
         return keras.layers.Hashing(num_bins=ids, mask_value=str(feature.fill or "")), ids
     if feature.encoding == "integer":
-        return lambda ids: tf.where((ids >= 0) & (ids < feature.size), ids + 1, 0), feature.size + 1
+        return lambda ids: zero_where((ids < 0) | (ids >= feature.size), ids + 1), feature.size + 1
     vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
     if feature.missing == "mark":
         vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]

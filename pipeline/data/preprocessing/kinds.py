@@ -205,8 +205,8 @@ def _token_ids(feature: Tokens) -> Transform:
     def ids(tokens: tf.Tensor) -> tf.Tensor:
         # As numbers without a sign the negative ones are large.
         unsigned = tf.bitcast(tokens, tf.uint32 if tokens.dtype == tf.int32 else tf.uint64)
-        known = unsigned < tf.cast(feature.vocabulary_size, unsigned.dtype)
-        return tf.where(known, 1 + tf.cast(tokens, tf.int32), 0)
+        is_unknown = unsigned >= tf.cast(feature.vocabulary_size, unsigned.dtype)
+        return numbers.zero_where(is_unknown, 1 + tf.cast(tokens, tf.int32))
 
     return ids
 

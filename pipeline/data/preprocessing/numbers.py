@@ -62,7 +62,7 @@ def bin_ids(
         bins = 1 + tf.stack(found, axis=1)
         if not columns[0].dtype.is_floating:
             return bins
-        return tf.where(tf.math.is_nan(tf.stack(columns, axis=1)), 0, bins)
+        return zero_where(tf.math.is_nan(tf.stack(columns, axis=1)), bins)
 
     return _in_groups([each.dtype for each in features], of_group), tuple(
         len(each) + 2 for each in boundaries
@@ -81,8 +81,23 @@ def flat(values: tf.Tensor) -> tf.Tensor:
 
 def bounded(numbers: tf.Tensor) -> tf.Tensor:
     """float32 of any shape, with 0 for NaN and nothing beyond ±`FARTHEST`: what no model answers with NaN."""
-    numbers = tf.clip_by_value(numbers, -FARTHEST, FARTHEST)
-    return tf.where(tf.math.is_nan(numbers), 0.0, numbers)
+
+    def cut() -> tf.Tensor:
+        ends = zero_where(tf.math.is_nan(numbers), tf.clip_by_value(numbers, -FARTHEST, FARTHEST))
+        # The others stay as they are, whatever comes with them: cutting makes 0 of the smallest numbers.
+        return tf.compat.v1.where(tf.abs(numbers) <= FARTHEST, numbers, ends)
+
+    # Nearly always there is nothing to cut. Half the sum of all squares tells, in one pass where cutting
+    # takes eight: it is NaN where a number is, and above this where one is beyond, however it is rounded.
+    return tf.cond(tf.nn.l2_loss(numbers) <= FARTHEST**2 / 4, lambda: numbers, cut)
+
+
+def zero_where(is_zero: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+    """Numbers of any shape and type, with 0 where `is_zero`, a bool of the same shape, says so.
+
+    `tf.where` broadcasts even what has one shape, which takes several times as long.
+    """
+    return tf.compat.v1.where(is_zero, tf.zeros_like(numbers), numbers)
 
 
 def _in_groups(

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
-from pipeline.data.preprocessing.numbers import bin_ids, standardized
+from pipeline.data.preprocessing.numbers import FARTHEST, bin_ids, bounded, standardized
 from pipeline.data.schema.kinds import Numeric
 
 
@@ -122,3 +122,22 @@ def test_bins_are_the_same_in_threads_that_take_the_smallest_numbers_for_zero():
     transform, _ = bin_ids([Numeric(name="x")], {"x": statistics})
     zero, tiny, one = transform(tf.constant([0.0, 1e-40, 1.0])).numpy()[:, 0]
     assert zero == tiny != one
+
+
+FAR = np.float32(FARTHEST)
+UGLY = [np.nan, np.inf, -np.inf, FAR, -FAR, np.nextafter(FAR, np.float32(np.inf)), -3e38, 1e-40, -0.0]
+
+
+@pytest.mark.parametrize("ugly", [[each] for each in UGLY] + [UGLY, []], ids=str)
+@pytest.mark.parametrize("shape", [(-1,), (-1, 3)])
+def test_what_a_model_gets_is_bounded_and_the_rest_stays_as_it_is(ugly: list[float], shape: tuple[int, ...]):
+    usual = np.random.default_rng(0).normal(size=996 - len(ugly))
+    given = np.concatenate([usual, ugly, [1e-40, FAR / 2, -1e9]]).astype(np.float32).reshape(shape)
+    expected = np.where(np.isnan(given), np.float32(0), np.clip(given, -FAR, FAR))
+    in_threads = tf.data.Dataset.from_tensors(given).map(bounded)  # which take the smallest numbers for 0
+    for found in (bounded(tf.constant(given)), next(iter(in_threads))):
+        assert found.numpy().tobytes() == expected.tobytes()
+
+
+def test_no_numbers_are_bounded():
+    assert bounded(tf.zeros([0, 3])).shape == (0, 3)

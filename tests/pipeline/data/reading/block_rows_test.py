@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.manifest import Dataset
@@ -69,3 +70,26 @@ def test_model_inputs_are_those_of_records(stored):
     assert of_records.keys() == of_words.keys()
     for name, expected in of_records.items():
         np.testing.assert_array_equal(of_words[name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("weight", "matrix", "label"),  # all of four bytes
+        ("count", "label", "weight"),  # eight bytes first, in rows of whole eights
+        ("label", "count", "weight"),  # eight bytes after four
+        ("count", "weight"),  # eight bytes in rows of twelve
+        ("tokens", "weight", "label"),  # four bytes after six, in rows of fourteen
+        ("weight", "tokens", "label"),
+    ],
+    ids="-".join,
+)
+def test_numbers_are_cut_out_at_any_offset(order: tuple[str, ...]):
+    schema = Schema(name="some", features=tuple(SCHEMA[name] for name in order))
+    dtype, draw = blocks.row_dtype(schema), np.random.default_rng(0)
+    rows = np.frombuffer(draw.bytes(50 * dtype.itemsize), dtype)
+    words = tf.constant(np.frombuffer(rows.tobytes(), "<u2").reshape(50, -1))
+    found = block_rows.features_of_words(words, schema)
+    for name in order:
+        stored = rows[name].astype(np.int32) if rows[name].dtype == np.uint16 else rows[name]
+        assert found[name].numpy().tobytes() == stored.tobytes(), name
