@@ -1,5 +1,6 @@
 """Ids of categorical values, by vocabulary, hash or range; 0 is what is unknown, or missing from a hash."""
 
+import functools
 import itertools
 from collections.abc import Callable
 
@@ -26,7 +27,7 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
         ids = feature.buckets + 1
         return keras.layers.Hashing(num_bins=ids, mask_value=str(feature.fill or "")), ids
     if feature.encoding == "integer":
-        return lambda ids: zero_where((ids < 0) | (ids >= feature.size), ids + 1), feature.size + 1
+        return functools.partial(known_ids, size=feature.size), feature.size + 1
     vocabulary = list(feature.vocabulary) or _learned_vocabulary(feature, statistics)
     if feature.missing == "mark":
         vocabulary = [str(feature.fill), *(value for value in vocabulary if value != feature.fill)]
@@ -35,6 +36,13 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
     lookup = _lookup(vocabulary)
     ids = _ListedIds(lookup, feature) if feature.vocabulary else lookup
     return ids, len(vocabulary) + 1
+
+
+def known_ids(values: tf.Tensor, *, size: int) -> tf.Tensor:
+    """Integers, int32 or int64 of any shape → those from 0 to below `size`, and 1 more; 0 for all others."""
+    # As numbers without a sign the negative ones are large.
+    unsigned = tf.bitcast(values, tf.uint32 if values.dtype == tf.int32 else tf.uint64)
+    return zero_where(unsigned >= tf.cast(size, unsigned.dtype), values + 1)
 
 
 def _lookup(vocabulary: list[str]) -> keras.layers.StringLookup:

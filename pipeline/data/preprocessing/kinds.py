@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.errors import InputError
 from pipeline.data.preprocessing import datetimes, number_text, numbers
-from pipeline.data.preprocessing.categories import category_ids
+from pipeline.data.preprocessing.categories import category_ids, known_ids
 from pipeline.data.preprocessing.datetime_text import moments_of, texts_of
 from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Feature
@@ -201,14 +201,7 @@ def _word_ids(feature: Text) -> Transform:
 
 def _token_ids(feature: Tokens) -> Transform:
     """Token ids, int32 or int64 [batch, length] → int32, from 1; what the vocabulary lacks is padding, 0."""
-
-    def ids(tokens: tf.Tensor) -> tf.Tensor:
-        # As numbers without a sign the negative ones are large.
-        unsigned = tf.bitcast(tokens, tf.uint32 if tokens.dtype == tf.int32 else tf.uint64)
-        is_unknown = unsigned >= tf.cast(feature.vocabulary_size, unsigned.dtype)
-        return numbers.zero_where(is_unknown, 1 + tf.cast(tokens, tf.int32))
-
-    return ids
+    return lambda tokens: tf.cast(known_ids(tokens, size=feature.vocabulary_size), tf.int32)
 
 
 # A model gets the inputs in this order: moving an entry changes what a trained model's columns mean.

@@ -91,7 +91,7 @@ class Permutation:
 
     def _shifted(self, rows: tf.Tensor, keys: list[tf.Tensor]) -> tf.Tensor:
         sizes, words = self._halves, self._words
-        first = tf.truncatediv(rows, sizes[1])
+        first = quotient(rows, sizes[1])
         halves = [first, rows - first * sizes[1]]
         for turn, key in enumerate(keys):
             other, mine = turn % 2, 1 - turn % 2
@@ -100,7 +100,17 @@ class Permutation:
         shifted = halves[0] * sizes[1] + halves[1]
         with tf.control_dependencies([shifted]):  # not beside it: see `_wrapped`
             is_of_pair = rows < sizes[0] * sizes[1]
-        return tf.where(is_of_pair, shifted, rows)
+        return tf.compat.v1.where(is_of_pair, shifted, rows)  # of one shape; `tf.where` broadcasts
+
+
+def quotient(numbers: tf.Tensor, divisor: tf.Tensor | int) -> tf.Tensor:
+    """Integers from 0 on by one from 1 on, of the same type or Python's, rounded down.
+
+    Those of 32 bits are divided as float64, in half of the time: that is exact up to 2**53.
+    """
+    if numbers.dtype != tf.int32:
+        return tf.truncatediv(numbers, divisor)
+    return tf.cast(tf.cast(numbers, tf.float64) / tf.cast(divisor, tf.float64), tf.int32)
 
 
 def _halves(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

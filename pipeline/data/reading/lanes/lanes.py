@@ -13,6 +13,7 @@ import math
 import tensorflow as tf
 
 from pipeline.data.reading.lanes.window_parts import WindowParts
+from pipeline.data.reading.permutation import quotient
 
 MOST_LANES = 64
 # Two lanes may share the part where their stretches meet, and each reads it.
@@ -64,11 +65,11 @@ class Lanes:
         """How many rows of all these lanes come before a row of one, by its number there.
 
         Args:
-          numbers: of any integer type and shape.
+          numbers: from 0 on, of any integer type and shape.
           lanes: the numbers of the lanes among all, of a shape that goes with them.
         """
         size = tf.constant(self.size, numbers.dtype)
-        batches = tf.math.floordiv(numbers, size)
+        batches = quotient(numbers, size)
         in_run = tf.cast(lanes - self.first, numbers.dtype) * size + (numbers - batches * size)
         return batches * tf.constant(self.here * self.size, numbers.dtype) + in_run
 

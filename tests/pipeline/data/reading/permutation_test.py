@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.data.reading.permutation import Permutation
+from pipeline.data.reading.permutation import Permutation, quotient
 
 
 def permuted(rows: int, *, epoch: int = 0, seed: int = 1) -> np.ndarray:
@@ -95,3 +95,15 @@ def _chi_squared(found: np.ndarray, rows: int) -> list[float]:
         for size, some in samples.items()
         for sample in some
     ]
+
+
+def test_quotients_are_those_of_integers():
+    draw = np.random.default_rng(0)
+    divisors = np.unique(np.concatenate([np.arange(1, 300), draw.integers(1, 1 << 31, 500), [(1 << 31) - 1]]))
+    most = (1 << 31) - 1
+    multiples = np.minimum(draw.integers(0, 1 << 31, 200) // divisors[:, None] * divisors[:, None], most)
+    numbers = np.clip(np.concatenate([multiples - 1, multiples, multiples + 1], axis=1), 0, most)
+    found = quotient(tf.constant(numbers, tf.int32), tf.constant(divisors[:, None], tf.int32))
+    np.testing.assert_array_equal(found, numbers // divisors[:, None])
+    large = np.array([0, 7, (1 << 62) - 1], np.int64)
+    np.testing.assert_array_equal(quotient(tf.constant(large), 7), large // 7)
