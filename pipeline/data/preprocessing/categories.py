@@ -39,7 +39,7 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
 
 
 def known_ids(values: tf.Tensor, *, size: int) -> tf.Tensor:
-    """Integers, int32 or int64 of any shape → those from 0 to below `size`, and 1 more; 0 for all others."""
+    """Integers, int32 or int64 of any shape → 1 more for those from 0 to below `size`, 0 for all others."""
     # As numbers without a sign the negative ones are large.
     unsigned = tf.bitcast(values, tf.uint32 if values.dtype == tf.int32 else tf.uint64)
     return zero_where(unsigned >= tf.cast(size, unsigned.dtype), values + 1)

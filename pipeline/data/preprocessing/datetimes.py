@@ -6,6 +6,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics
+from pipeline.data.preprocessing.numbers import zero_where
 from pipeline.data.preprocessing.zones import offset_at
 from pipeline.data.schema import civil, zone_changes
 from pipeline.data.schema.datetime_kind import Datetime
@@ -36,7 +37,7 @@ def time_columns(feature: Datetime, statistics: FeatureStatistics) -> Callable[[
             *_on_circle(civil.weekday_index(days), 7),
             *_on_circle(civil.month_index(days), 12),
         ]
-        return tf.where(missing[:, None], 0.0, tf.stack(values, axis=1))  # (batch, WIDTH)
+        return zero_where(missing, tf.stack(values, axis=1))  # (batch, WIDTH)
 
     return columns
 

@@ -93,7 +93,7 @@ def bounded(numbers: tf.Tensor) -> tf.Tensor:
 
 
 def zero_where(is_zero: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-    """Numbers of any shape and type, with 0 where `is_zero`, a bool of the same shape, says so.
+    """Numbers of any shape and type, with 0 where `is_zero`, a bool of that shape or [n] of rows, says so.
 
     `tf.where` broadcasts even what has one shape, which takes several times as long.
     """
