@@ -24,7 +24,8 @@ from pipeline.data.errors import InputError
 
 _MAGIC = b"penstock.index/1"
 _HEAD_BYTES = len(_MAGIC) + 8
-_RECORD_BYTES = 8 + 8 + 4
+_HASH_BYTES = 8
+_RECORD_BYTES = 8 + _HASH_BYTES + 4
 _TFRECORD = re.compile(r"\.tfrecords?(?=(-\d+-of-\d+)?$)")  # in the name of a shard
 
 
@@ -52,8 +53,13 @@ def file_name(shard: str) -> str:
 
 def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:
     """Hashes of n payloads, uint64 [n]: equal for equal content."""
-    digests = [hashlib.blake2b(payload, digest_size=8).digest() for payload in payloads]
+    digests = [hashlib.blake2b(payload, digest_size=_HASH_BYTES).digest() for payload in payloads]
     return np.frombuffer(b"".join(digests), "<u8")
+
+
+def content_hash(payload: bytes) -> int:
+    """That of one."""
+    return int.from_bytes(hashlib.blake2b(payload, digest_size=_HASH_BYTES).digest(), "little")
 
 
 def size_of(records: int) -> int:

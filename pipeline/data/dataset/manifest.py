@@ -101,6 +101,10 @@ class Dataset:
     def __str__(self) -> str:
         return f"{self.directory} ({len(self.members)} datasets)" if self.members else str(self.directory)
 
+    def path_of(self, name: str) -> str:
+        """Absolute path of a file of the dataset: `pathlib` takes seconds for 100,000 of them."""
+        return f"{self.directory}/{name}"
+
     @property
     def published(self) -> tuple["Dataset", ...]:
         """The dataset itself, or its members: what was published, directory by directory."""

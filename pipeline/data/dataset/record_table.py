@@ -6,7 +6,6 @@ record holds a block of rows. Standard library and numpy only.
 
 import dataclasses
 import functools
-import os
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -107,12 +106,11 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         count, size, the content of a few records, and by digest where the offsets are held.
     """
     shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
-    directory = os.fspath(dataset.directory)
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
     found = list(waiting.in_turns(lambda turn: retried(lambda: check(turn)), shards))
     return Shards(
-        paths=tuple(os.path.join(directory, shard.path) for shard in shards),  # noqa: PTH118 - pathlib is slow
+        paths=tuple(dataset.path_of(shard.path) for shard in shards),
         names=tuple(shard.path for shard in shards),
         record_starts=_starts(shard.records for shard in shards),
         row_starts=_starts(shard.rows for shard in shards),
@@ -141,12 +139,10 @@ def joined(parts: Sequence[Shards]) -> Shards:
 
 def _offsets(dataset: Dataset, shards: Sequence[Shard]) -> tuple[np.ndarray, np.ndarray]:
     """Of all records of some shards, one after the other, int64 [n]; and the files as they were before."""
-    opened = [shard_check.opened(dataset, shard) for shard in shards]
+    found, states = shard_check.opened(dataset, shards)
     if dataset.manifest.layout == "blocks":
-        for found, _ in opened:
-            _check_blocks(dataset, found.lengths)
-    offsets = np.concatenate([found.offsets for found, _ in opened]).astype(np.int64)
-    return offsets, _hashes(states for _, states in opened)
+        _check_blocks(dataset, np.concatenate([each.lengths for each in found]))
+    return np.concatenate([each.offsets for each in found]).astype(np.int64), _hashes(states)
 
 
 def _checked(dataset: Dataset, shards: Sequence[Shard]) -> tuple[None, np.ndarray]:

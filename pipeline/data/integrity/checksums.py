@@ -112,7 +112,7 @@ def problem(frame: bytes, *, size: int, content_hash: int) -> str:
     if found := tfrecord.problem(frame, length=length):
         return found
     payload = frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
-    if index.content_hashes([payload])[0] != content_hash:
+    if index.content_hash(payload) != content_hash:
         return f"its {length:,} bytes are sound, but not those that were published"
     return ""
 
