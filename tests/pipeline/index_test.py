@@ -113,6 +113,19 @@ def test_files_that_changed_since_they_were_indexed_are_refused(file: pathlib.Pa
         select(foreign_files.open_files([file], SCHEMA), "train")
 
 
+def test_records_of_files_in_several_folders_are_read(file: pathlib.Path):
+    second = file.parent / "elsewhere" / "part-2.tfrecord"
+    second.parent.mkdir()
+    second.write_bytes(file.read_bytes())
+    assert run(file, second).returncode == 0
+    data = select(foreign_files.open_files([file, second], SCHEMA), "train")
+    stored = [record for _, each in windows.stored_rows(data) for record in each.numpy()]
+    assert stored == 2 * PAYLOADS
+    positions, shuffled = next(windows.window_rows(data, seed=1, position=0).as_numpy_iterator())
+    assert positions.tolist() == list(range(8))
+    assert sorted(shuffled) == sorted(2 * PAYLOADS)
+
+
 @needs_data
 def test_records_of_others_are_read_by_position(tmp_path: pathlib.Path):
     file = tmp_path / "train.tfrecord"

@@ -15,6 +15,8 @@ from pipeline.data.schema.feature import Dtype, Feature
 from pipeline.data.schema.label_tasks import LABEL_TASKS
 from pipeline.data.schema.numeric_kind import Numeric
 
+MOST_IDS = (1 << 31) - 1  # ids are int32, and one of them stands for what is unknown
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Categorical(Feature):
@@ -49,7 +51,7 @@ class Categorical(Feature):
                 not self.vocabulary, "vocabulary", self.vocabulary, "none beside hashed, which needs no list"
             )
         if self.encoding == "integer":
-            self._require(self.size > 0, "size", self.size, "a positive number of values")
+            self._require(0 < self.size < MOST_IDS, "size", self.size, f"1 to {MOST_IDS - 1:,} values")
             self._require_number_as_default()
         if self.unknown == "reject" and self.encoding == "vocabulary":
             self._require(bool(self.vocabulary), "vocabulary", "none", "the values that are allowed")
@@ -145,7 +147,7 @@ class Tokens(Feature):
     def _check(self) -> None:
         self._require(self.length > 0, "length", self.length, "a positive number of tokens")
         size = self.vocabulary_size
-        self._require(size > 0, "vocabulary_size", size, "a positive number of token ids")
+        self._require(0 < size < MOST_IDS, "vocabulary_size", size, f"1 to {MOST_IDS - 1:,} token ids")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.file_state import FileState
 
 _READ_AT_ONCE = 64 << 10  # 64 KiB: a smaller shard is read as a whole, not record by record
+_COMPARED_TOGETHER = 1 << 16  # records: some MiB of copies
 
 States = tuple[FileState, FileState]  # of a shard and of its index
 
@@ -54,6 +55,10 @@ def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Ind
 
     Small indexes are compared together: of 4 records, half of the time would go to calls of NumPy.
     """
+    if len(found) > 1 and sum(map(len, found)) > _COMPARED_TOGETHER:
+        for shard, each in zip(shards, found, strict=True):
+            _check_places(dataset, [shard], [each])
+        return
     counts = np.array([len(each) for each in found])
     firsts = (np.cumsum(counts) - counts)[counts > 0]
     told = np.concatenate([each.offsets for each in found]).astype(np.int64)

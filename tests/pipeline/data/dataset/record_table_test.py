@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.data.dataset import index, manifest, record_table
+from pipeline.data.dataset.checks import shard_check
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.errors import InputError
@@ -39,6 +40,13 @@ def test_a_record_that_does_not_begin_where_the_last_one_ends_is_named(tmp_path,
     dataset = forged(tmp_path / "1.0.0", ordinal=ordinal, offset=offset)
     named = rf"index \S+00001-of-00002\.index: received byte {offset:,} as the start of record {ordinal};"
     with pytest.raises(InputError, match=rf"{named} expected byte \d+"):
+        select(dataset, "train")
+
+
+def test_the_same_where_indexes_are_too_large_to_be_compared_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(shard_check, "_COMPARED_TOGETHER", 1)
+    dataset = forged(tmp_path / "1.0.0", ordinal=3, offset=7)
+    with pytest.raises(InputError, match=r"index \S+00001-of-00002\.index: received byte 7 as the start of"):
         select(dataset, "train")
 
 

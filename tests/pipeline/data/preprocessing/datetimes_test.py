@@ -103,6 +103,15 @@ def test_the_time_is_standardized_without_a_loss_that_matters():
     np.testing.assert_allclose(found, (stored - mean) / std, atol=1e-6)
 
 
+def test_reading_and_serving_give_the_same_bits():
+    """A function that serves is optimized in another way than one of a dataset."""
+    stored = tf.constant(np.random.default_rng(0).integers(1.5e15, 1.7e15, 5_000))
+    columns = time_columns(Datetime(name="t", zone="Europe/Zurich"), measured(1.6e15, 5.77e13))
+    serve = tf.function(columns, autograph=False, input_signature=[tf.TensorSpec([None], tf.int64)])
+    read = next(iter(tf.data.Dataset.from_tensors(stored).map(columns)))
+    np.testing.assert_array_equal(serve(stored), read)
+
+
 @pytest.mark.parametrize(
     "moment", [civil.NOT_A_TIME, civil.NOT_A_TIME + 1, (1 << 63) - 1, civil.FIRST, civil.LAST]
 )

@@ -107,3 +107,13 @@ def test_quotients_are_those_of_integers():
     np.testing.assert_array_equal(found, numbers // divisors[:, None])
     large = np.array([0, 7, (1 << 62) - 1], np.int64)
     np.testing.assert_array_equal(quotient(tf.constant(large), 7), large // 7)
+
+
+@pytest.mark.parametrize("divisor", [49, 98, 103, 107, (1 << 31) - 1])
+def test_quotients_by_a_constant_are_those_of_integers_in_a_graph(divisor: int):
+    """TensorFlow's optimizer multiplies by the reciprocal there."""
+    most = (1 << 31) - 1
+    multiples = np.arange(0, most + 1, divisor, dtype=np.int64)[:100_000]
+    numbers = np.clip(np.concatenate([multiples - 1, multiples, [most - 1, most]]), 0, most).astype(np.int32)
+    found = tf.function(lambda some: quotient(some, tf.constant(divisor)), autograph=False)(numbers)
+    np.testing.assert_array_equal(found, numbers // divisor)

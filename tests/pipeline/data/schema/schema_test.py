@@ -104,6 +104,14 @@ def test_fingerprint_counts_what_changes_the_data_and_nothing_else():
         (
             {
                 "features": [
+                    {"kind": "categorical", "name": "c", "encoding": "integer", "size": (1 << 31) - 1}
+                ]
+            },
+            "field 'size': received 2147483647; expected 1 to 2,147,483,646 values",
+        ),
+        (
+            {
+                "features": [
                     {
                         "kind": "categorical",
                         "name": "c",

@@ -55,3 +55,12 @@ def test_reading_begins_at_the_window_of_the_position(begin: int):
     window, last = begins[begins <= row].max() // UNIT.window_rows, begins.max() // UNIT.window_rows
     assert first.window.tolist() == [window]
     assert first.left == -(-(last + 1 - window) // UNIT.windows)
+
+
+@pytest.mark.parametrize("parts", [1_323, 2_401])  # of these, halves are multiples of 49: see `quotient`
+def test_every_part_comes_once_in_an_epoch(parts: int):
+    lanes, counts = Lanes(global_batch=2, count=1, first=0, end=1), tf.ones([parts], tf.int64)
+    begin, unit = tf.constant(0, tf.int64), UnitSize(window_rows=4, windows=1)
+    units = unit_places(counts, lanes, rows=parts, seed=SEED, begin=begin, unit=unit)
+    [first] = units.take(1).as_numpy_iterator()
+    np.testing.assert_array_equal(np.sort(first.order_of_parts), np.arange(parts))
