@@ -79,10 +79,18 @@ def text(summary: Mapping) -> str:
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),
+            *(_no_rows(split) for split, part in summary["splits"].items() if not part["rows"]),
             f"{seconds:.1f} s, {read / seconds:,.0f} rows/s",
             f"digest {summary['digest']}",
             f"dataset {summary['directory']}",
         ]
+    )
+
+
+def _no_rows(split: str) -> str:
+    return (
+        f"warning: split '{split}' has no rows. Few rows, or few documents, may all fall to the others: set "
+        f"--splits, or give it an input of its own, --input={split}=PATH."
     )
 
 

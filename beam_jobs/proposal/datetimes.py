@@ -18,6 +18,7 @@ from pipeline.data.schema.feature import Clean
 _TRIED = 20  # values that tell which formats come into question
 _ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
 _WRONG = 0.01  # of the rows with a value; more, and the column is something else
+_MOSTLY = 0.5  # of the rows; fewer, and the column is told to be mostly of dates
 # Dates that no format reads: a year of two digits, the name of a month.
 _MONTH = (  # in English and German
     "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
@@ -76,6 +77,12 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
         yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
 
 
+def mostly_dates(profile: ColumnProfile) -> tuple[str, Sequence[str]] | None:
+    """The format that reads most of a column, yet too little, and the values that it does not read."""
+    fits = _fits(profile, most_wrong=_MOSTLY)
+    return (fits[0].format, fits[0].wrong) if fits else None
+
+
 def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
     """A date of each spelling, of a column of dates that no one format reads; empty for other columns."""
     values = {value: n for value, n in profile.values.items() if value not in IN_NUMBERS}
@@ -98,7 +105,7 @@ def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(shown + unread[:1]) if rows <= _WRONG * sum(values.values()) else ()
 
 
-def _fits(profile: ColumnProfile) -> list[_Fit]:
+def _fits(profile: ColumnProfile, *, most_wrong: float = _WRONG) -> list[_Fit]:
     """Formats that read the column, the best first; among equals the one that FORMATS lists first."""
     values = profile.values
     if not values or profile.are_images or profile.holds_lists:
@@ -107,7 +114,9 @@ def _fits(profile: ColumnProfile) -> list[_Fit]:
     formats = FORMATS if profile.numbers is None else (_COMPACT,)
     fits = [_fit(format, values) for format in _possible(values, formats)]
     rows = sum(values.values())
-    return sorted((fit for fit in fits if fit.rows_wrong <= _WRONG * rows), key=lambda fit: fit.rows_wrong)
+    return sorted(
+        (fit for fit in fits if fit.rows_wrong <= most_wrong * rows), key=lambda fit: fit.rows_wrong
+    )
 
 
 def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str]:

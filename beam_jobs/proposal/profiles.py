@@ -51,7 +51,7 @@ def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> 
                     cells, raw.undecoded, limit=limit, most_bytes=most_bytes
                 )
     wrong = reasons.total()
-    undecodable = max((gathered.undecodable for gathered in columns.values()), default=0)
+    undecodable = max((gathered.misread for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
     check_readable(reasons, rows=rows + wrong, path=pieces[0].paths[0])
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
@@ -65,6 +65,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.rows = self.undecodable = self.images = 0
+        self.misread = 0  # those of the undecodable ones that the file gives as text
         self.values = ValueCounts()
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"
@@ -74,10 +75,12 @@ class _Gathered:
         cells = text.plain(cells)
         if text.is_list(cells.type):
             cells = self._add_lists(cells)
-        elif not undecoded and text.is_bytes(cells.type):
+        are_bytes = not undecoded and text.is_bytes(cells.type)
+        if are_bytes:
             cells = self._add_images(cells)
         decoded = to_text(cells)
         self.undecodable += len(decoded.problems)
+        self.misread += 0 if are_bytes else len(decoded.problems)
         self.values.add(decoded.values, limit=limit, most_bytes=most_bytes)
 
     def _add_lists(self, cells: pa.Array) -> pa.Array:

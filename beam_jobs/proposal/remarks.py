@@ -1,9 +1,9 @@
 """What the user should judge of a feature that is proposed."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from beam_jobs.proposal.column_profile import ColumnProfile, shown
-from beam_jobs.proposal.datetimes import datetime_remarks
+from beam_jobs.proposal.column_profile import ColumnProfile, is_number, shown
+from beam_jobs.proposal.datetimes import datetime_remarks, mostly_dates
 from beam_jobs.proposal.useless import leaving_out
 from beam_jobs.proposal.written_numbers import point_remarks, written_remarks
 from pipeline.data.schema.datetime_kind import Datetime
@@ -14,6 +14,9 @@ _SHOWN = 3
 _MANY = 20  # rows from which it says something that all values differ
 _RARE = 5  # rows of each category, on average, below which a model learns little of it
 _MANY_CATEGORIES = 100
+_MOSTLY = 0.9  # of the rows with a value
+_HALF = 0.5  # of them, where so many different ones are numbers
+_OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
 _SEPARATORS = ("|", ";", ",")
 _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
@@ -23,7 +26,14 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
     words = [marker for marker in odd if marker not in profile.sentinels]
     if words:
-        yield f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} is taken as missing."
+        rows = sum(profile.counts[word] for word in words)
+        advice = (
+            " If it is a value of its own, make the column categorical." if _is_often(rows, profile) else ""
+        )
+        yield (
+            f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "
+            f"{profile.rows:,} rows) is taken as missing.{advice}"
+        )
     if profile.sentinels and profile.numbers:
         rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
         yield (
@@ -75,11 +85,47 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
             f"{named}: the cells are lists between {separator!r}, and each different list is a category. "
             "Give each word a column of its own, or write blanks between the words and make it 'text'."
         )
+    elif told := _mostly(profile):
+        yield told
     elif words >= _MANY_CATEGORIES and rows < _RARE * words:
         yield (
             f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
             f"from. To leave it out: {leaving_out(profile.name)}."
         )
+
+
+def _mostly(profile: ColumnProfile) -> str:
+    """What keeps a column of numbers or dates from being one; empty if it is mostly something else."""
+    named, rows = f"'{profile.name}'", sum(profile.values.values())
+    odd = [value for value in profile.values if not is_number(value)]
+    numbers = rows - sum(profile.values[value] for value in odd)
+    least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
+    if numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
+        return (
+            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_first(profile, odd)}; so all "
+            """are categories. Write them as numbers (-61 for "(61)"), or list those that mean that there """
+            "is none under 'null_markers', and make the column numeric."
+        )
+    if found := mostly_dates(profile):
+        form, wrong = found
+        dates = rows - sum(profile.values[value] for value in wrong)
+        return (
+            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_first(profile, wrong)}; "
+            "so all are categories. Correct them, or list those that mean that there is none under "
+            "'null_markers', and make the column datetime."
+        )
+    return ""
+
+
+def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
+    """The most frequent of these values, with their counts."""
+    most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
+    listed = ", ".join(f"{shown(value)!r} ({profile.values[value]:,})" for value in most)
+    return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
+
+
+def _is_often(rows: int, profile: ColumnProfile) -> bool:
+    return rows > _OFTEN * profile.rows
 
 
 def _separator(profile: ColumnProfile) -> str:

@@ -8,6 +8,7 @@ from beam_jobs.proposal.features import looks_like_id, looks_like_text
 from beam_jobs.proposal.written_numbers import propose_written
 
 _COUNTED = 20  # rows from which consecutive numbers are no chance
+_BYTES = 0.05  # of the rows; a text file with so many is refused
 _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 
@@ -18,6 +19,8 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
     if profile.are_images or profile.holds_lists:
         return ""
+    if profile.undecodable > _BYTES * profile.rows:
+        return f"bytes that are no text in {profile.undecodable:,} of {profile.rows:,} rows"
     present = sum(profile.values.values())
     if profile.missing_fraction >= _EMPTY:
         return f"empty in {profile.missing:,} of {profile.rows:,} rows"

@@ -12,6 +12,7 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.tmp")
     try:
+        temporary.unlink(missing_ok=True)  # a pipe would be waited for, a link be followed
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()

@@ -5,6 +5,8 @@ import pathlib
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.data.schema import schema as schema_lib
@@ -50,7 +52,7 @@ def test_a_table_is_proposed_printed_and_converted(people: pathlib.Path, infer: 
     ended = infer(people, *given, "--label=rich")
     assert ended.code == 0, ended.err
     assert "categorical vocabulary=2" in ended.out
-    assert "'height': '?' is taken as missing." in ended.out
+    assert "'height': '?' (" in ended.out and "is taken as missing." in ended.out
     proposed = schema_lib.load(people / "proposed.json")
     assert [feature.kind for feature in proposed.features] == ["numeric", "categorical", "label"]
     assert "as in row numbers" in proposed.ignore["age"]  # 20, 21, 22, …
@@ -138,3 +140,18 @@ def test_chicago_taxi(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
         "pickup_census_tract": "empty in 15,001 of 15,002 rows",
     }
     assert convert(tmp_path, *given)["rows_written"] == 15_002
+
+
+def test_a_parquet_column_of_bytes_is_left_out_by_name(tmp_path: pathlib.Path, infer: Infer):
+    rows = 200
+    columns = {
+        "x": [row / 7 for row in range(rows)],
+        "blob": [bytes([200 + row % 50] * 3) for row in range(rows)],
+        "y": [row % 2 for row in range(rows)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    ended = infer(tmp_path, f"--input={tmp_path / 'rows.parquet'}", "--label=y")
+    assert ended.code == 0, ended.err
+    proposed = schema_lib.load(tmp_path / "proposed.json")
+    assert proposed.ignore["blob"] == "bytes that are no text in 200 of 200 rows"
+    assert "x" in [feature.name for feature in proposed.features]

@@ -10,6 +10,8 @@ _MANY = 0.05  # of the rows
 # A byte of a name that is no UTF-8, as the "backslashreplace" of Python writes it.
 _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 _OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
+_BETWEEN_CELLS = re.compile(r"[,;\t|]")
+_OTHER_DELIMITER = "Likely another character is between the cells (--delimiter)."
 # By what the reason of a rejection says.
 _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
@@ -30,7 +32,10 @@ def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
 
 def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
     """What to do about columns of such `names`, which the schema does not have: a flag, or `otherwise`."""
-    return _OTHER_ENCODING if any(map(_BYTE.search, names)) else otherwise
+    names = list(names)
+    if any(map(_BYTE.search, names)):
+        return _OTHER_ENCODING
+    return _OTHER_DELIMITER if len(names) == 1 and _BETWEEN_CELLS.search(names[0]) else otherwise
 
 
 def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:

@@ -26,6 +26,7 @@ FORMAT = "penstock.manifest/3"
 # Records are written alike in both. In version 2, columns that the schema ignores decided where a row is; in
 # version 1, fields of blocks were padded to 4 bytes.
 READABLE = ("penstock.manifest/2", FORMAT)
+LAYOUTS = ("rows", "blocks")
 FILE_NAME = "manifest.json"
 STATISTICS_FILE_NAME = "statistics.pb"
 REJECTED_FILE_NAME = "rejected/rejected.jsonl"
@@ -316,6 +317,8 @@ def _from_body(body: dict) -> Manifest:
         split: tuple(Shard(**shard) for shard in shards) for split, shards in body.pop("splits").items()
     }
     manifest = Manifest(splits=splits, files=tuple(File(**file) for file in body.pop("files")), **body)
+    if manifest.layout not in LAYOUTS:
+        raise ValueError(f"layout {manifest.layout!r:.60}")
     for part in (manifest, *_all_files(manifest)):
         _check_types(part)
     return manifest

@@ -106,6 +106,8 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         count, size, the content of a few records, and by digest where the offsets are held.
     """
     shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
+    rows_in_record = blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1
+    _check_rows(dataset, shards, rows_in_record)
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
     found = list(waiting.in_turns(lambda turn: retried(lambda: check(turn)), shards))
@@ -115,10 +117,22 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         record_starts=_starts(shard.records for shard in shards),
         row_starts=_starts(shard.rows for shard in shards),
         bytes=np.array([shard.bytes for shard in shards], np.int64),
-        rows_in_record=blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1,
+        rows_in_record=rows_in_record,
         offsets=np.concatenate([offsets for offsets, _ in found]) if is_held else None,
         states=np.concatenate([states for _, states in found]),
     )
+
+
+def _check_rows(dataset: Dataset, shards: Iterable[Shard], rows_in_record: int) -> None:
+    """Raises InputError where a shard's records cannot hold as many rows as the manifest says."""
+    for shard in shards:
+        if shard.records != -(-shard.rows // rows_in_record):
+            raise InputError(
+                f"manifest of dataset {dataset}",
+                received=f"{shard.rows:,} rows in the {shard.records:,} records of {shard.path}",
+                expected=f"{rows_in_record:,} in each, and in the last one as many or fewer",
+                action="Restore it from a copy, or convert the raw data again.",
+            )
 
 
 def joined(parts: Sequence[Shards]) -> Shards:

@@ -77,14 +77,27 @@ Statistics = Mapping[str, SplitStatistics]
 def read(path: pathlib.Path) -> Statistics:
     """Reads a statistics file; raises InputError if it is none."""
     try:
-        return loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"statistics file {path}",
-            received=str(error),
-            expected="a tensorflow-metadata DatasetFeatureStatisticsList",
-            action="Restore the file from a copy, or convert the raw data again.",
-        ) from None
+        data = path.read_bytes()
+    except OSError as error:
+        raise _is_none(path, str(error)) from None
+    return named(data, path)
+
+
+def named(data: bytes, path: pathlib.Path) -> Statistics:
+    """`loads`; but where it is no such message, raises an InputError that names the file of this path."""
+    try:
+        return loads(data)
+    except ValueError as error:
+        raise _is_none(path, str(error)) from None
+
+
+def _is_none(path: pathlib.Path, received: str) -> InputError:
+    return InputError(
+        f"statistics file {path}",
+        received=received,
+        expected="a tensorflow-metadata DatasetFeatureStatisticsList",
+        action="Restore the file from a copy, or convert the raw data again.",
+    )
 
 
 def loads(data: bytes) -> Statistics:

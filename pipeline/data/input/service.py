@@ -163,8 +163,8 @@ def _served(prepared: tf.data.Dataset, address: str, job: str) -> tf.data.Datase
 
 def _check_answers(address: str) -> None:
     """Raises InputError if nothing answers, where TensorFlow would try for an hour."""
-    url = urllib.parse.urlsplit(address)
     try:
+        url = urllib.parse.urlsplit(address)
         socket.create_connection((url.hostname or "", url.port or 0), timeout=_ANSWER_S).close()
     except (OSError, ValueError) as error:
         raise InputError(

@@ -1,6 +1,7 @@
 """Names the damaged file and record to the user, in place of TensorFlow's error, which names neither."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
@@ -18,6 +19,7 @@ _ALL_SOUND_NOW = (
     "All records are sound now, on this host: look at its disk and, with --data_service, at the dataset on "
     "each service's host; then repeat the command: a training run goes on from its last checkpoint."
 )
+_UNPARSED = re.compile(r"Name: .*, (?:Feature|Key): |Could not parse example")  # of TensorFlow's parser
 
 # What reading raises when a file disappears or shrinks while it is read.
 _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError)
@@ -44,8 +46,14 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
         _check_files(selections)
         if (found := undecodable.problem(selections, error.message)) is not None:
             raise found from None
+        if _UNPARSED.search(error.message):
+            raise _unparsed(selections, error.message) from None
         raise
+    except UnicodeDecodeError:  # TensorFlow tells the bytes that it could not parse
+        raise _unparsed(selections, "not a tf.train.Example") from None
     except unreadable.ERRORS as error:
+        with contextlib.suppress(OSError):  # of the same disk
+            _check_files(selections)
         if (found := unreadable.problem(selections, error.message)) is not None:
             raise found from None
         raise
@@ -55,6 +63,15 @@ def _check_files(selections: Sequence[Selection]) -> None:
     for selection in selections:
         manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
     Watched(selections).check()
+
+
+def _unparsed(selections: Sequence[Selection], told: str) -> InputError:
+    return InputError(
+        f"dataset {', '.join(str(selection.dataset) for selection in selections)}",
+        received=f"a sound record that its schema does not describe ({told})",
+        expected="records as beam_jobs.convert writes them",
+        action="Name it with `python -m beam_jobs.verify`; convert the raw data again.",
+    )
 
 
 def _lost_page(selections: Sequence[Selection]) -> InputError:

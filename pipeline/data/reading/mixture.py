@@ -9,6 +9,7 @@ from pipeline.data.dataset.selection import Selection
 from pipeline.data.errors import InputError
 
 CYCLE = 1000
+_MOST_WEIGHT = 1e100  # sums of larger ones may be infinite
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,9 @@ class Mixture:
         for part in self.parts:
             if _kind(part.selection) != first:
                 raise _error(part, f"layout and schema {_kind(part.selection)}", f"{first}, as the first has")
+        for part in self.parts:
+            if not part.weight < _MOST_WEIGHT:
+                raise _error(part, f"weight {part.weight:g}", f"a number below {_MOST_WEIGHT:g}")
         for part, count in zip(self.parts, self.counts, strict=True):
             if not (part.weight > 0 and count > 0):
                 raise _error(part, f"weight {part.weight:g}", f"at least 1/{CYCLE:,} of all weights")

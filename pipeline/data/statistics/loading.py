@@ -23,7 +23,7 @@ def load(dataset: Dataset) -> Statistics:
       InputError: a file is another than was published; or one of several datasets has no accumulators, from
         which statistics of several follow: an earlier version wrote it.
     """
-    return statistics.loads(content(dataset))
+    return statistics.named(content(dataset), dataset.directory / STATISTICS_FILE_NAME)
 
 
 def content(dataset: Dataset) -> bytes:

@@ -10,6 +10,7 @@ from pipeline.data.errors import InputError
 from pipeline.training.engine import cluster, lost_worker, waiting
 
 _AUTO = "auto"
+_MOST_LOGICAL = 1024  # devices that one processor stands for
 
 
 def create(name: str = _AUTO, *, logical_devices: int = 1) -> tf.distribute.Strategy:
@@ -188,11 +189,11 @@ def _devices(kind: str) -> list[str]:
 
 
 def _split_cpu(parts: int) -> None:
-    if parts < 1:
+    if not 1 <= parts <= _MOST_LOGICAL:
         raise InputError(
             "--logical_devices",
             received=parts,
-            expected="1 or more",
+            expected=f"1 to {_MOST_LOGICAL:,}",
             action="Leave the flag away, or set it to the number of replicas to try.",
         )
     cpu = tf.config.list_physical_devices("CPU")[0]

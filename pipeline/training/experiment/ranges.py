@@ -8,11 +8,13 @@ from ml_collections import ConfigDict
 from pipeline.data.errors import InputError
 
 _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
+_MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
 
 # By key: whether a value will do, and in words what does. NaN fails every comparison.
 _RULES: Mapping[str, tuple[Callable[[float], bool], str]] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
+    "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
     "train.steps": (lambda value: 0 <= value <= _MOST_STEPS, f"0 (as train.epochs says) to {_MOST_STEPS:,}"),
     "train.weight": (lambda value: 0 < value < float("inf"), "a positive number"),
     "optimizer.learning_rate": (lambda value: 0 <= value < float("inf"), "0 or a positive number"),

@@ -1,12 +1,13 @@
 """What a config trains on, and how it is read: the same for a run and for its feed certificate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from ml_collections import ConfigDict
 
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.window import open_window
+from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.targets import Targets
 from pipeline.data.input.training import require_mixable
@@ -22,7 +23,7 @@ def others(config: ConfigDict) -> dict[str, Selection]:
     """What a mixture takes besides --dataset, by a name that is no split's."""
     return {
         _name(directory, split): select(open_window([directory]), split)
-        for directory, split, _ in config.mixture
+        for directory, split, _ in _mixed(config)
     }
 
 
@@ -31,7 +32,7 @@ def training_data(config: ConfigDict, selections: Mapping[str, Selection]) -> Tr
     main = Part(selection=selections[config.train.split], weight=config.train.weight)
     more = [
         Part(selection=selections[_name(directory, split)], weight=weight)
-        for directory, split, weight in config.mixture
+        for directory, split, weight in _mixed(config)
     ]
     return Mixture(parts=(main, *more)) if more else main.selection
 
@@ -39,7 +40,7 @@ def training_data(config: ConfigDict, selections: Mapping[str, Selection]) -> Tr
 def mixture_digests(config: ConfigDict, selections: Mapping[str, Selection]) -> tuple[str, ...]:
     """Of the datasets of `config.mixture`, in its order."""
     return tuple(
-        selections[_name(directory, split)].dataset.manifest.digest for directory, split, _ in config.mixture
+        selections[_name(directory, split)].dataset.manifest.digest for directory, split, _ in _mixed(config)
     )
 
 
@@ -64,6 +65,27 @@ def check_augmentation(config: ConfigDict, inputs: ModelInputs, *, replicas: int
 def targets(config: ConfigDict, schema: Schema) -> Targets:
     """What a step gets besides the model's inputs; raises InputError for a column that cannot be weights."""
     return Targets(weights=example_weights.column(config, schema))
+
+
+def _mixed(config: ConfigDict) -> Sequence[tuple[str, str, float]]:
+    """`config.mixture`; raises InputError where it is anything else than directories, splits and weights."""
+    for part in config.mixture:
+        if not _is_mixed(part):
+            raise InputError(
+                "--config.mixture",
+                received=repr(part),
+                expected="a directory, a split and a weight for each dataset",
+                action="Write it as (('data/old/1.0.0', 'train', 0.5),).",
+            )
+    return config.mixture
+
+
+def _is_mixed(part: object) -> bool:
+    if not isinstance(part, (list, tuple)) or len(part) != 3:
+        return False
+    *names, weight = part
+    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+    return is_number and all(isinstance(name, str) and name for name in names)
 
 
 def _name(directory: str, split: str) -> str:

@@ -6,13 +6,23 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from pipeline.data.errors import InputError
+
 
 class Summaries:
     """Writes log points (the lines of history.jsonl), training and evaluation as two runs of one chart."""
 
     def __init__(self, directory: pathlib.Path) -> None:
-        self._training = tf.summary.create_file_writer(str(directory / "train"))
-        self._evaluation = tf.summary.create_file_writer(str(directory / "evaluation"))
+        try:
+            self._training = tf.summary.create_file_writer(str(directory / "train"))
+            self._evaluation = tf.summary.create_file_writer(str(directory / "evaluation"))
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"summaries {directory}",
+                received=error.message,
+                expected="a directory that can be written to",
+                action="Remove what stands there; the same command goes on from the last checkpoint.",
+            ) from None
 
     def write(self, point: Mapping) -> None:
         """Writes the numbers of one log point."""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+from pipeline.data import ordinary_files
 from pipeline.data.commands import flag_values
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.errors import InputError
@@ -104,7 +105,7 @@ def no_run(directory: pathlib.Path, received: str) -> InputError:
 def read_json(path: pathlib.Path) -> dict | None:
     """The document; None where there is no such file. Raises InputError where the file is not JSON."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(ordinary_files.read_bytes(path))
         if document is None:  # which would pass for a file that is not there
             raise ValueError("null")
         return document

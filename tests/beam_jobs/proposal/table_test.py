@@ -197,3 +197,8 @@ def test_a_name_that_was_taken_apart_at_its_comma_is_told():
         InputError, match=re.escape("""Quote a name that holds a comma: '--ignore="a, b"'.""")
     ):
         propose([profile("x", "y", name="a, b")], name="s", label=None, ignore=["a", "b"])
+
+
+def test_bytes_that_are_no_text_are_left_out():
+    column = ColumnProfile(name="c", counts={"a": 10}, undecodable=90)
+    assert why_useless(column) == "bytes that are no text in 90 of 100 rows"

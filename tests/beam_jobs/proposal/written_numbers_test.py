@@ -121,3 +121,44 @@ def test_digits_that_convert_does_not_read_are_words():
     assert list(feature_remarks(column, feature)) == [
         "'age': numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
     ]
+
+
+def remarks(*values: object) -> str:
+    column = profile(*values)
+    return " ".join(feature_remarks(column, propose_feature(column)))
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        (
+            ["k.A.", "k.A.", "unbekannt"],
+            "30 of 33 values are numbers, but not 'k.A.' (2), 'unbekannt' (1); so all",
+        ),
+        (
+            [f"({n})" for n in range(5)],
+            "30 of 35 values are numbers, but not '(0)' (1), '(1)' (1), '(2)' (1) and 2",
+        ),
+        (
+            ["\N{MINUS SIGN}5", "42M"],
+            "30 of 32 values are numbers, but not '42M' (1), '\N{MINUS SIGN}5' (1); so",
+        ),
+    ],
+)
+def test_what_keeps_a_column_from_numbers_is_named(odd, told):
+    assert told in remarks(*(n + 0.5 for n in range(30)), *odd)
+
+
+def test_postcodes_are_not_told_to_be_numbers():
+    assert "are numbers" not in remarks(*range(10_100, 10_160), "01067", "01069")
+
+
+def test_dates_that_are_no_dates_are_named_where_they_are_too_many_to_reject():
+    days = [f"2024-01-{day:02}" for day in range(1, 31)]
+    told = "30 of 32 values are dates as %Y-%m-%d, but not '2024-02-30' (2); so all are categories"
+    assert told in remarks(*days, "2024-02-30", "2024-02-30")
+
+
+def test_a_word_in_a_third_of_the_rows_is_told_with_its_count():
+    told = "'studio' (10 of 30 rows) is taken as missing. If it is a value of its own, make"
+    assert told in remarks(*10 * ["studio"], *10 * [1], *10 * [2])

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 
 import pytest
 
@@ -21,6 +22,15 @@ def test_a_write_that_fails_leaves_the_old_content(tmp_path):
     with pytest.raises(TypeError):
         atomic_files.write_bytes(path, "not bytes")  # fails after the draft was opened
     assert path.read_text() == "old"
+
+
+def test_a_pipe_where_the_draft_goes_is_not_waited_for_and_a_link_not_followed(tmp_path):
+    os.mkfifo(tmp_path / "run.json.tmp")
+    (tmp_path / "report.html.tmp").symlink_to(tmp_path / "run.json")
+    atomic_files.write_bytes(tmp_path / "run.json", b"new")
+    atomic_files.write_bytes(tmp_path / "report.html", b"page")
+    found = {each.name: each.read_text() for each in tmp_path.iterdir()}
+    assert found == {"run.json": "new", "report.html": "page"}
 
 
 def test_a_disk_that_is_full_is_told_with_the_file_and_leaves_the_old_content(tmp_path):

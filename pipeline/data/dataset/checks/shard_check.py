@@ -117,10 +117,11 @@ def _check_content(path: str, shard: Shard, sample: Sequence[_Entry]) -> FileSta
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         state = file_state.told(os.fstat(descriptor))
-        whole = os.pread(descriptor, shard.bytes, 0) if shard.bytes <= _READ_AT_ONCE else None
+        whole = os.pread(descriptor, shard.bytes, 0) if shard.bytes <= _READ_AT_ONCE else b""
+        is_whole = len(whole) == shard.bytes
         for entry in sample:
             begin, size = entry.offset + HEADER_BYTES, entry.length + CRC_BYTES
-            stored = os.pread(descriptor, size, begin) if whole is None else whole[begin : begin + size]
+            stored = whole[begin : begin + size] if is_whole else os.pread(descriptor, size, begin)
             payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
             # One that is damaged, not swapped, is reported when it is read.
             if is_sound(payload, checksum) and index.content_hash(payload) != entry.content_hash:

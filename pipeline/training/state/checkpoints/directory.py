@@ -5,12 +5,14 @@ Earlier versions wrote flat files, `ckpt-STEP.index` and `ckpt-STEP.data-…`; t
 
 import contextlib
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
 from collections.abc import Iterator
 
 from pipeline.data import atomic_files
+from pipeline.data.errors import InputError
 from pipeline.training.state.checkpoints import flat, manifest
 from pipeline.training.state.checkpoints.manifest import DamagedError
 
@@ -104,7 +106,17 @@ def remove(entry: Entry) -> None:
 
 
 def sweep(root: pathlib.Path) -> None:
-    """Deletes what a killed run left half written or half deleted."""
+    """Deletes what a killed run left half written or half deleted.
+
+    Raises InputError where something else stands in the directory's place: the run would begin anew.
+    """
+    if os.path.lexists(root) and not root.is_dir():
+        raise InputError(
+            f"checkpoints {root}",
+            received="a file, or a link that leads nowhere",
+            expected="a directory",
+            action="Restore it from a copy; or remove it, and the same command begins anew.",
+        )
     for path in list(_names(root)):
         if path.name.startswith("step-") and path.name.endswith(_TEMPORARY):
             _erase(path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beam_jobs.sources.pieces.likely_cause import check_readable, likely_cause
+from beam_jobs.sources.pieces.likely_cause import cause_of_names, check_readable, likely_cause
 from pipeline.data.errors import InputError
 
 
@@ -24,3 +24,8 @@ def test_the_flag_is_named(reason: str, flag: str):
 def test_few_such_rows_are_left_to_the_rows():
     check_readable({"not UTF-8": 5}, rows=100, path="a.csv")
     assert likely_cause({"not UTF-8": 5}, rows=100) == ""
+
+
+def test_names_that_hold_several_are_a_matter_of_the_delimiter():
+    assert "--delimiter" in cause_of_names(["city;x"], otherwise="no")
+    assert cause_of_names(["city", "x"], otherwise="no") == "no"

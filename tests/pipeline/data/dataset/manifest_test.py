@@ -12,6 +12,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
+from tests.shared.published import republish
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(name="tiny", features=(Numeric(name="x"), Label(name="y", classes=("a", "b"))))
@@ -37,6 +38,19 @@ def test_equal_content_has_an_equal_digest_and_other_content_another(dataset, tm
     same = write_dataset(tmp_path / "2.0.0", SCHEMA, {"train": rows[:7], "test": rows[7:]})
     other = write_dataset(tmp_path / "3.0.0", SCHEMA, {"train": rows[:6], "test": rows[7:]})
     assert same.manifest.digest == dataset.manifest.digest != other.manifest.digest
+
+
+def test_a_layout_that_nobody_reads_is_refused(dataset):
+    other = dataclasses.replace(dataset.manifest, layout="columns")
+    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(other))
+    with pytest.raises(InputError, match=r"unreadable content \(ValueError\(\"layout 'columns'\"\)\)"):
+        manifest_lib.open_dataset(dataset.directory)
+
+
+def test_statistics_that_are_none_are_named(dataset):
+    republish(dataset.directory, {manifest_lib.STATISTICS_FILE_NAME: b"garbage"})
+    with pytest.raises(InputError, match=r"statistics.pb: received not a statistics message"):
+        loading.load(manifest_lib.open_dataset(dataset.directory))
 
 
 def test_a_directory_without_a_manifest_is_not_a_dataset(tmp_path):

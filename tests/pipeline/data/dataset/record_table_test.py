@@ -60,6 +60,18 @@ def test_a_record_that_is_read_to_check_an_index_too_large_to_hold_lies_in_its_s
         select(dataset, "train")
 
 
+@pytest.mark.parametrize(("layout", "rows"), [("rows", 5), ("rows", 7), ("blocks", 1_025)])
+def test_rows_that_do_not_fit_their_records_are_refused(tmp_path, layout: str, rows: int):
+    dataset = write_dataset(tmp_path / layout, SCHEMA, {"train": [{"y": 0}] * ROWS}, layout=layout)
+    first, *others = dataset.shards("train")
+    splits = {"train": (dataclasses.replace(first, rows=rows), *others)}
+    told = dataclasses.replace(dataset, manifest=dataclasses.replace(dataset.manifest, splits=splits))
+    with pytest.raises(
+        InputError, match=rf"received {rows:,} rows in the {first.records} records of {first.path}"
+    ):
+        select(told, "train")
+
+
 def test_what_the_converter_writes_is_opened(tmp_path):
     dataset = forged(tmp_path / "1.0.0", ordinal=0, offset=0)
     assert select(dataset, "train").rows == ROWS

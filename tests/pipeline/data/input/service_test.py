@@ -3,6 +3,7 @@
 import itertools
 import json
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 
@@ -94,9 +95,9 @@ def test_mapped_blocks_are_not_sent(datasets):
         stream_of(plan_of(datasets["blocks"]), ["grpc://localhost:1"])
 
 
-@pytest.mark.parametrize("address", ["somewhere", "grpc://localhost", "grpc://localhost:1"])
+@pytest.mark.parametrize("address", ["somewhere", "grpc://localhost", "grpc://localhost:1", "grpc://[::1"])
 def test_an_address_where_no_service_answers_is_named(datasets, address: str):
-    with pytest.raises(InputError, match=rf"received {address} .*pipeline\.data_service"):
+    with pytest.raises(InputError, match=rf"received {re.escape(address)} .*pipeline\.data_service"):
         stream_of(plan_of(datasets["records"]), [address])
 
 

@@ -25,6 +25,16 @@ from pipeline.data.reading.windows import stored_rows
 from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of
 from tests.shared.tiny_dataset import write_dataset
 
+NO_EXAMPLES = {
+    "nothing": b"",
+    "garbage": b"\xff\xff\xffgarbage",
+    "a float": tf.train.Example(
+        features=tf.train.Features(
+            feature={"id": tf.train.Feature(float_list=tf.train.FloatList(value=[1.0]))}
+        )
+    ).SerializeToString(),
+}
+
 FIRST = 1 << 15  # from there on, all ids take as many bytes: only their content tells the shards apart
 ROWS = {"rows": 300, "blocks": 5_000}  # in two shards; in blocks of 1,024
 WAYS = (("rows", "windows"), ("rows", "global"), ("blocks", "windows"), ("blocks", "global"))
@@ -237,3 +247,20 @@ def test_an_error_that_is_no_damage_stays_what_it_is(copy):
     as_it_is = pytest.raises(tf.errors.InvalidArgumentError, match="another matter")
     with as_it_is, naming_damage(select(open_dataset(copy), "train")):
         raise tf.errors.InvalidArgumentError(None, None, "another matter")
+
+
+@pytest.mark.parametrize("record", NO_EXAMPLES.values(), ids=NO_EXAMPLES)
+def test_a_sound_record_that_is_no_such_example_is_told_in_one_line(published, record: bytes):
+    selection = select(open_dataset(published / "rows"), "train")
+    told = rf"dataset {published / 'rows'}: received a sound record that its schema does not describe"
+    with pytest.raises(InputError, match=told), naming_damage(selection):
+        parse_rows(tf.constant([record]), SCHEMA)
+
+
+@pytest.mark.parametrize("layout", ["rows"])
+def test_a_shard_in_whose_place_a_directory_stands_is_told_of_at_once(copy: pathlib.Path):
+    selection = select(open_dataset(copy), "train")
+    (copy / SECOND).unlink()
+    (copy / SECOND).mkdir()
+    with pytest.raises(InputError, match=rf"{SECOND}: received no such file"), naming_damage(selection):
+        list(stored_rows(selection))

@@ -104,6 +104,14 @@ def test_counts_add_up_and_an_epoch_is_the_first_parts(selections):
     assert thirds.rows == -(-1500 * 1000 // 333)
 
 
+@pytest.mark.parametrize("weight", [float("inf"), float("nan"), 1e308])
+def test_a_weight_whose_share_cannot_be_told_is_refused(selections, weight: float):
+    with pytest.raises(
+        InputError, match=r"received weight (inf|nan|1e\+308); expected a number below 1e\+100"
+    ):
+        mixture(selections, weight, 1.0)
+
+
 @pytest.mark.parametrize("weight", [0.0, -1.0, 0.0001])
 def test_a_weight_that_gives_nothing_is_refused(selections, weight: float):
     with pytest.raises(InputError, match="expected at least 1/1,000 of all weights"):

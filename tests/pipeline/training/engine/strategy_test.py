@@ -54,9 +54,10 @@ def test_unknown_strategy_is_refused():
         strategy.create("horovod")
 
 
-def test_no_logical_devices_are_refused():
-    with pytest.raises(InputError, match=r"--logical_devices: received 0; expected 1 or more"):
-        strategy.create(logical_devices=0)
+@pytest.mark.parametrize("devices", [0, 1_025, 10**11])
+def test_no_logical_devices_and_too_many_are_refused(devices: int):
+    with pytest.raises(InputError, match=rf"--logical_devices: received {devices}; expected 1 to 1,024"):
+        strategy.create(logical_devices=devices)
 
 
 @pytest.mark.parametrize(("batch", "nearest"), [(33, 32), (1, 2), (0, 2), (-4, 2)])

@@ -20,6 +20,7 @@ NAN, INF = float("nan"), float("inf")
         *(("train.steps", value) for value in (-1, 2**31)),
         ("optimizer.warmup_steps", -1),
         ("evaluation.every_epochs", 0),
+        *(("global_batch", value) for value in (-1, 0, 2**31, 10**20)),
     ],
 )
 def test_a_number_out_of_its_range_is_named(key: str, value: float):

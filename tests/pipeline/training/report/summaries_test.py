@@ -5,6 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
+from pipeline.data.errors import InputError
 from pipeline.training.report.summaries import Summaries
 
 
@@ -21,3 +22,9 @@ def test_a_number_of_any_size_is_written(tmp_path, value, written):
         (found,) = event.summary.value
         assert (event.step, found.tag) == (7, "loss")
         assert float(tf.make_ndarray(found.tensor)) == pytest.approx(written, nan_ok=True)
+
+
+def test_what_stands_in_the_place_of_their_directory_is_told(tmp_path):
+    (tmp_path / "summaries").write_text("")
+    with pytest.raises(InputError, match=r"^summaries \S+/summaries: received "):
+        Summaries(tmp_path / "summaries")

@@ -1,5 +1,7 @@
 """Files of a run are whole."""
 
+import os
+
 import pytest
 
 from pipeline.data import atomic_files
@@ -21,3 +23,9 @@ def test_json_that_was_damaged_is_named(tmp_path, content):
 
 def test_absent_json_is_none(tmp_path):
     assert workdir.read_json(tmp_path / "run.json") is None
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(OSError, match="not an ordinary file"):
+        workdir.read_json(tmp_path / "run.json")

@@ -5,6 +5,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
+from pipeline.data.errors import InputError
 from pipeline.training.state.checkpoints import directory, manifest
 from pipeline.training.state.checkpoints.manifest import DamagedError, Manifest
 
@@ -91,3 +92,11 @@ def test_what_a_kill_left_half_written_or_half_deleted_is_swept(tmp_path):
     (tmp_path / "notes.tmp").write_text("somebody else's")
     directory.sweep(tmp_path)
     assert names(tmp_path) == ["notes.tmp", "step-00000001"]
+
+
+@pytest.mark.parametrize("put", [lambda path: path.write_text(""), lambda path: path.symlink_to(path.name)])
+def test_what_stands_in_the_place_of_the_checkpoints_is_refused_before_a_run_begins_anew(tmp_path, put):
+    put(tmp_path / "checkpoints")
+    with pytest.raises(InputError, match=r"^checkpoints \S+/checkpoints: received a file, or a link"):
+        directory.sweep(tmp_path / "checkpoints")
+    directory.sweep(tmp_path / "none yet")
