@@ -53,16 +53,20 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
         raise _unparsed(selections, "not a tf.train.Example") from None
     except unreadable.ERRORS as error:
         with contextlib.suppress(OSError):  # of the same disk
-            _check_files(selections)
+            _check_sizes(selections)
         if (found := unreadable.problem(selections, error.message)) is not None:
             raise found from None
         raise
 
 
 def _check_files(selections: Sequence[Selection]) -> None:
+    _check_sizes(selections)
+    Watched(selections).check()
+
+
+def _check_sizes(selections: Sequence[Selection]) -> None:
     for selection in selections:
         manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
-    Watched(selections).check()
 
 
 def _unparsed(selections: Sequence[Selection], told: str) -> InputError:

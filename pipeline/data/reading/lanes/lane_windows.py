@@ -33,13 +33,14 @@ class LaneWindows:
     ) -> None:
         self._rows, self.lanes = selection.rows, lanes
         self._seed = seed
-        self._size = unit_size(parts, lanes)
+        is_of_blocks = selection.shards.rows_in_record > 1
+        self._size = unit_size(parts, lanes, is_of_blocks=is_of_blocks)
         of_lane = self._size.windows * parts.in_window(lanes.count)  # parts
         of_group = lanes_of_group(
             lanes.here,
             parts=of_lane,
             in_windows=parts.in_windows,
-            is_of_blocks=selection.shards.rows_in_record > 1,
+            is_of_blocks=is_of_blocks,
         )
         self._group_sizes = [min(of_group, lanes.here - i) for i in range(0, lanes.here, of_group)]
         self._counts = tf.constant(parts.rows)

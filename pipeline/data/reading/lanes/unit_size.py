@@ -6,7 +6,10 @@ from pipeline.data.reading.lanes.lanes import MOST_BYTES, Lanes
 from pipeline.data.reading.lanes.window_parts import WindowParts
 
 _MOST_GROUPS = 16
-_UNIT_BATCHES = 8  # that a unit holds, where it cannot hold whole ones alone
+# That a unit holds, where it cannot hold whole ones alone. Records of single rows take more memory than rows
+# of blocks, and are copied one by one: more than two leave the processor's cache.
+_BATCHES_OF_BLOCKS = 8
+_BATCHES_OF_RECORDS = 2
 
 
 class UnitSize(NamedTuple):
@@ -16,14 +19,15 @@ class UnitSize(NamedTuple):
     windows: int
 
 
-def unit_size(parts: WindowParts, lanes: Lanes) -> UnitSize:
+def unit_size(parts: WindowParts, lanes: Lanes, *, is_of_blocks: bool) -> UnitSize:
     """As many rows together whatever the number of lanes here, and of each at least those of a batch."""
     in_window = parts.in_window(lanes.count)
     rows = in_window * parts.size
     windows = max(-(-lanes.size // rows), parts.in_windows // (in_window * lanes.here), 1)
     if windows * rows % lanes.size:
         # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.
-        few_kept = -(-_UNIT_BATCHES * lanes.size // rows)
+        batches = _BATCHES_OF_BLOCKS if is_of_blocks else _BATCHES_OF_RECORDS
+        few_kept = -(-batches * lanes.size // rows)
         most = int(MOST_BYTES / (in_window * parts.bytes * lanes.here))
         windows = max(windows, min(few_kept, most))
     return UnitSize(window_rows=rows, windows=windows)

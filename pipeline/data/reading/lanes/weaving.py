@@ -69,6 +69,24 @@ def _parted(
     places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor
 ) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """The rows of the first `count` places, and what is kept: places after those, and their rows."""
+    done = (_in_order if len(rows) == 2 else _in_place)(places, rows, count)
+    is_kept = [each >= count for each in places]
+    kept, of_kept = (tf.concat(_chosen(parts, is_kept), axis=0) for parts in (places, rows))
+    return done, (kept - count, of_kept)
+
+
+def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
+    """The rows of the first `count` places, of what was kept and of a unit of one part; see `_stitched`."""
+    are_now = [(each >= 0) & (each < count) for each in places]
+    [of_kept, read] = _chosen(places, are_now)
+    [kept] = _chosen(rows[:1], are_now[:1])
+    numbers = tf.cast(tf.reshape(tf.where(are_now[1]), [-1]), tf.int32)
+    done = tf.gather(rows[1], tf.scatter_nd(read[:, None], numbers, count[None]))
+    return tf.tensor_scatter_nd_update(done, of_kept[:, None], kept)
+
+
+def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
+    """The same of a unit of several parts."""
     # A slice of the rows that go on would be another copy. So the others are written in the place of the
     # first one; this comes last, and stays.
     to = [tf.where((each >= 0) & (each < count), each, 0) for each in places]
@@ -76,10 +94,7 @@ def _parted(
     to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
     stitched = tf.dynamic_stitch(to, rows + first)
     # Where nothing goes on, it is one row that is not meant.
-    done = tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
-    is_kept = [each >= count for each in places]
-    kept, of_kept = (tf.concat(_chosen(parts, is_kept), axis=0) for parts in (places, rows))
-    return done, (kept - count, of_kept)
+    return tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
 
 
 def _stitched(places: Sequence[tf.Tensor], rows: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -28,27 +28,34 @@ BLOCKS = parts(count=4096, rows=1024, row_bytes=168, in_windows=24)
 @pytest.mark.parametrize("batch", [64, 256, 16_384])
 def test_windows_of_whole_batches_are_read_one_at_a_time(batch: int) -> None:
     lanes = all_lanes(BLOCKS, global_batch=batch)
-    assert unit_size(BLOCKS, lanes) == (1024, 1)
+    assert unit_size(BLOCKS, lanes, is_of_blocks=True) == (1024, 1)
     assert lanes.count == 64 and 1024 % lanes.size == 0
 
 
 def test_a_unit_holds_eight_batches_where_windows_do_not_end_with_them() -> None:
     lanes = all_lanes(BLOCKS, global_batch=10_000)  # 16 lanes of 625
-    rows, windows = unit_size(BLOCKS, lanes)
+    rows, windows = unit_size(BLOCKS, lanes, is_of_blocks=True)
     assert windows * rows >= 8 * lanes.size > (windows - 1) * rows
+
+
+def test_of_records_it_holds_two() -> None:
+    records = parts(count=16_384, rows=256, row_bytes=300, in_windows=54)
+    lanes = all_lanes(records, global_batch=10_000)
+    rows, windows = unit_size(records, lanes, is_of_blocks=False)
+    assert windows * rows >= 2 * lanes.size > (windows - 1) * rows
 
 
 def test_and_no_more_of_them_than_the_open_windows_may_take() -> None:
     large = parts(count=4096, rows=1024, row_bytes=1024, in_windows=4)
     lanes = all_lanes(large, global_batch=10_000)
-    rows, windows = unit_size(large, lanes)
+    rows, windows = unit_size(large, lanes, is_of_blocks=True)
     assert rows * windows < 8 * lanes.size
     assert windows * rows * 1024 * lanes.here <= MOST_BYTES
 
 
 def test_a_unit_holds_a_batch_at_least() -> None:
     lanes = all_lanes(BLOCKS, global_batch=1 << 20)
-    rows, windows = unit_size(BLOCKS, lanes)
+    rows, windows = unit_size(BLOCKS, lanes, is_of_blocks=True)
     assert rows * windows >= lanes.size
 
 

@@ -12,8 +12,8 @@ BATCH, STEPS = 24, 40
 CHUNKS = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int64)
 
 
-def units_of(lanes: Lanes, *, first: int, seed: int):
-    """Units of random sizes, in three chunks, some rows wanted by nobody. A row is its position."""
+def units_of(lanes: Lanes, *, first: int, seed: int, chunks: int):
+    """Units of random sizes, in some chunks, some rows wanted by nobody. A row is its position."""
     rng = np.random.default_rng(seed)
     size = lanes.size
     given = np.full(lanes.here, first // BATCH * size)
@@ -34,7 +34,7 @@ def units_of(lanes: Lanes, *, first: int, seed: int):
             rows += [*zip(position, -position, strict=True), (-1, -1)]
         given = given + more
         mixed = rng.permutation(len(places))
-        parts = np.array_split(mixed, 3)
+        parts = np.array_split(mixed, chunks)
         end = int(place(np.arange(lanes.here), given).min())
         yield (
             np.int64(base),
@@ -46,12 +46,13 @@ def units_of(lanes: Lanes, *, first: int, seed: int):
 
 @pytest.mark.parametrize(("first", "end"), [(0, 8), (2, 5), (7, 8)])
 @pytest.mark.parametrize("start", [0, 48, 61])
-def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: int):
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: int, chunks: int):
     lanes = Lanes(global_batch=BATCH, count=8, first=first, end=end)
     scalar, places, rows = tf.TensorSpec([], tf.int64), *CHUNKS
     units = tf.data.Dataset.from_generator(
-        lambda: units_of(lanes, first=start, seed=start + first),
-        output_signature=(scalar, scalar, (places,) * 3, (rows,) * 3),
+        lambda: units_of(lanes, first=start, seed=start + first, chunks=chunks),
+        output_signature=(scalar, scalar, (places,) * chunks, (rows,) * chunks),
     ).map(lambda *unit: Unit(*unit))
     found = [*weaving.woven(units, lanes, position=tf.constant(start, tf.int64)).as_numpy_iterator()]
     positions = np.concatenate([some for some, _ in found])
