@@ -27,9 +27,8 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     words = [marker for marker in odd if marker not in profile.sentinels]
     if words:
         rows = sum(profile.counts[word] for word in words)
-        advice = (
-            " If it is a value of its own, make the column categorical." if _is_often(rows, profile) else ""
-        )
+        is_often = rows > _OFTEN * profile.rows
+        advice = " If it is a value of its own, make the column categorical." if is_often else ""
         yield (
             f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "
             f"{profile.rows:,} rows) is taken as missing.{advice}"
@@ -122,10 +121,6 @@ def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
     most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
     listed = ", ".join(f"{shown(value)!r} ({profile.values[value]:,})" for value in most)
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
-
-
-def _is_often(rows: int, profile: ColumnProfile) -> bool:
-    return rows > _OFTEN * profile.rows
 
 
 def _separator(profile: ColumnProfile) -> str:

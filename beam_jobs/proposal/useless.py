@@ -6,9 +6,9 @@ from beam_jobs.proposal.column_profile import ColumnProfile, shown
 from beam_jobs.proposal.datetimes import propose_datetime, unread_dates
 from beam_jobs.proposal.features import looks_like_id, looks_like_text
 from beam_jobs.proposal.written_numbers import propose_written
+from beam_jobs.sources.pieces.likely_cause import MOST_WRONG
 
 _COUNTED = 20  # rows from which consecutive numbers are no chance
-_BYTES = 0.05  # of the rows; a text file with so many is refused
 _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 
@@ -19,7 +19,7 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
     if profile.are_images or profile.holds_lists:
         return ""
-    if profile.undecodable > _BYTES * profile.rows:
+    if profile.undecodable > MOST_WRONG * profile.rows:  # of a text file, which would be refused
         return f"bytes that are no text in {profile.undecodable:,} of {profile.rows:,} rows"
     present = sum(profile.values.values())
     if profile.missing_fraction >= _EMPTY:

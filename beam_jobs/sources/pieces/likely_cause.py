@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from beam_jobs.cells.problems import NOT_UTF_8
 from pipeline.data.errors import InputError
 
-_MANY = 0.05  # of the rows
+MOST_WRONG = 0.05  # of the rows; more, and a flag is the likely cause
 # A byte of a name that is no UTF-8, as the "backslashreplace" of Python writes it.
 _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 _OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
@@ -25,7 +25,7 @@ _CAUSES = {
 def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
     """A sentence and a blank where more than 5% of `rows` were rejected for `reasons`; else nothing."""
     for words, cause in _CAUSES.items():
-        if sum(count for reason, count in reasons.items() if words in reason) > _MANY * rows:
+        if sum(count for reason, count in reasons.items() if words in reason) > MOST_WRONG * rows:
             return f"{cause} "
     return ""
 
@@ -41,7 +41,7 @@ def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
 def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:
     """Raises InputError if more than 5% of `rows` cannot be read, for `reasons` that are counted."""
     wrong = sum(reasons.values())
-    if wrong <= _MANY * rows:
+    if wrong <= MOST_WRONG * rows:
         return
     counted = ", ".join(
         f"{reasons[reason]:,} × {reason}" for reason in sorted(reasons, key=reasons.get)[:-4:-1]
@@ -49,6 +49,6 @@ def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:
     raise InputError(
         f"input {path}",
         received=f"{wrong:,} of {rows:,} rows that cannot be read ({counted})",
-        expected=f"at most {_MANY:.0%} of them",
+        expected=f"at most {MOST_WRONG:.0%} of them",
         action=likely_cause(reasons, rows=rows).strip() or "Correct the file.",
     )

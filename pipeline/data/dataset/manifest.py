@@ -130,7 +130,7 @@ class Dataset:
 
     def shard_paths(self, split: str) -> list[str]:
         """Absolute paths of the shards of `split` that hold records, in order."""
-        return [str(self.directory / shard.path) for shard in self.shards(split) if shard.records]
+        return [self.path_of(shard.path) for shard in self.shards(split) if shard.records]
 
     def records(self, split: str) -> int:
         return sum(shard.records for shard in self.shards(split))
