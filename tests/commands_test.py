@@ -38,7 +38,6 @@ class Commanded:
     lacking: tuple[Sequence[str], str]
     unreadable: Sequence[str]
     reading: Sequence[str]
-    waits_with_tensorflow: bool = False
 
 
 COMMANDS = {
@@ -82,22 +81,19 @@ COMMANDS = {
         wrong_type="--output",
         lacking=(["--output=new"], "--workdir"),
         unreadable=["--workdir=nowhere", "--output=new"],
-        reading=["--workdir={}", "--output=new"],
-        waits_with_tensorflow=True,
+        reading=["--flagfile={}/flags"],
     ),
     "pipeline.replay": Commanded(
         wrong_type="--step=first",
         lacking=(["--step=1"], "--workdir"),
         unreadable=["--workdir=nowhere", "--step=1"],
-        reading=["--workdir={}", "--step=1"],
-        waits_with_tensorflow=True,
+        reading=["--flagfile={}/flags"],
     ),
     "pipeline.parity": Commanded(
         wrong_type="--config.train.steps=many",
         lacking=([CONFIG], "--dataset"),
         unreadable=["--workdir=nowhere"],
-        reading=["--workdir={}"],
-        waits_with_tensorflow=True,
+        reading=["--flagfile={}/flags"],
     ),
     "pipeline.retrain": Commanded(
         wrong_type="--config.keep.versions=many",
@@ -124,7 +120,7 @@ COMMANDS = {
         reading=["--flagfile={}/flags"],
     ),
 }
-PIPES = ("run.json", "part.tfrecord", "flags")
+PIPES = ("part.tfrecord", "flags")
 every_command = pytest.mark.parametrize("module", COMMANDS)
 
 
@@ -197,12 +193,11 @@ def test_a_file_of_flags_that_is_not_there(module: str, without_tensorflow: dict
 
 @every_command
 def test_ctrl_c(module: str, pipes: pathlib.Path, without_tensorflow: dict[str, str]):
-    commanded = COMMANDS[module]
-    arguments = [argument.format(pipes) for argument in commanded.reading]
+    arguments = [argument.format(pipes) for argument in COMMANDS[module].reading]
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env=None if commanded.waits_with_tensorflow else without_tensorflow,
+        env=without_tensorflow,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

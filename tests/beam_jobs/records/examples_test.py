@@ -23,7 +23,7 @@ SCHEMA = Schema(
         Categorical(name="Ärger", missing="mark"),
         Text(name="essay"),
         Image(name="image"),
-        Tokens(name="tokens", length=3, vocabulary_size=1 << 40),
+        Tokens(name="tokens", length=3, vocabulary_size=(1 << 31) - 2),
         Tensor(name="matrix", dimensions=(2, 2)),
     ),
 )

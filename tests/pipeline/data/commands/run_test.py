@@ -44,13 +44,14 @@ def test_a_full_disk(code: str):
     assert "a disk that is full" in line
 
 
-def test_a_file_on_a_full_disk(tmp_path: pathlib.Path):
-    (tmp_path / "full.tmp").symlink_to("/dev/full")
-    code = (
-        f"from pipeline.data import atomic_files; atomic_files.write_bytes({str(tmp_path / 'full')!r}, b'1')"
-    )
+def test_a_file_that_the_system_lets_no_byte_into(tmp_path: pathlib.Path):
+    code = f"""import resource
+    from pipeline.data import atomic_files
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # of a file that is open, as on a full disk
+    atomic_files.write_bytes({str(tmp_path / "full")!r}, b"1")"""
     exit_code, told = ended(code)
-    assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1)
+    assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1), told
+    assert told.startswith(f"error: {tmp_path / 'full'}: ")
     assert not list(tmp_path.iterdir())
 
 
