@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.data import file_state
+from pipeline.data import file_state, waiting
 from pipeline.data.dataset import index
 from pipeline.data.dataset.index import Index, IndexFile
 from pipeline.data.dataset.manifest import Dataset, Shard, published
@@ -40,6 +40,11 @@ def checked_index(dataset: Dataset, shard: Shard) -> Index:
 def opened(dataset: Dataset, shards: Sequence[Shard]) -> tuple[list[Index], list[States]]:
     """The same of several shards, with the files as they were before they were read."""
     names = [index.file_name(shard.path) for shard in shards]
+    if len(shards) > 1:
+        sizes = [index.size_of(shard.records) for shard in shards] + [shard.bytes for shard in shards]
+        paths = map(dataset.path_of, names + [shard.path for shard in shards])
+        small = [file for file in zip(paths, sizes, strict=True) if file[1] <= _READ_AT_ONCE]
+        waiting.announced(small)
     read = [published(dataset.directory, dataset.manifest, name) for name in names]
     found = [index.loads(content, name) for (content, _), name in zip(read, names, strict=True)]
     _check_places(dataset, shards, found)

@@ -1,6 +1,7 @@
 """Records by their offset in a file, read by TensorFlow's own C++: no Python runs for a record."""
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -54,9 +55,14 @@ class Fetch:
         records, is_whole = self._in_turn(found, count)
         return tf.cond(is_whole, lambda: records, lambda: tf.ensure_shape(self._again(found), [count]))
 
-    def record(self, piece: Pieces) -> tf.Tensor:
-        """The record of a piece of one, string []; tried again where reading it fails."""
-        return self._whole(piece)[0]
+    def few(self, pieces: Pieces) -> tf.Tensor:
+        """The records of pieces of one, string [n] with n known when traced; a failed one is tried again."""
+        count = pieces.paths.shape[0]
+        numbers, read = failed_reads.firsts(self._records_at(pieces, count), "")
+        records = tf.cond(
+            tf.size(numbers) > count, lambda: read[:-1], lambda: self._completed(numbers, read, pieces)
+        )
+        return tf.ensure_shape(records, [count])
 
     def runs(self, first: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
         """Runs of records, each so many from its first one on, int64 [runs] each → string [n].
@@ -137,10 +143,24 @@ class Fetch:
         with tf.control_dependencies([failed_reads.noted(words, pieces.offsets[0])]):
             return self._each(tf.nest.map_structure(tf.identity, pieces))
 
-    def _each(self, pieces: Pieces) -> tf.Tensor:
+    def _completed(self, numbers: tf.Tensor, read: tf.Tensor, pieces: Pieces) -> tf.Tensor:
+        """All records of n pieces, string [n]: those with `numbers` were read, the others are read again."""
+
+        def again(failed: Pieces) -> tf.Tensor:
+            with tf.control_dependencies([failed_reads.noted(failed.paths, failed.offsets)]):
+                return self._whole(tf.nest.map_structure(tf.identity, failed))
+
+        numbers, read = numbers[:-1], read[:-1]
+        failed, _ = tf.raw_ops.ListDiff(x=tf.range(tf.size(pieces.paths, tf.int64)), y=numbers)
+        found = self._each(Pieces(*(tf.gather(each, failed) for each in pieces)), again)
+        places = tf.math.invert_permutation(tf.concat([numbers, failed], axis=0))
+        return tf.gather(tf.concat([read, found], axis=0), places)
+
+    def _each(self, pieces: Pieces, read: Callable[..., tf.Tensor] | None = None) -> tf.Tensor:
         """The records of one piece or more, string [n], each piece read by itself, again where that fails."""
+        whole = as_written(read or self._whole)
         each = tf.data.Dataset.from_tensor_slices(pieces)
-        each = each.map(as_written(self._whole), num_parallel_calls=PIECES_AT_ONCE, deterministic=True)
+        each = each.map(whole, num_parallel_calls=PIECES_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(pieces.counts)).get_single_element()
 
     def _whole(self, piece: Pieces) -> tf.Tensor:

@@ -114,6 +114,28 @@ def test_nothing_is_lost_where_reads_fail(
     )
 
 
+def test_of_a_few_records_the_one_that_failed_is_named(selection, failing, monkeypatch, capfd):
+    monkeypatch.setattr(reads_in_flight, "of", lambda shards: SLOW)
+    fetch = record_fetch.Fetch(selection.shards)
+    pieces = fetch.pieces_of(tf.constant([5, 390, 17, 200], tf.int64))
+    as_it_is = fetch.few(pieces).numpy().tolist()
+    failing({2})
+    assert fetch.few(pieces).numpy().tolist() == as_it_is
+    path, offset = pieces.paths[1].numpy().decode(), int(pieces.offsets[1])
+    told = [line for line in capfd.readouterr().err.splitlines() if "a read failed" in line]
+    assert told == [f"warning    a read failed, and is tried again: {path} at byte {offset} (1 so far)"]
+
+
+def test_firsts_leave_out_what_fails(tmp_path: pathlib.Path):
+    gone = tf.data.TFRecordDataset([str(tmp_path / "gone")])
+    directory = tf.data.TFRecordDataset([str(tmp_path)])
+    some, other = (tf.data.Dataset.from_tensors(text).repeat() for text in ("some", "other"))
+    numbers, found = failed_reads.firsts([gone, some, directory, other], "last")
+    assert numbers.numpy().tolist() == [1, 3, 4]
+    assert found.numpy().tolist() == [b"some", b"other", b"last"]
+    assert failed_reads.firsts([gone, directory], "last")[0].numpy().tolist() == [2]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_file_that_cannot_be_read_ends_the_run_by_name(
     selection, storage, tmp_path: pathlib.Path, way: str
