@@ -18,7 +18,7 @@ from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.plan import plan_reading
 
-_SECONDS = 5.0
+_SECONDS = 15.0  # the first ones are slower, as hundreds of threads begin
 _BATCH = 500
 
 

@@ -104,7 +104,11 @@ class Dataset:
 
     def path_of(self, name: str) -> str:
         """Absolute path of a file of the dataset; one whose name is an absolute path may lie elsewhere."""
-        return os.path.join(self.directory, name)  # noqa: PTH118 - pathlib takes seconds for 100,000
+        return _path_in(self._root, name)
+
+    @functools.cached_property
+    def _root(self) -> str:
+        return os.fspath(self.directory)
 
     @property
     def published(self) -> tuple["Dataset", ...]:
@@ -154,6 +158,11 @@ class Dataset:
         return self.manifest.splits[split]
 
 
+def _path_in(root: str, name: str) -> str:
+    # What `os.path.join` gives takes it five times as long, and pathlib more: 1 s of opening 100,000 shards.
+    return name if name.startswith("/") else f"{root}/{name}"
+
+
 def open_dataset(directory: str | os.PathLike) -> Dataset:
     """Opens a published dataset, after checking that every file is there with its published size.
 
@@ -190,7 +199,7 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
 
     def check(files: Sequence[File]) -> None:
         for file in files:
-            _check_size(os.path.join(root, file.path), file)  # noqa: PTH118 - pathlib is slow
+            _check_size(_path_in(root, file.path), file)
 
     for _ in waiting.in_turns(check, list(_all_files(manifest))):
         pass
@@ -203,7 +212,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
 
 def published(directory: pathlib.Path, manifest: Manifest, name: str) -> tuple[bytes, FileState]:
     """The same, with which file it was."""
-    path = os.path.join(directory, name)  # noqa: PTH118 - pathlib is slow
+    path = _path_in(os.fspath(directory), name)
     listed = manifest.digests_of_files.get(name)
     try:
         content, status = ordinary_files.read(path)

@@ -1,7 +1,6 @@
 """Records by their offset in a file, read by TensorFlow's own C++: no Python runs for a record."""
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import tensorflow as tf
 from pipeline.data.dataset.record_table import Shards
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.reading.fetching import failed_reads, offsets, reads_in_flight
-from pipeline.data.tracing import apart, as_written
+from pipeline.data.tracing import apart, as_written, for_each
 
 LARGE_BYTES = 128 << 10  # 128 KiB: from there on, one more copy of a record costs more than a system call
 PIECES_AT_ONCE = 64  # of one call, where reads are slow or have failed
@@ -43,8 +42,10 @@ class Fetch:
         self._is_buffered = (
             not self._is_large or self.in_flight.is_slow or any("://" in path for path in shards.paths)
         )
-        some = tf.TensorSpec([None], tf.int64)
-        self._again = apart(self._each_of_failed, Pieces(tf.TensorSpec([None], tf.string), *[some] * 4))
+        numbers, strings = (tf.TensorSpec([None], dtype) for dtype in (tf.int64, tf.string))
+        pieces = Pieces(strings, numbers, numbers, numbers, numbers)
+        self._again = apart(self._each_of_failed, pieces)
+        self._completed = apart(self._with_failed, numbers, strings, pieces)
 
     def records(self, numbers: tf.Tensor) -> tf.Tensor:
         """Numbers over all shards, int64 [n] with n known when traced → the records, string [n].
@@ -143,24 +144,24 @@ class Fetch:
         with tf.control_dependencies([failed_reads.noted(words, pieces.offsets[0])]):
             return self._each(tf.nest.map_structure(tf.identity, pieces))
 
-    def _completed(self, numbers: tf.Tensor, read: tf.Tensor, pieces: Pieces) -> tf.Tensor:
-        """All records of n pieces, string [n]: those with `numbers` were read, the others are read again."""
+    def _with_failed(self, numbers: tf.Tensor, read: tf.Tensor, pieces: Pieces) -> tf.Tensor:
+        """All records of n pieces, string [n]: those that `failed_reads.firsts` has read, and the others."""
 
         def again(failed: Pieces) -> tf.Tensor:
             with tf.control_dependencies([failed_reads.noted(failed.paths, failed.offsets)]):
-                return self._whole(tf.nest.map_structure(tf.identity, failed))
+                return self._whole(tf.nest.map_structure(tf.identity, failed))[0]
 
         numbers, read = numbers[:-1], read[:-1]
         failed, _ = tf.raw_ops.ListDiff(x=tf.range(tf.size(pieces.paths, tf.int64)), y=numbers)
-        found = self._each(Pieces(*(tf.gather(each, failed) for each in pieces)), again)
+        # Not mapped by a dataset, as in `_each`: it would set the function up anew each time.
+        found = for_each(again, [Pieces(*(tf.gather(each, failed) for each in pieces))])
         places = tf.math.invert_permutation(tf.concat([numbers, failed], axis=0))
         return tf.gather(tf.concat([read, found], axis=0), places)
 
-    def _each(self, pieces: Pieces, read: Callable[..., tf.Tensor] | None = None) -> tf.Tensor:
+    def _each(self, pieces: Pieces) -> tf.Tensor:
         """The records of one piece or more, string [n], each piece read by itself, again where that fails."""
-        whole = as_written(read or self._whole)
         each = tf.data.Dataset.from_tensor_slices(pieces)
-        each = each.map(whole, num_parallel_calls=PIECES_AT_ONCE, deterministic=True)
+        each = each.map(as_written(self._whole), num_parallel_calls=PIECES_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(pieces.counts)).get_single_element()
 
     def _whole(self, piece: Pieces) -> tf.Tensor:
