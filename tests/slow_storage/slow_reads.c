@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static ino_t shards[1024];  // those in the folder as the process began: to ask for a path at each read costs more
+// The shards in the folder as the process began: to ask for a path at each read costs more.
+static struct stat shards[1024];
 static int count;
 static long wait_us, fail_every;
 static atomic_ulong reads;
@@ -24,8 +25,10 @@ static atomic_ulong reads;
 __attribute__((constructor)) static void set_up(void) {
   const char *folder = getenv("SLOW_FOLDER"), *wait = getenv("SLOW_US"), *every = getenv("SLOW_FAIL_EVERY");
   DIR *files = folder ? opendir(folder) : NULL;
-  for (struct dirent *file; files && (file = readdir(files));)
-    if (strstr(file->d_name, ".tfrecord") && count < 1024) shards[count++] = file->d_ino;
+  for (struct dirent *file; files && (file = readdir(files));) {
+    if (!strstr(file->d_name, ".tfrecord")) continue;
+    if (count == 1024 || fstatat(dirfd(files), file->d_name, &shards[count++], 0)) abort();
+  }
   if (files) closedir(files);
   wait_us = wait ? atol(wait) : 0;
   fail_every = every ? atol(every) : 0;
@@ -35,7 +38,7 @@ static int is_shard(int file) {
   struct stat status;
   if (!count || fstat(file, &status)) return 0;
   for (int i = 0; i < count; ++i)
-    if (shards[i] == status.st_ino) return 1;
+    if (shards[i].st_ino == status.st_ino && shards[i].st_dev == status.st_dev) return 1;
   return 0;
 }
 

@@ -35,7 +35,7 @@ def problem(selections: Sequence[Selection], message: str) -> TryAgainError | No
     offset = failed_reads.last_offset(path)
     return TryAgainError(
         f"dataset file {path}{'' if offset is None else f' at byte {offset:,}'}",
-        received=f"{reason or 'an error'}, after {len(retried.WAITS_S) + 2} tries",
+        received=f"{reason or 'an error'}, after {len(retried.WAITS_S) + 2} tries or more",
         expected="a file that can be read",
         action="Look after the disk or the network; the same command goes on from the last checkpoint.",
     )

@@ -37,3 +37,23 @@ def test_a_file_that_says_no_size_is_read_to_its_end(tmp_path: pathlib.Path):
     assert content.endswith(b"\n")
     (tmp_path / "empty").touch()
     assert ordinary_files.read_bytes(tmp_path / "empty") == b""
+
+
+def test_files_are_opened_ahead_and_in_order(tmp_path, monkeypatch):
+    paths = [str(tmp_path / str(number)) for number in range(40)]
+    for path in paths:
+        pathlib.Path(path).write_text(path)
+    advised = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda file, *told: advised.append(file), raising=False)
+    before = len(list(pathlib.Path("/proc/self/fd").iterdir()))
+    read = [
+        ordinary_files.read_open(file, "a file")[0].decode() for file in ordinary_files.opened_ahead(paths)
+    ]
+    assert read == paths
+    assert len(advised) == len(paths)
+    assert len(set(advised)) == 16
+    pathlib.Path(paths[20]).unlink()
+    with pytest.raises(FileNotFoundError) as raised:
+        list(ordinary_files.opened_ahead(paths))
+    assert raised.value.filename == paths[20]
+    assert len(list(pathlib.Path("/proc/self/fd").iterdir())) == before

@@ -1,6 +1,5 @@
 """Many files are asked about in turns, whose answers come in order, whether they overlap or not."""
 
-import os
 import threading
 import time
 
@@ -53,19 +52,3 @@ def test_switches_that_take_no_time_are_no_waits(monkeypatch):
 
     assert len(list(waiting.in_turns(ask, list(range(64 * 200))))) == 200
     assert threads == {threading.get_ident()}
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no such advice")
-def test_files_are_announced_and_those_that_are_none_are_left_to_the_reader(tmp_path, monkeypatch):
-    advised = []
-    monkeypatch.setattr(
-        os, "posix_fadvise", lambda file, *told: advised.append((os.fstat(file).st_size, told))
-    )
-    (tmp_path / "some").write_bytes(b"12345")
-    os.mkfifo(tmp_path / "pipe")
-    names = ["some", "gone", "pipe", "some"]
-    waiting.announced((str(tmp_path / name), size) for name, size in zip(names, [5, 1, 1, 3], strict=True))
-    assert [told for size, told in advised if size] == [
-        (0, 5, os.POSIX_FADV_WILLNEED),
-        (0, 3, os.POSIX_FADV_WILLNEED),
-    ]

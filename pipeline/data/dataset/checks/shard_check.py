@@ -1,20 +1,22 @@
 """Whether a shard and its index are those that were published, by what can be told without reading all."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.data import file_state, waiting
+from pipeline.data import file_state, ordinary_files
 from pipeline.data.dataset import index
 from pipeline.data.dataset.index import Index, IndexFile
-from pipeline.data.dataset.manifest import Dataset, Shard, published
+from pipeline.data.dataset.manifest import Dataset, Shard, published_in_turn
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound
 from pipeline.data.errors import InputError
 from pipeline.data.file_state import FileState
 
 _READ_AT_ONCE = 64 << 10  # 64 KiB: a smaller shard is read as a whole, not record by record
+_HASHED = 8 << 10  # 8 KiB: the digest of a smaller one takes less time than those of three records
 _COMPARED_TOGETHER = 1 << 16  # records: some MiB of copies
 
 States = tuple[FileState, FileState]  # of a shard and of its index
@@ -40,18 +42,17 @@ def checked_index(dataset: Dataset, shard: Shard) -> Index:
 def opened(dataset: Dataset, shards: Sequence[Shard]) -> tuple[list[Index], list[States]]:
     """The same of several shards, with the files as they were before they were read."""
     names = [index.file_name(shard.path) for shard in shards]
-    if len(shards) > 1:
-        sizes = [index.size_of(shard.records) for shard in shards] + [shard.bytes for shard in shards]
-        paths = map(dataset.path_of, names + [shard.path for shard in shards])
-        small = [file for file in zip(paths, sizes, strict=True) if file[1] <= _READ_AT_ONCE]
-        waiting.announced(small)
-    read = [published(dataset.directory, dataset.manifest, name) for name in names]
+    read = published_in_turn(dataset.directory, dataset.manifest, names)
     found = [index.loads(content, name) for (content, _), name in zip(read, names, strict=True)]
     _check_places(dataset, shards, found)
-    states = [
-        (_check(dataset, shard, len(each), [_entry(n, each, n) for n in _sampled(len(each))]), of_index)
-        for shard, each, (_, of_index) in zip(shards, found, read, strict=True)
-    ]
+    paths = [dataset.path_of(shard.path) for shard in shards]
+    files = ordinary_files.opened_ahead(paths)
+    states = []
+    for shard, path, each, (_, of_index) in zip(shards, paths, found, read, strict=True):
+        entries = [_entry(n, each, n) for n in _sampled(len(each))]
+        _check_end(dataset, shard, len(each), entries)
+        state = _check_content(next(files), path, shard, entries, is_published=True)
+        states.append((state, of_index))
     return found, states
 
 
@@ -89,10 +90,14 @@ def check_ends(dataset: Dataset, shard: Shard) -> States:
 
     It is not read as a whole, so its digest is not compared.
     """
-    path = dataset.path_of(index.file_name(shard.path))
-    of_index, found = file_state.of(path), IndexFile(path, shard.records)
+    path = dataset.path_of(shard.path)
+    of_index = file_state.of(index.file_name(path))
+    found = IndexFile(index.file_name(path), shard.records)
     entries = [_entry(n, found.part(n, n + 1), 0) for n in _sampled(shard.records)]
-    return _check(dataset, shard, shard.records, entries), of_index
+    _check_end(dataset, shard, shard.records, entries)
+    for file in ordinary_files.opened_ahead([path]):
+        state = _check_content(file, path, shard, entries, is_published=False)
+    return state, of_index
 
 
 def _sampled(records: int) -> list[int]:
@@ -104,8 +109,7 @@ def _entry(ordinal: int, found: Index, at: int) -> _Entry:
     return _Entry(ordinal, int(found.offsets[at]), int(found.lengths[at]), int(found.hashes[at]))
 
 
-def _check(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry]) -> FileState:
-    """Compares an index with its shard; returns the shard's state from before it was read."""
+def _check_end(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry]) -> None:
     end = max((entry.offset + entry.length + FRAME_BYTES for entry in sample), default=0)
     if (records, end) != (shard.records, shard.bytes):
         raise InputError(
@@ -114,28 +118,34 @@ def _check(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry]) -
             expected=f"{shard.records:,} that end at byte {shard.bytes:,}, as {shard.path} has them",
             action="Restore the file from a copy, or convert the raw data again.",
         )
-    return _check_content(dataset.path_of(shard.path), shard, sample)
 
 
-def _check_content(path: str, shard: Shard, sample: Sequence[_Entry]) -> FileState:
-    """Compares records with their hashes, which a shard that was swapped for another does not have."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        state = file_state.told(os.fstat(descriptor))
-        whole = os.pread(descriptor, shard.bytes, 0) if shard.bytes <= _READ_AT_ONCE else b""
-        is_whole = len(whole) == shard.bytes
-        for entry in sample:
-            begin, size = entry.offset + HEADER_BYTES, entry.length + CRC_BYTES
-            stored = whole[begin : begin + size] if is_whole else os.pread(descriptor, size, begin)
-            payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
-            # One that is damaged, not swapped, is reported when it is read.
-            if is_sound(payload, checksum) and index.content_hash(payload) != entry.content_hash:
-                raise InputError(
-                    f"dataset file {path}",
-                    received=f"a record {entry.ordinal:,} that is sound, but not the one that was published",
-                    expected=f"the shard with SHA-256 {shard.sha256[:12]}…",
-                    action="It was modified or swapped: restore it from a copy, or convert the data again.",
-                )
+def _check_content(
+    descriptor: int, path: str, shard: Shard, sample: Sequence[_Entry], *, is_published: bool
+) -> FileState:
+    """Compares records with their hashes, which a shard that was swapped for another does not have.
+
+    Args:
+      is_published: the index is known to be that of the shard with the published digest.
+
+    Returns: its state from before it was read.
+    """
+    state = file_state.told(os.fstat(descriptor))
+    whole = os.pread(descriptor, shard.bytes, 0) if shard.bytes <= _READ_AT_ONCE else b""
+    is_whole = len(whole) == shard.bytes
+    is_hashed = is_published and is_whole and len(whole) <= _HASHED
+    if is_hashed and hashlib.sha256(whole).hexdigest() == shard.sha256:
         return state
-    finally:
-        os.close(descriptor)
+    for entry in sample:
+        begin, size = entry.offset + HEADER_BYTES, entry.length + CRC_BYTES
+        stored = whole[begin : begin + size] if is_whole else os.pread(descriptor, size, begin)
+        payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
+        # One that is damaged, not swapped, is reported when it is read.
+        if is_sound(payload, checksum) and index.content_hash(payload) != entry.content_hash:
+            raise InputError(
+                f"dataset file {path}",
+                received=f"a record {entry.ordinal:,} that is sound, but not the one that was published",
+                expected=f"the shard with SHA-256 {shard.sha256[:12]}…",
+                action="It was modified or swapped: restore it from a copy, or convert the data again.",
+            )
+    return state

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 
 import pytest
 
@@ -167,3 +168,11 @@ def test_a_pipe_in_place_of_the_manifest_is_not_waited_for(dataset):
     os.mkfifo(path)
     with pytest.raises(InputError, match=r"manifest\.json: received not an ordinary file"):
         manifest_lib.open_dataset(dataset.directory)
+
+
+@pytest.mark.parametrize("directory", ["/", "/data", "data", "."])
+@pytest.mark.parametrize("name", ["a", "some/a", "/elsewhere/a"])
+def test_paths_are_those_of_the_system(directory: str, name: str):
+    path = pathlib.Path(directory)
+    dataset = Dataset(directory=path, manifest=None, schema=None)
+    assert dataset.path_of(name) == os.path.join(path, name)  # noqa: PTH118 - what it has to equal

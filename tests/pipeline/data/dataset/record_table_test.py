@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pytest
 
-from pipeline.data import waiting
 from pipeline.data.dataset import index, manifest, record_table
 from pipeline.data.dataset.checks import shard_check
 from pipeline.data.dataset.manifest import Dataset
@@ -49,22 +48,6 @@ def test_the_same_where_indexes_are_too_large_to_be_compared_together(tmp_path, 
     dataset = forged(tmp_path / "1.0.0", ordinal=3, offset=7)
     with pytest.raises(InputError, match=r"index \S+00001-of-00002\.index: received byte 7 as the start of"):
         select(dataset, "train")
-
-
-def test_small_files_of_several_shards_are_announced(tmp_path, monkeypatch):
-    dataset = write_dataset(
-        tmp_path / "1.0.0", SCHEMA, {"train": [{"y": i % 2} for i in range(ROWS)]}, shards=2
-    )
-    announced = []
-    monkeypatch.setattr(waiting, "announced", announced.extend)
-    select(dataset, "train")
-    files = {path: pathlib.Path(path).stat().st_size for path, _ in announced}
-    assert dict(announced) == files
-    assert sorted(files) == sorted(str(path) for path in dataset.directory.glob("*-train*-of-*"))
-    announced.clear()
-    monkeypatch.setattr(shard_check, "_READ_AT_ONCE", 0)
-    select(dataset, "train")
-    assert not announced
 
 
 @pytest.mark.parametrize("offset", [1 << 60, -100])
