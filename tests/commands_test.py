@@ -37,7 +37,7 @@ class Commanded:
     wrong_type: str
     lacking: tuple[Sequence[str], str]
     unreadable: Sequence[str]
-    reading: Sequence[str]
+    reading: Sequence[str] = ("--flagfile={}/flags",)
 
 
 COMMANDS = {
@@ -45,67 +45,56 @@ COMMANDS = {
         wrong_type="--shard_mib=many",
         lacking=(["--input=rows.csv", "--output=new"], "--schema"),
         unreadable=["--input=rows.csv", "--output=new", "--schema=nowhere.json"],
-        reading=["--flagfile={}/flags"],
     ),
     "beam_jobs.infer_schema": Commanded(
         wrong_type="--max_rows=many",
         lacking=(["--output=new.json"], "--input"),
         unreadable=["--input=nowhere.csv", "--output=new.json"],
-        reading=["--flagfile={}/flags"],
     ),
     "beam_jobs.verify": Commanded(
         wrong_type="--limit=drift",
         lacking=([], "command line"),
         unreadable=["nowhere"],
-        reading=["--flagfile={}/flags"],
     ),
     "beam_jobs.predict": Commanded(
         wrong_type="--batch=many",
         lacking=(["--input=rows.csv", "--output=new"], "--model"),
         unreadable=["--input=README.md", "--format=csv", "--output=new", "--model=nowhere"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.train": Commanded(
         wrong_type="--logical_devices=two",
         lacking=([CONFIG, "--dataset=nowhere"], "--workdir"),
         unreadable=[CONFIG, "--dataset=nowhere", "--workdir=new"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.evaluate": Commanded(
         wrong_type="--batch=many",
         lacking=(["--dataset=nowhere"], "--model"),
         unreadable=["--model=nowhere", "--dataset=nowhere"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.export": Commanded(
         wrong_type="--output",
         lacking=(["--output=new"], "--workdir"),
         unreadable=["--workdir=nowhere", "--output=new"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.replay": Commanded(
         wrong_type="--step=first",
         lacking=(["--step=1"], "--workdir"),
         unreadable=["--workdir=nowhere", "--step=1"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.parity": Commanded(
         wrong_type="--config.train.steps=many",
         lacking=([CONFIG], "--dataset"),
         unreadable=["--workdir=nowhere"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.retrain": Commanded(
         wrong_type="--config.keep.versions=many",
         lacking=(["--config=pipeline/configs/retraining/base.py"], "--root"),
         unreadable=["reconcile", "--config=pipeline/configs/retraining/base.py", "--root=nowhere"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.feed_rate": Commanded(
         wrong_type="--seconds=two",
         lacking=([CONFIG], "--dataset"),
         unreadable=[CONFIG, "--dataset=nowhere"],
-        reading=["--flagfile={}/flags"],
     ),
     "pipeline.index": Commanded(
         wrong_type="--check=perhaps",
@@ -117,7 +106,6 @@ COMMANDS = {
         wrong_type="--port=five",
         lacking=(["--port"], "--port"),
         unreadable=["--flagfile=nowhere"],  # it reads no other file
-        reading=["--flagfile={}/flags"],
     ),
 }
 PIPES = ("part.tfrecord", "flags")

@@ -224,18 +224,18 @@ def published_in_turn(
     directory: pathlib.Path, manifest: Manifest, names: Sequence[str]
 ) -> list[tuple[bytes, FileState]]:
     """The same of several files."""
-    found = []
-    paths = [_path_in(_prefix(directory), name) for name in names]
+    prefix, digests, found = _prefix(directory), manifest.digests_of_files, []
+    paths = [_path_in(prefix, name) for name in names]
     files = ordinary_files.opened_ahead(paths)
     for path, name in zip(paths, names, strict=True):
-        listed = manifest.digests_of_files.get(name)
         try:
             content, status = ordinary_files.read_open(next(files), path)
         except OSError as error:
-            raise _not_published(error.filename or path, error.strerror, listed) from None
+            failed = paths.index(error.filename or path)  # one of those that are opened ahead
+            raise _not_published(paths[failed], error.strerror, digests.get(names[failed])) from None
         digest = hashlib.sha256(content).hexdigest()
-        if digest != listed:
-            raise _not_published(path, f"SHA-256 {digest[:12]}…", listed)
+        if digest != digests.get(name):
+            raise _not_published(path, f"SHA-256 {digest[:12]}…", digests.get(name))
         found.append((content, file_state.told(status)))
     return found
 

@@ -45,15 +45,11 @@ def opened(dataset: Dataset, shards: Sequence[Shard]) -> tuple[list[Index], list
     read = published_in_turn(dataset.directory, dataset.manifest, names)
     found = [index.loads(content, name) for (content, _), name in zip(read, names, strict=True)]
     _check_places(dataset, shards, found)
-    paths = [dataset.path_of(shard.path) for shard in shards]
-    files = ordinary_files.opened_ahead(paths)
-    states = []
-    for shard, path, each, (_, of_index) in zip(shards, paths, found, read, strict=True):
-        entries = [_entry(n, each, n) for n in _sampled(len(each))]
-        _check_end(dataset, shard, len(each), entries)
-        state = _check_content(next(files), path, shard, entries, is_published=True)
-        states.append((state, of_index))
-    return found, states
+    sampled = [[_entry(n, each, n) for n in _sampled(len(each))] for each in found]
+    for shard, each, sample in zip(shards, found, sampled, strict=True):
+        _check_end(dataset, shard, len(each), sample)
+    states = _check_contents(dataset, shards, sampled, is_published=True)
+    return found, list(zip(states, (of_index for _, of_index in read), strict=True))
 
 
 def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Index]) -> None:
@@ -90,13 +86,11 @@ def check_ends(dataset: Dataset, shard: Shard) -> States:
 
     It is not read as a whole, so its digest is not compared.
     """
-    path = dataset.path_of(shard.path)
-    of_index = file_state.of(index.file_name(path))
-    found = IndexFile(index.file_name(path), shard.records)
-    entries = [_entry(n, found.part(n, n + 1), 0) for n in _sampled(shard.records)]
-    _check_end(dataset, shard, shard.records, entries)
-    for file in ordinary_files.opened_ahead([path]):
-        state = _check_content(file, path, shard, entries, is_published=False)
+    path = dataset.path_of(index.file_name(shard.path))
+    of_index, found = file_state.of(path), IndexFile(path, shard.records)
+    sample = [_entry(n, found.part(n, n + 1), 0) for n in _sampled(shard.records)]
+    _check_end(dataset, shard, shard.records, sample)
+    [state] = _check_contents(dataset, [shard], [sample], is_published=False)
     return state, of_index
 
 
@@ -120,16 +114,28 @@ def _check_end(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry
         )
 
 
-def _check_content(
-    descriptor: int, path: str, shard: Shard, sample: Sequence[_Entry], *, is_published: bool
-) -> FileState:
+def _check_contents(
+    dataset: Dataset, shards: Sequence[Shard], sampled: Sequence[Sequence[_Entry]], *, is_published: bool
+) -> list[FileState]:
     """Compares records with their hashes, which a shard that was swapped for another does not have.
 
     Args:
-      is_published: the index is known to be that of the shard with the published digest.
+      sampled: of each shard, some entries of its index.
+      is_published: the indexes are known to be those of the shards with the published digests.
 
-    Returns: its state from before it was read.
+    Returns: the shards as they were before they were read.
     """
+    paths = [dataset.path_of(shard.path) for shard in shards]
+    each = zip(paths, shards, sampled, ordinary_files.opened_ahead(paths), strict=True)
+    return [
+        _check_content(file, path, shard, sample, is_published=is_published)
+        for path, shard, sample, file in each
+    ]
+
+
+def _check_content(
+    descriptor: int, path: str, shard: Shard, sample: Sequence[_Entry], *, is_published: bool
+) -> FileState:
     state = file_state.told(os.fstat(descriptor))
     whole = os.pread(descriptor, shard.bytes, 0) if shard.bytes <= _READ_AT_ONCE else b""
     is_whole = len(whole) == shard.bytes

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.reading.fetching.reads_in_flight import MOST_BYTES
 from pipeline.data.reading.fetching.record_fetch import Fetch, Pieces
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.tracing import as_written
@@ -57,8 +56,8 @@ def _side_by_side(
     mean_bytes: float,
 ) -> tf.data.Dataset:
     """Of slow reads: many calls at once, each of a few records, which wait for each other."""
-    reads, together = fetch.in_flight.reads, rows_together(mean_bytes)
-    few = max(1, min(_MOST_IN_TURN, together, int(MOST_BYTES / (reads * mean_bytes))))
+    together = rows_together(mean_bytes)
+    few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
 
     @as_written
     def pieces(*element: tf.Tensor) -> tuple[tf.Tensor, Pieces]:

@@ -42,6 +42,10 @@ class InFlight:
         """Records of this mean size that are read at once."""
         return max(1, min(self.reads, int(MOST_BYTES / mean_bytes)))
 
+    def records_each(self, mean_bytes: float) -> int:
+        """Records of this mean size that one call may read in turn, where so many calls run at once."""
+        return max(1, int(MOST_BYTES / (self.reads * mean_bytes)))
+
 
 def of(shards: Shards) -> InFlight:
     """Measures a few reads of the files as they are now: they may be in the page cache, or not."""

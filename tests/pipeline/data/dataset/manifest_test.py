@@ -176,3 +176,11 @@ def test_paths_are_those_of_the_system(directory: str, name: str):
     path = pathlib.Path(directory)
     dataset = Dataset(directory=path, manifest=None, schema=None)
     assert dataset.path_of(name) == os.path.join(path, name)  # noqa: PTH118 - what it has to equal
+
+
+def test_of_several_files_the_one_that_is_gone_is_named_with_its_digest(dataset):
+    manifest, names = dataset.manifest, [file.path for file in dataset.manifest.files]
+    (dataset.directory / names[1]).unlink()
+    digest = manifest.digests_of_files[names[1]][:12]
+    with pytest.raises(InputError, match=rf"{names[1]}: received No such file .*; expected SHA-256 {digest}"):
+        manifest_lib.published_in_turn(dataset.directory, manifest, names)
