@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from pipeline.data import freed_memory
+from pipeline.data import process_memory
 
 # On Linux with NVIDIA's driver, and in Windows' subsystem for Linux.
 _GPU_DEVICE_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -40,6 +40,6 @@ _HAS_GPU = any(pathlib.Path(path).exists() for path in _GPU_DEVICE_FILES)
 # Without a GPU, TensorFlow logs an error about the absent driver. What matters it also raises in Python.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _HAS_GPU else "3")
 
-freed_memory.keep()
+process_memory.keep_freed()
 with standard_error_held_back():
     import tensorflow  # noqa: F401

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
 from collections.abc import Callable
@@ -98,6 +99,22 @@ def test_missing_and_changed_files_are_named(people: pathlib.Path, tmp_path: pat
     assert ended.code == 2
     assert problems["dataset_info.json"].startswith("SHA-256")
     assert shard.path in problems
+
+
+def test_pipes_in_place_of_files_are_not_waited_for(
+    people: pathlib.Path, tmp_path: pathlib.Path, verify: Verify
+):
+    dataset, _ = copied(people, tmp_path / "people")
+    paths = [path for path in dataset.rglob("*") if path.is_file() and path.parent.name != "origins"]
+    replaced = [path for path in paths if path.name not in ("manifest.json", "schema.json")]
+    for path in replaced:
+        path.unlink()
+        os.mkfifo(path)
+    ended, found = verify(dataset)
+    assert ended.code == 2
+    assert {problem["file"] for problem in found["dataset"]["problems"]} == {
+        path.relative_to(dataset).as_posix() for path in replaced
+    }
 
 
 def test_an_index_that_tells_something_else_is_named(

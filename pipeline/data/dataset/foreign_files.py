@@ -8,6 +8,7 @@ import os
 import pathlib
 from collections.abc import Iterable
 
+from pipeline.data import ordinary_files
 from pipeline.data.dataset import index
 from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard
 from pipeline.data.dataset.splits import TRAIN
@@ -60,7 +61,7 @@ def _with_index(path: pathlib.Path) -> tuple[Shard, File]:
 def _read_index(path: pathlib.Path, name: str) -> bytes:
     try:
         path.stat()
-        return pathlib.Path(name).read_bytes()
+        return ordinary_files.read_bytes(name)
     except FileNotFoundError as error:
         raise InputError(
             f"file {error.filename}",

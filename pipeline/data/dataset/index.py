@@ -14,12 +14,12 @@ Standard library and numpy only.
 import dataclasses
 import hashlib
 import os
-import pathlib
 import re
 from collections.abc import Iterable
 
 import numpy as np
 
+from pipeline.data import ordinary_files
 from pipeline.data.errors import InputError
 
 _MAGIC = b"penstock.index/1"
@@ -82,7 +82,7 @@ def dumps(index: Index) -> bytes:
 
 def load(path: str | os.PathLike) -> Index:
     """Reads an index; raises InputError if the file is none, or is cut short."""
-    return loads(pathlib.Path(path).read_bytes(), path)
+    return loads(ordinary_files.read_bytes(path), path)
 
 
 def loads(content: bytes, path: str | os.PathLike) -> Index:
@@ -108,7 +108,7 @@ class IndexFile:
     def part(self, first: int, last: int) -> Index:
         """Of the records [first, last); raises InputError if the file is no index of so many records."""
         count = last - first
-        with pathlib.Path(self.path).open("rb", buffering=0) as file:
+        with ordinary_files.opened(self.path) as file:
             head, size = file.read(_HEAD_BYTES), os.fstat(file.fileno()).st_size
             if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
                 raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)

@@ -14,7 +14,7 @@ import pathlib
 import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from pipeline.data import file_state, ordinary_files, waiting
+from pipeline.data import file_state, ordinary_files, process_memory, waiting
 from pipeline.data.commands import flag_values
 from pipeline.data.errors import InputError
 from pipeline.data.file_state import FileState
@@ -251,6 +251,7 @@ def check_digest(directory: pathlib.Path, manifest: Manifest, name: str) -> None
         raise _not_published(directory / name, f"SHA-256 {found[:12]}…", listed)
 
 
+@process_memory.uncollected()
 def load(directory: pathlib.Path) -> Manifest:
     """Reads `directory`'s manifest; raises InputError where there is none or it was altered."""
     path = directory / FILE_NAME

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from pipeline.data import waiting
+from pipeline.data import process_memory, waiting
 from pipeline.data.dataset import block_frame, blocks, index
 from pipeline.data.dataset.checks import shard_check
 from pipeline.data.dataset.checks.shard_check import States
@@ -98,6 +98,7 @@ class Shards:
         return first, min(first + self.rows_in_record, int(self.row_starts[shard + 1]))
 
 
+@process_memory.uncollected()
 def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     """The shards of whole splits, one split after the other.
 

@@ -1,11 +1,12 @@
-"""Freed memory stays: the kernel hands out no page for what is allocated again."""
+"""Freed memory stays: the kernel hands out no page for what is allocated again. Cycles are left for later."""
 
+import gc
 import subprocess
 import sys
 
 import pytest
 
-from pipeline.data import freed_memory
+from pipeline.data import process_memory
 
 PAGE = 4096
 SIZES = (20 << 20, 30 << 20, 25 << 20)  # of blocks that live together
@@ -14,13 +15,13 @@ SIZES = (20 << 20, 30 << 20, 25 << 20)  # of blocks that live together
 # main one; prints how many pages the kernel handed out, after the first rounds.
 ROUNDS = f"""
 import ctypes, resource, sys, threading
-from pipeline.data import freed_memory
+from pipeline.data import process_memory
 
 library = ctypes.CDLL(None)
 library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 library.free.argtypes = [ctypes.c_void_p]
 if sys.argv[1] == "keep":
-    assert freed_memory.keep()
+    assert process_memory.keep_freed()
 elif sys.argv[1] == "quiet":
     from pipeline.data import quiet
 
@@ -43,7 +44,7 @@ thread.start()
 thread.join()
 """
 
-needs_glibc = pytest.mark.skipif(not freed_memory.is_glibc(), reason="the C library is none of GNU's")
+needs_glibc = pytest.mark.skipif(not process_memory.is_glibc(), reason="the C library is none of GNU's")
 
 
 def pages_of(how: str) -> int:
@@ -68,10 +69,37 @@ def test_what_is_freed_is_allocated_again_without_the_kernel():
     ],
 )
 def test_what_the_environment_sets_stands(environment: dict[str, str]):
-    assert not freed_memory.keep(environment)
+    assert not process_memory.keep_freed(environment)
 
 
 @needs_glibc
 def test_other_settings_of_the_environment_stand_beside_it():
     # Hadoop sets the first one for whatever it starts.
-    assert freed_memory.keep({"MALLOC_ARENA_MAX": "4", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"})
+    assert process_memory.keep_freed(
+        {"MALLOC_ARENA_MAX": "4", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"}
+    )
+
+
+@process_memory.uncollected()
+def collections_of(objects: int) -> int:
+    before = sum(generation["collections"] for generation in gc.get_stats())
+    assert len([[] for _ in range(objects)]) == objects
+    return sum(generation["collections"] for generation in gc.get_stats()) - before
+
+
+def test_no_cycles_are_looked_for_meanwhile_and_again_afterwards():
+    assert collections_of(100_000) == 0
+    assert gc.isenabled()
+
+
+def test_where_none_are_looked_for_it_stays_so_even_after_an_error():
+    with pytest.raises(KeyError), process_memory.uncollected():
+        raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with process_memory.uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
