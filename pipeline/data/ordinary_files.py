@@ -37,7 +37,7 @@ def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
 
 def read_open(descriptor: int, path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
     """The same of a file that is open."""
-    status = _checked(descriptor, path)
+    status = checked(descriptor, path)
     content = os.read(descriptor, status.st_size + 1)
     is_all = len(content) == status.st_size > 0
     return (content if is_all else content + _rest(descriptor)), status
@@ -70,15 +70,15 @@ def opened(path: str | os.PathLike) -> BinaryIO:
     """A file of any size, to be read; raises as `read_bytes` does."""
     descriptor = os.open(path, _FLAGS)
     try:
-        _checked(descriptor, path)
+        checked(descriptor, path)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
-    """What the system tells of an open file; raises OSError where it is none."""
+def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
+    """What the system tells of an open file; raises OSError where it is a directory, a pipe or a device."""
     status = os.fstat(descriptor)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import threading
 from collections.abc import Iterator, Mapping
 
 HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of glibc: what a heap of a thread holds at most
@@ -49,10 +50,35 @@ def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Python looks for no unused cycles meanwhile: for what makes many objects that stay."""
-    was_enabled = gc.isenabled()
-    gc.disable()
     try:
+        _PAUSE.begin()
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        _PAUSE.end()
+
+
+class _Pause:
+    """Threads may be in several blocks at once: the first to begin turns the collector off, the last on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside: list[int] = []  # threads, once for each block
+        self._was_enabled = True
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._was_enabled = gc.isenabled()
+            self._inside.append(threading.get_ident())
+            gc.disable()
+
+    def end(self) -> None:
+        """Also where `begin` was interrupted before it had begun."""
+        with self._lock:
+            if threading.get_ident() in self._inside:
+                self._inside.remove(threading.get_ident())
+            if not self._inside and self._was_enabled:
+                gc.enable()
+
+
+_PAUSE = _Pause()  # the collector is one for the whole process, too

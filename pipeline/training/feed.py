@@ -16,6 +16,7 @@ from pipeline.data.feed.issue import copy_to, issue
 from pipeline.data.feed.slices import Slice
 from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
+from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import TrainingData, main_of, parts_of
 from pipeline.data.statistics import loading
@@ -39,7 +40,8 @@ def certify(
       cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
 
     Raises:
-      InputError: the config or the slice does not fit the dataset, or `cold` files are not on this host.
+      InputError: the config or the slice does not fit the dataset, a record is damaged, or `cold` files are
+        not on this host.
     """
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
     selection = select(dataset, config.train.split)
@@ -55,7 +57,7 @@ def certify(
             action="Leave it out: what is measured is read from there.",
         )
     recipe = recipe_of(config, data, slice_)
-    with tqdm(desc="measuring", unit="stage", disable=None) as bar:
+    with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
             if bar.disable:  # nobody watches: it may take minutes, which a log should show

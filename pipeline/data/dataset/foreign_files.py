@@ -61,7 +61,8 @@ def _with_index(path: pathlib.Path) -> tuple[Shard, File]:
 def _read_index(path: pathlib.Path, name: str) -> bytes:
     try:
         path.stat()
-        return ordinary_files.read_bytes(name)
+        with ordinary_files.opened(name) as file:  # at once, however large
+            return file.read()
     except FileNotFoundError as error:
         raise InputError(
             f"file {error.filename}",

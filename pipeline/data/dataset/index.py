@@ -82,7 +82,8 @@ def dumps(index: Index) -> bytes:
 
 def load(path: str | os.PathLike) -> Index:
     """Reads an index; raises InputError if the file is none, or is cut short."""
-    return loads(ordinary_files.read_bytes(path), path)
+    with ordinary_files.opened(path) as file:  # at once, however large
+        return loads(file.read(), path)
 
 
 def loads(content: bytes, path: str | os.PathLike) -> Index:
@@ -109,7 +110,8 @@ class IndexFile:
         """Of the records [first, last); raises InputError if the file is no index of so many records."""
         count = last - first
         with ordinary_files.opened(self.path) as file:
-            head, size = file.read(_HEAD_BYTES), os.fstat(file.fileno()).st_size
+            # Not through a buffer: that of a network disk may have MiB.
+            head, size = os.pread(file.fileno(), _HEAD_BYTES, 0), os.fstat(file.fileno()).st_size
             if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
                 raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)
             offsets, hashes, lengths = _columns(self.records)

@@ -14,7 +14,7 @@ import pathlib
 import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from pipeline.data import file_state, ordinary_files, process_memory, waiting
+from pipeline.data import file_state, ordinary_files, process_memory, retried, waiting
 from pipeline.data.commands import flag_values
 from pipeline.data.errors import InputError
 from pipeline.data.file_state import FileState
@@ -216,7 +216,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
 
 
 def published(directory: pathlib.Path, manifest: Manifest, name: str) -> tuple[bytes, FileState]:
-    """The same, with which file it was."""
+    """The same, with which file it was; raises OSError where another try may read it."""
     return published_in_turn(directory, manifest, [name])[0]
 
 
@@ -231,7 +231,10 @@ def published_in_turn(
         try:
             content, status = ordinary_files.read_open(next(files), path)
         except OSError as error:
-            failed = paths.index(error.filename or path)  # one of those that are opened ahead
+            error.filename = error.filename or path
+            if not retried.is_final(error):  # the next try may read it
+                raise
+            failed = paths.index(error.filename)  # one of those that are opened ahead
             raise _not_published(paths[failed], error.strerror, digests.get(names[failed])) from None
         digest = hashlib.sha256(content).hexdigest()
         if digest != digests.get(name):

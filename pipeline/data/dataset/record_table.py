@@ -6,11 +6,11 @@ record holds a block of rows. Standard library and numpy only.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from pipeline.data import process_memory, waiting
+from pipeline.data import process_memory, retried, waiting
 from pipeline.data.dataset import block_frame, blocks, index
 from pipeline.data.dataset.checks import shard_check
 from pipeline.data.dataset.checks.shard_check import States
@@ -18,8 +18,9 @@ from pipeline.data.dataset.index import IndexFile
 from pipeline.data.dataset.manifest import Dataset, Shard
 from pipeline.data.dataset.tfrecord import FRAME_BYTES
 from pipeline.data.errors import InputError
-from pipeline.data.retried import retried
 
+# Of some shards: int64 [records] offsets, if they are held; int64 [shards, 2] hashes of the files.
+_Checked = tuple[np.ndarray | None, np.ndarray]
 Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
 
 # Offsets of so many records are held in memory: 128 MiB. Those of more are looked up in the indexes, record
@@ -105,13 +106,15 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     Raises:
       InputError: there is no such split, a split has no records, or an index does not fit its shard: by
         count, size, the content of a few records, and by digest where the offsets are held.
+      TryAgainError: a file could not be read by any try.
     """
     shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
     rows_in_record = blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1
     _check_rows(dataset, shards, rows_in_record)
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
-    found = list(waiting.in_turns(lambda turn: retried(lambda: check(turn)), shards))
+    turns = waiting.in_turns(functools.partial(_tried, check), shards)
+    found = [each for turn in turns for each in turn]
     return Shards(
         paths=tuple(dataset.path_of(shard.path) for shard in shards),
         names=tuple(shard.path for shard in shards),
@@ -122,6 +125,25 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         offsets=np.concatenate([offsets for offsets, _ in found]) if is_held else None,
         states=np.concatenate([states for _, states in found]),
     )
+
+
+def _tried(check: Callable[[Sequence[Shard]], _Checked], turn: Sequence[Shard]) -> list[_Checked]:
+    """Where a read fails, shard by shard: of 64, another one would fail at the next try."""
+    try:
+        return [check(turn)]
+    except OSError as error:
+        if retried.is_final(error):
+            raise
+    return [_told(lambda: check([shard])) for shard in turn]  # noqa: B023 - called at once
+
+
+def _told(read: Callable[[], _Checked]) -> _Checked:
+    try:
+        return retried.retried(read)
+    except OSError as error:
+        if retried.is_final(error):
+            raise
+        raise retried.unreadable(error.filename, error) from None
 
 
 def _check_rows(dataset: Dataset, shards: Iterable[Shard], rows_in_record: int) -> None:

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -103,3 +104,29 @@ def test_where_none_are_looked_for_it_stays_so_even_after_an_error():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_blocks_of_several_threads_end_in_any_order():
+    begun, ended = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with process_memory.uncollected():
+            begun.set()
+            ended.wait()
+
+    thread = threading.Thread(target=other)
+    with process_memory.uncollected():
+        thread.start()
+        begun.wait()
+    assert not gc.isenabled()  # the other thread is still inside
+    ended.set()
+    thread.join()
+    assert gc.isenabled()
+
+
+def test_one_block_within_another():
+    with process_memory.uncollected():
+        with process_memory.uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -1,6 +1,7 @@
 """The certificate is about what training reads."""
 
 import dataclasses
+import pathlib
 
 import pytest
 from ml_collections import ConfigDict
@@ -53,6 +54,17 @@ def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: Conf
     config.global_batch = 4 * rows
     _, said = feed.certify(config, dataset, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02)
     assert said[0].startswith(f"A global batch of {4 * rows:,} holds each of the {rows:,} examples 4.0 times")
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_damaged_record_is_named(tmp_path, config: ConfigDict, cold: bool):
+    damaged = write_small_dataset(tmp_path / "damaged")
+    path = pathlib.Path(damaged.shard_paths("train")[0])
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"{path.name}.* record \d+"):
+        feed.certify(config, damaged, slice_=slices.HERE, step_ms=None, seconds=0.02, cold=cold)
 
 
 def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):

@@ -1,16 +1,20 @@
 """The records of a dataset are where its indexes say, or it is not opened."""
 
 import dataclasses
+import errno
+import os
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from pipeline.data import retried
 from pipeline.data.dataset import index, manifest, record_table
 from pipeline.data.dataset.checks import shard_check
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
+from pipeline.data.errors import InputError, TryAgainError
 from pipeline.data.schema.kinds import Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.published import republish
@@ -75,3 +79,51 @@ def test_rows_that_do_not_fit_their_records_are_refused(tmp_path, layout: str, r
 def test_what_the_converter_writes_is_opened(tmp_path):
     dataset = forged(tmp_path / "1.0.0", ordinal=0, offset=0)
     assert select(dataset, "train").rows == ROWS
+
+
+def failing(call: Callable, *, every: int, number: int = errno.EIO) -> Callable:
+    """As `call`, a function of `os`, but each so-many-th time with an error that names no file."""
+    calls = []
+
+    def made(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) % every == 0:
+            raise OSError(number, os.strerror(number))
+        return call(*arguments)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("call", "number"), [("pread", errno.EIO), ("read", errno.EIO), ("open", errno.EMFILE)]
+)
+def test_reads_of_which_one_in_nine_fails_open_many_shards(tmp_path, monkeypatch, call: str, number: int):
+    rows = [{"y": i % 2} for i in range(200)]
+    dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": rows}, shards=100)
+    expected = select(dataset, "train").shards
+    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * 5)
+    monkeypatch.setattr(os, call, failing(getattr(os, call), every=9, number=number))
+    found = select(dataset, "train").shards
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+    np.testing.assert_array_equal(found.states, expected.states)
+
+
+@pytest.mark.parametrize(("call", "named"), [("pread", "tfrecord"), ("read", "index")])
+def test_a_file_that_no_try_reads_is_named(tmp_path, monkeypatch, call: str, named: str):
+    rows = [{"y": i % 2} for i in range(ROWS)]
+    dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": rows}, shards=2)
+    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * 5)
+    monkeypatch.setattr(os, call, failing(getattr(os, call), every=1))
+    with pytest.raises(TryAgainError, match=rf"{named}\S*: received Input/output error, after 6 tries"):
+        select(dataset, "train")
+
+
+@pytest.mark.parametrize("put", [pathlib.Path.mkdir, os.mkfifo])
+def test_what_is_no_file_any_more_is_named_once_it_is_read(tmp_path, put: Callable):
+    dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": [{"y": 0}]})
+    [path] = dataset.shard_paths("train")
+    pathlib.Path(path).unlink()
+    put(pathlib.Path(path))
+    with pytest.raises(OSError, match=r"directory|ordinary file") as caught:
+        select(dataset, "train")
+    assert caught.value.filename == path  # commands tell such an error in one line
