@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
-_BLOCK_BYTES = 1 << 24  # 16 MiB
+_AT_ONCE_BYTES = 1 << 30  # 1 GiB: from 2 GiB on, one read gives a part, and to add the rest takes both twice
 _OPEN_AHEAD = 16  # files: eight threads may do so at once, and a process may have few hundred open
 _READ_AHEAD_BYTES = 64 << 10  # 64 KiB
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
@@ -38,9 +38,22 @@ def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
 def read_open(descriptor: int, path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
     """The same of a file that is open."""
     status = checked(descriptor, path)
-    content = os.read(descriptor, status.st_size + 1)
-    is_all = len(content) == status.st_size > 0
-    return (content if is_all else content + _rest(descriptor)), status
+    try:
+        content = os.read(descriptor, status.st_size + 1) if status.st_size < _AT_ONCE_BYTES else b""
+        is_all = len(content) == status.st_size > 0
+        return (content if is_all else content + _rest(descriptor)), status
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
+
+
+def read_at(descriptor: int, path: str, size: int, begin: int) -> bytes:
+    """So many bytes of a file that is open, or fewer where it ends; raises OSError, which names the file."""
+    try:
+        return os.pread(descriptor, size, begin)
+    except OSError as error:
+        error.filename = path
+        raise
 
 
 def opened_ahead(paths: Sequence[str]) -> Iterator[int]:
@@ -89,7 +102,5 @@ def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
 
 def _rest(descriptor: int) -> bytes:
     """What follows in a file that has grown, that says no size, or that is too large for one read."""
-    blocks = []
-    while block := os.read(descriptor, _BLOCK_BYTES):
-        blocks.append(block)
-    return b"".join(blocks)
+    with open(descriptor, "rb", buffering=0, closefd=False) as file:
+        return file.readall()

@@ -50,11 +50,12 @@ def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Python looks for no unused cycles meanwhile: for what makes many objects that stay."""
+    block = object()
     try:
-        _PAUSE.begin()
+        _PAUSE.begin(block)
         yield
     finally:
-        _PAUSE.end()
+        _PAUSE.end(block)
 
 
 class _Pause:
@@ -62,21 +63,20 @@ class _Pause:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside: list[int] = []  # threads, once for each block
+        self._inside: set[object] = set()  # blocks
         self._was_enabled = True
 
-    def begin(self) -> None:
+    def begin(self, block: object) -> None:
         with self._lock:
             if not self._inside:
                 self._was_enabled = gc.isenabled()
-            self._inside.append(threading.get_ident())
+            self._inside.add(block)
             gc.disable()
 
-    def end(self) -> None:
-        """Also where `begin` was interrupted before it had begun."""
+    def end(self, block: object) -> None:
+        """Also of one whose `begin` was interrupted."""
         with self._lock:
-            if threading.get_ident() in self._inside:
-                self._inside.remove(threading.get_ident())
+            self._inside.discard(block)
             if not self._inside and self._was_enabled:
                 gc.enable()
 

@@ -27,6 +27,19 @@ def retried(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep
     return read()
 
 
+def told(read: Callable[[], T]) -> T:
+    """The same, of a `read` whose errors name their file; raises TryAgainError where the last try fails too.
+
+    What another try gives the same is raised as it is.
+    """
+    try:
+        return retried(read)
+    except OSError as error:
+        if is_final(error):
+            raise
+        raise unreadable(error.filename, error) from None
+
+
 def is_final(error: OSError) -> bool:
     """Whether another try gives the same."""
     return isinstance(error, _FINAL) or error.errno in (errno.ELOOP, errno.EINVAL)

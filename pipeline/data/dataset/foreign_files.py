@@ -61,8 +61,7 @@ def _with_index(path: pathlib.Path) -> tuple[Shard, File]:
 def _read_index(path: pathlib.Path, name: str) -> bytes:
     try:
         path.stat()
-        with ordinary_files.opened(name) as file:  # at once, however large
-            return file.read()
+        return ordinary_files.read_bytes(name)
     except FileNotFoundError as error:
         raise InputError(
             f"file {error.filename}",

@@ -82,8 +82,7 @@ def dumps(index: Index) -> bytes:
 
 def load(path: str | os.PathLike) -> Index:
     """Reads an index; raises InputError if the file is none, or is cut short."""
-    with ordinary_files.opened(path) as file:  # at once, however large
-        return loads(file.read(), path)
+    return loads(ordinary_files.read_bytes(path), path)
 
 
 def loads(content: bytes, path: str | os.PathLike) -> Index:

@@ -211,19 +211,20 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
 
 
 def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> bytes:
-    """The content of a file that the manifest lists; raises InputError where it is another."""
-    return published(directory, manifest, name)[0]
+    """The content of a file that the manifest lists.
 
-
-def published(directory: pathlib.Path, manifest: Manifest, name: str) -> tuple[bytes, FileState]:
-    """The same, with which file it was; raises OSError where another try may read it."""
-    return published_in_turn(directory, manifest, [name])[0]
+    Raises:
+      InputError: it is another, or there is none.
+      TryAgainError: no try could read it.
+    """
+    [(content, _)] = retried.told(lambda: published_in_turn(directory, manifest, [name]))
+    return content
 
 
 def published_in_turn(
     directory: pathlib.Path, manifest: Manifest, names: Sequence[str]
 ) -> list[tuple[bytes, FileState]]:
-    """The same of several files."""
+    """The same of several files, and which files they were; raises OSError where another try may read one."""
     prefix, digests, found = _prefix(directory), manifest.digests_of_files, []
     paths = [_path_in(prefix, name) for name in names]
     files = ordinary_files.opened_ahead(paths)
@@ -231,7 +232,6 @@ def published_in_turn(
         try:
             content, status = ordinary_files.read_open(next(files), path)
         except OSError as error:
-            error.filename = error.filename or path
             if not retried.is_final(error):  # the next try may read it
                 raise
             failed = paths.index(error.filename)  # one of those that are opened ahead

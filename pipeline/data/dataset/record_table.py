@@ -131,19 +131,9 @@ def _tried(check: Callable[[Sequence[Shard]], _Checked], turn: Sequence[Shard]) 
     """Where a read fails, shard by shard: of 64, another one would fail at the next try."""
     try:
         return [check(turn)]
-    except OSError as error:
-        if retried.is_final(error):
-            raise
-    return [_told(lambda: check([shard])) for shard in turn]  # noqa: B023 - called at once
-
-
-def _told(read: Callable[[], _Checked]) -> _Checked:
-    try:
-        return retried.retried(read)
-    except OSError as error:
-        if retried.is_final(error):
-            raise
-        raise retried.unreadable(error.filename, error) from None
+    except OSError:
+        pass
+    return [retried.told(lambda: check([shard])) for shard in turn]  # noqa: B023 - called at once
 
 
 def _check_rows(dataset: Dataset, shards: Iterable[Shard], rows_in_record: int) -> None:

@@ -39,6 +39,14 @@ def test_a_file_that_says_no_size_is_read_to_its_end(tmp_path: pathlib.Path):
     assert ordinary_files.read_bytes(tmp_path / "empty") == b""
 
 
+def test_a_file_that_one_read_may_not_give_is_read_whole(tmp_path: pathlib.Path, monkeypatch):
+    monkeypatch.setattr(ordinary_files, "_AT_ONCE_BYTES", 7)
+    (tmp_path / "file").write_bytes(b"content")
+    content, status = ordinary_files.read(tmp_path / "file")
+    assert content == b"content"
+    assert status.st_size == 7
+
+
 def test_files_are_opened_ahead_and_in_order(tmp_path, monkeypatch):
     paths = [str(tmp_path / str(number)) for number in range(40)]
     for path in paths:

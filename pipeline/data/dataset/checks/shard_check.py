@@ -1,7 +1,6 @@
 """Whether a shard and its index are those that were published, by what can be told without reading all."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -137,14 +136,17 @@ def _check_content(
     descriptor: int, path: str, shard: Shard, sample: Sequence[_Entry], *, is_published: bool
 ) -> FileState:
     state = file_state.told(ordinary_files.checked(descriptor, path))
-    whole = _read(descriptor, path, shard.bytes, 0) if shard.bytes <= _READ_AT_ONCE else b""
+    is_small = shard.bytes <= _READ_AT_ONCE
+    whole = ordinary_files.read_at(descriptor, path, shard.bytes, 0) if is_small else b""
     is_whole = len(whole) == shard.bytes
     is_hashed = is_published and is_whole and len(whole) <= _HASHED
     if is_hashed and hashlib.sha256(whole).hexdigest() == shard.sha256:
         return state
     for entry in sample:
         begin, size = entry.offset + HEADER_BYTES, entry.length + CRC_BYTES
-        stored = whole[begin : begin + size] if is_whole else _read(descriptor, path, size, begin)
+        stored = (
+            whole[begin : begin + size] if is_whole else ordinary_files.read_at(descriptor, path, size, begin)
+        )
         payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
         # One that is damaged, not swapped, is reported when it is read.
         if is_sound(payload, checksum) and index.content_hash(payload) != entry.content_hash:
@@ -155,11 +157,3 @@ def _check_content(
                 action="It was modified or swapped: restore it from a copy, or convert the data again.",
             )
     return state
-
-
-def _read(descriptor: int, path: str, size: int, begin: int) -> bytes:
-    try:
-        return os.pread(descriptor, size, begin)
-    except OSError as error:
-        error.filename = path
-        raise

@@ -118,6 +118,13 @@ def test_a_file_that_no_try_reads_is_named(tmp_path, monkeypatch, call: str, nam
         select(dataset, "train")
 
 
+def test_the_schema_is_read_again_too(tmp_path, monkeypatch):
+    dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": [{"y": 0}]})
+    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * 5)
+    monkeypatch.setattr(os, "open", failing(os.open, every=2))
+    assert manifest.open_dataset(dataset.directory).schema == dataset.schema
+
+
 @pytest.mark.parametrize("put", [pathlib.Path.mkdir, os.mkfifo])
 def test_what_is_no_file_any_more_is_named_once_it_is_read(tmp_path, put: Callable):
     dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": [{"y": 0}]})
