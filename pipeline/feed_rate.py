@@ -52,6 +52,12 @@ _SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured."
 _COLD = flags.DEFINE_bool(
     "cold", False, "Also measure with the files read from the disk, and judge by the slower of the two."
 )
+_MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
+    "max_corrupt_records",
+    0,
+    "Damaged records that may be left out, as in training: all are read first, and these are not measured.",
+    lower_bound=0,
+)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the certificate to it, as JSON.")
 _CHART = flags.DEFINE_string("chart", None, "FILE: also draw the certificate: .svg, or .html for a page.")
 
@@ -64,7 +70,7 @@ COMMAND = Command(
     description=__doc__,
     required=(_CONFIG, _DATASET),
     flags={
-        "What is fed": (_CONFIG, _DATASET, _STEP_MS, _SLICE),
+        "What is fed": (_CONFIG, _DATASET, _STEP_MS, _SLICE, _MAX_CORRUPT_RECORDS),
         "Measuring": (_SECONDS, _COLD),
         "Results": (_JSON, _CHART),
     },
@@ -93,6 +99,7 @@ def main(argv: Sequence[str]) -> int:
         step_ms=_STEP_MS.value,
         seconds=_SECONDS.value,
         cold=_COLD.value,
+        max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
     )
     print(table.render(certificate, advice))
     if _JSON.value:

@@ -28,7 +28,10 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
     if words:
         rows = sum(profile.counts[word] for word in words)
         is_often = rows > _OFTEN * profile.rows
-        advice = " If it is a value of its own, make the column categorical." if is_often else ""
+        change = "remove it from 'null_markers'"
+        if not isinstance(feature, Categorical):
+            change = f"make the column categorical, and {change}"
+        advice = f" If it is a value of its own, {change}." if is_often else ""
         yield (
             f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "
             f"{profile.rows:,} rows) is taken as missing.{advice}"

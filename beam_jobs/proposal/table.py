@@ -61,7 +61,9 @@ def propose(
     _check_not_empty(features, ignored)
     features = _with_names(features)
     review += [f"'{column}' is ignored: {reason}." for column, reason in ignored.items()]
-    if label:
+    if label and len(features) == 1:
+        review.append(f"No column is left that '{label}' could be predicted from: a model needs one.")
+    elif label:
         review.append(
             f"Is any feature known only after '{label}' is? Move it to 'ignore': it leaks the label."
         )

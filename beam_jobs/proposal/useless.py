@@ -32,7 +32,8 @@ def why_useless(profile: ColumnProfile) -> str:
         return f"dates that no one format reads ({spelled}), which have to be written alike, as 2024-12-31"
     differs = len(profile.values) == present > 1
     if differs and present >= _COUNTED and _follow_one_another(profile):
-        return "every value differs by one from the next, as in row numbers"
+        first, last = profile.numbers[0], profile.numbers[-1]
+        return f"each whole number from {first:.0f} to {last:.0f} once, as row numbers are"
     is_id = profile.are_whole_numbers and looks_like_id(profile)
     if differs and (
         is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))

@@ -1,6 +1,7 @@
 """The raw formats that --format names: one table for the command line, the names of files, and the tests."""
 
 import dataclasses
+import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +154,9 @@ def format_of(
             "--format",
             received=f"nothing, and inputs {', '.join(given.location for given in inputs)}",
             expected=f"files whose names all end in one of {', '.join(endings)}",
-            action=f"Give --format, one of {', '.join(formats)}.",
+            action="These are images: give --format=images."
+            if _are_images(inputs)
+            else f"Give --format, one of {', '.join(formats)}.",
         )
     return found.pop()
 
@@ -167,6 +170,13 @@ def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
     """What all files of a folder or a glob are; None where they differ."""
     found = {_of_name(file.path, formats) for file in list_files(given, deep=True)}
     return found.pop() if len(found) == 1 else None
+
+
+def _are_images(inputs: Sequence[Input]) -> bool:
+    kinds = {
+        mimetypes.guess_type(file.path)[0] or "" for given in inputs for file in list_files(given, deep=True)
+    }
+    return bool(kinds) and all(kind.startswith("image/") for kind in kinds)
 
 
 def _of_name(location: str, formats: Mapping[str, Format]) -> str | None:

@@ -47,12 +47,16 @@ class ReadSplit:
     @property
     def contents(self) -> np.ndarray:
         """Hash of each row, uint64 [rows]."""
-        return np.concatenate([shard.rows["content"] for shard in self.shards])
+        return self._column("content")
 
     @property
     def ids(self) -> np.ndarray:
         """Hash of each row's id, uint64 [rows]."""
-        return np.concatenate([shard.rows["id"] for shard in self.shards])
+        return self._column("id")
+
+    def _column(self, name: str) -> np.ndarray:
+        # A split without shards has no rows.
+        return np.concatenate([np.empty(0, np.uint64), *(shard.rows[name] for shard in self.shards)])
 
     def address(self, position: int) -> RowAddress:
         """Of the row at index `position` of `contents` and `ids`."""

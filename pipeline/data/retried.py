@@ -2,12 +2,12 @@
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pipeline.data.errors import TryAgainError
 
-T = TypeVar("T")
+T, Item = TypeVar("T"), TypeVar("Item")
 
 WAITS_S = (0.01, 0.04, 0.16, 0.64, 2.56)  # between tries
 
@@ -40,9 +40,21 @@ def told(read: Callable[[], T]) -> T:
         raise unreadable(error.filename, error) from None
 
 
+def in_turn(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> list[T]:
+    """`read` of all items at once; where that fails, item by item: of 64, another would fail at the next try.
+
+    Raises as `told` does.
+    """
+    try:
+        return [read(items)]
+    except OSError:
+        pass
+    return [told(lambda: read([item])) for item in items]  # noqa: B023 - called at once
+
+
 def is_final(error: OSError) -> bool:
     """Whether another try gives the same."""
-    return isinstance(error, _FINAL) or error.errno in (errno.ELOOP, errno.EINVAL)
+    return isinstance(error, _FINAL) or error.errno in (errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
 
 
 def unreadable(path: str, error: OSError) -> TryAgainError:

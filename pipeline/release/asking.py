@@ -21,6 +21,7 @@ from pipeline.data.errors import InputError
 from pipeline.data.input.targets import Targets
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import parsing, windows
+from pipeline.data.reading.dataset_options import READY
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.kinds import Label
@@ -131,7 +132,7 @@ def answers(
     alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
     progress = tqdm(total=selection.rows, unit=" examples", desc=told, leave=False, disable=None)
     with naming_damage(selection), progress:
-        for rows in alone.rebatch(batch).prefetch(tf.data.AUTOTUNE):
+        for rows in alone.rebatch(batch).prefetch(READY):
             yield ask(StoredRows(stored=rows, schema=schema))
             progress.update(len(rows))
 

@@ -16,11 +16,13 @@ from pipeline.data.feed.issue import copy_to, issue
 from pipeline.data.feed.slices import Slice
 from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
+from pipeline.data.integrity import damage_budget
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import TrainingData, main_of, parts_of
 from pipeline.data.statistics import loading
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.experiment import ranges
 from pipeline.training.experiment import training_data as training_data_lib
 from pipeline.training.experiment.model import build_preprocess
 
@@ -33,21 +35,23 @@ def certify(
     step_ms: float | None,
     seconds: float,
     cold: bool = False,
+    max_corrupt_records: int = 0,
 ) -> tuple[Certificate, tuple[str, ...]]:
     """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
 
     Args:
       cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
+      max_corrupt_records: damaged records that may be left out, as training would do.
 
     Raises:
-      InputError: the config or the slice does not fit the dataset, a record is damaged, or `cold` files are
-        not on this host.
+      InputError: the config or the slice does not fit the dataset, more records are damaged than may be, or
+        `cold` files are not on this host.
     """
+    ranges.check(config)
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
     selection = select(dataset, config.train.split)
     selections = {config.train.split: selection, **training_data_lib.others(config)}
-    data = training_data_lib.training_data(config, selections)
-    paths = sorted({path for part in parts_of(data) for path in part.shards.paths})
+    paths = sorted({path for each in selections.values() for path in each.shards.paths})
     files = page_cache.residency(paths)  # before anything below reads them
     if cold and files is None:
         raise InputError(
@@ -56,6 +60,8 @@ def certify(
             expected="local files, whose pages can be evicted",
             action="Leave it out: what is measured is read from there.",
         )
+    selections, _ = damage_budget.sound(selections, budget=max_corrupt_records)
+    data = training_data_lib.training_data(config, selections)
     recipe = recipe_of(config, data, slice_)
     with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
 

@@ -132,6 +132,15 @@ def test_an_index_that_tells_something_else_is_named(
     assert (wrong["file"], wrong["record"], wrong["offset"]) == (name, 3, stored.offsets[3])
 
 
+def test_a_split_without_shards_has_no_rows(people: pathlib.Path, tmp_path: pathlib.Path, verify: Verify):
+    directory = shutil.copytree(people, tmp_path / "people")
+    published = manifest_lib.load(directory)
+    changed = dataclasses.replace(published, splits={**published.splits, "validation": ()})
+    (directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(changed))
+    ended, found = verify(directory)
+    assert "Traceback" not in ended.err and found
+
+
 def test_a_directory_without_a_manifest_is_refused(tmp_path: pathlib.Path, run_binary: RunBinary):
     ended = run_binary("beam_jobs.verify", tmp_path)
     assert ended.code == 2

@@ -31,6 +31,7 @@ FILE_NAME = "manifest.json"
 STATISTICS_FILE_NAME = "statistics.pb"
 REJECTED_FILE_NAME = "rejected/rejected.jsonl"
 CONVERSION_FILE_NAME = "conversion.json"
+_MOST_ROWS = 1 << 63  # rows are numbered in int64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -199,14 +200,17 @@ def _state(path: pathlib.Path) -> FileState | None:
 
 
 def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
-    """Raises InputError where a file is missing, or has another size than was published."""
+    """Raises InputError where a file is missing, or has another size than was published.
+
+    Raises TryAgainError where no try could look at one.
+    """
     prefix = _prefix(directory)
 
     def check(files: Sequence[File]) -> None:
         for file in files:
             _check_size(_path_in(prefix, file.path), file)
 
-    for _ in waiting.in_turns(check, list(_all_files(manifest))):
+    for _ in waiting.in_turns(functools.partial(retried.in_turn, check), list(_all_files(manifest))):
         pass
 
 
@@ -285,13 +289,13 @@ def load(directory: pathlib.Path) -> Manifest:
 
 def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterable[str]) -> None:
     """Raises InputError where a name that the file `manifest` lists leads out of `directory`."""
-    root = directory.resolve()
-    is_in_root = functools.lru_cache(lambda folder: (root / folder).resolve().is_relative_to(root))
+    root = pathlib.Path(os.path.realpath(directory))
+    is_in_root = functools.lru_cache(lambda folder: not _leads_out(root / folder, root))
     # To ask about each of 200,000 files, or to resolve its path, takes many times as long.
     links = functools.lru_cache(lambda folder: _links(root / folder))
     for name in names:
         folder, _, file = name.rpartition("/")
-        is_plain = file and "\0" not in name and not name.startswith("/") and ".." not in name.split("/")
+        is_plain = file and _is_path(name) and not name.startswith("/") and ".." not in name.split("/")
         if (
             not is_plain
             or not is_in_root(folder)
@@ -310,12 +314,18 @@ def _links(folder: pathlib.Path) -> Set[str]:
     try:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_symlink()}
-    except (FileNotFoundError, NotADirectoryError):  # of whose files `check_files` tells
+    except OSError:  # of whose files `check_files` tells
         return set()
 
 
 def _leads_out(link: pathlib.Path, root: pathlib.Path) -> bool:
-    return not link.resolve().is_relative_to(root)
+    # Not `resolve`: of links in a circle it raises.
+    return not pathlib.Path(os.path.realpath(link)).is_relative_to(root)
+
+
+def _is_path(name: str) -> bool:
+    """Whether a file can be called so: JSON can spell what is no text, too."""
+    return "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name))
 
 
 def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
@@ -350,6 +360,8 @@ def _from_body(body: dict) -> Manifest:
         raise ValueError(f"layout {manifest.layout!r:.60}")
     for part in (manifest, *_all_files(manifest)):
         _check_types(part)
+    if manifest.rows_written >= _MOST_ROWS:
+        raise ValueError(f"{manifest.rows_written:,} rows")
     return manifest
 
 
@@ -389,13 +401,15 @@ def _all_files(manifest: Manifest) -> Iterable[File]:
 def _check_size(path: str, file: File) -> None:
     try:
         status = os.stat(path)  # noqa: PTH116
-        size = status.st_size if stat.S_ISREG(status.st_mode) else None
-    except (FileNotFoundError, NotADirectoryError):
-        size = None
+        size = status.st_size if stat.S_ISREG(status.st_mode) else "not an ordinary file"
+    except OSError as error:
+        if not retried.is_final(error):
+            raise
+        size = error.strerror
     if size != file.bytes:
         raise InputError(
             f"dataset file {path}",
-            received="no such file" if size is None else f"{size:,} bytes",
+            received=f"{size:,} bytes" if isinstance(size, int) else size,
             expected=f"{file.bytes:,} bytes, as published",
             action="Restore the file from a copy, or convert the raw data again.",
         )

@@ -6,7 +6,7 @@ record holds a block of rows. Standard library and numpy only.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     _check_rows(dataset, shards, rows_in_record)
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
-    turns = waiting.in_turns(functools.partial(_tried, check), shards)
+    turns = waiting.in_turns(functools.partial(retried.in_turn, check), shards)
     found = [each for turn in turns for each in turn]
     return Shards(
         paths=tuple(dataset.path_of(shard.path) for shard in shards),
@@ -125,15 +125,6 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         offsets=np.concatenate([offsets for offsets, _ in found]) if is_held else None,
         states=np.concatenate([states for _, states in found]),
     )
-
-
-def _tried(check: Callable[[Sequence[Shard]], _Checked], turn: Sequence[Shard]) -> list[_Checked]:
-    """Where a read fails, shard by shard: of 64, another one would fail at the next try."""
-    try:
-        return [check(turn)]
-    except OSError:
-        pass
-    return [retried.told(lambda: check([shard])) for shard in turn]  # noqa: B023 - called at once
 
 
 def _check_rows(dataset: Dataset, shards: Iterable[Shard], rows_in_record: int) -> None:

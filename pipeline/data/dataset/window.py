@@ -107,9 +107,9 @@ def _directories(pattern: str) -> list[pathlib.Path]:
 
 
 def _check_distinct(directories: Sequence[pathlib.Path]) -> None:
-    seen: dict[pathlib.Path, pathlib.Path] = {}
+    seen: dict[str, pathlib.Path] = {}
     for directory in directories:
-        before = seen.setdefault(directory.resolve(), directory)
+        before = seen.setdefault(os.path.realpath(directory), directory)
         if before is not directory:
             raise InputError(
                 f"dataset {directory}",

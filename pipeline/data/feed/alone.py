@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pipeline.data.input import stages
 from pipeline.data.input.stages import Recipe
+from pipeline.data.reading.dataset_options import dataset_options
 
 # What is held of the elements that a stage takes: enough to show their variety.
 _HELD_BYTES = 64 << 20  # 64 MiB
@@ -49,7 +50,7 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
     """
     held, size = None, 0.0
     for build in _builds(recipe):
-        dataset = build.dataset_of(held).with_options(stages.options(recipe.operation_threads))
+        dataset = build.dataset_of(held).with_options(dataset_options(recipe.operation_threads))
         elements = hold(dataset, patience_s)
         held = tf.data.experimental.from_list(elements).repeat()
         size = size_of(elements) / len(elements) / build.examples

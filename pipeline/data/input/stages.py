@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from pipeline.data.reading.dataset_options import READY, dataset_options
 from pipeline.data.reading.fetching.reads_in_flight import InFlight
 from pipeline.data.reading.host_share import rebatched
 from pipeline.data.tracing import as_written, for_each
@@ -52,16 +53,16 @@ class Recipe:
         """Groups (inputs, labels) [turn, …], each of which a service gives in its turn."""
         prepared = self._prepared()
         turns = prepared if self.turn == self.rows_read else rebatched(prepared, self.turn)
-        return turns.with_options(options(self.operation_threads))
+        return turns.with_options(dataset_options(self.operation_threads))
 
     def batched(self, prepared: tf.data.Dataset, *, rows: int) -> tf.data.Dataset:
         """Groups [rows, …] of prepared examples → batches [batch, …] of them."""
         if not self.cuts_batches(rows):
-            batches = rebatched(prepared, self.batch).prefetch(tf.data.AUTOTUNE)
+            batches = rebatched(prepared, self.batch).prefetch(READY)
         else:
             # Threads pass on whole groups: passing on a small batch costs more than cutting it out.
-            batches = rebatched(prepared.prefetch(tf.data.AUTOTUNE), self.batch)
-        return batches.with_options(options(self.operation_threads))
+            batches = rebatched(prepared.prefetch(READY), self.batch)
+        return batches.with_options(dataset_options(self.operation_threads))
 
     def cuts_batches(self, rows: int) -> bool:
         """Whether whoever takes the batches cuts them out of groups of so many rows, in its own thread."""
@@ -93,14 +94,3 @@ def _chained(stages: Sequence[Stage], element: tuple) -> tuple:
 
 def _for_each_row(stages: Sequence[Stage], group: tuple) -> tuple:
     return for_each(lambda *row: _chained(stages, row), group)
-
-
-def options(operation_threads: int | None = None) -> tf.data.Options:
-    """A fixed order, and no sharding by TensorFlow."""
-    chosen = tf.data.Options()
-    if operation_threads:
-        chosen.threading.max_intra_op_parallelism = operation_threads
-    chosen.deterministic = True
-    # The reader shards; TensorFlow would drop or repeat examples.
-    chosen.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return chosen

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
+from pipeline.data.reading.dataset_options import dataset_options
 from pipeline.data.reading.host_share import cut_runs, rebatched
 from pipeline.data.reading.lanes import window_parts
 from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE, LaneWindows
@@ -57,7 +58,9 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
         return tf.range(end - wanted, end), selected
 
     windows = tf.data.Dataset.range(0, count, together)
-    return windows.map(window, num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
+    return windows.map(window, num_parallel_calls=UNITS_AT_ONCE, deterministic=True).with_options(
+        dataset_options()
+    )
 
 
 def _of_plan(plan: ReadPlan, *, only_numbers: bool) -> LaneWindows:

@@ -42,6 +42,6 @@ class StepTimes:
         if not total:
             return {}
         ranks = np.searchsorted(np.cumsum(self._counts), [share * total for share in _QUANTILES.values()])
-        middles = _SHORTEST_S * _WIDTH ** (ranks + 0.5)
+        middles = np.minimum(_SHORTEST_S * _WIDTH ** (ranks + 0.5), self._longest)
         middles[-1] = self._longest
         return {name: 1e3 * float(value) for name, value in zip(_QUANTILES, middles, strict=True)}

@@ -112,13 +112,18 @@ def test_many_different_sentences_are_text():
         (profile("x", "x"), "always 'x'"),
         (profile("a1", "b2", "c3"), "every value differs, as in an id"),
         (profile(11, 22, 33, name="user_id"), "every value differs, as in an id"),
-        (profile(*range(100, 130)), "every value differs by one from the next, as in row numbers"),
+        (profile(*range(100, 130)), "each whole number from 100 to 129 once, as row numbers are"),
     ],
 )
 def test_columns_that_say_nothing_are_ignored_with_the_reason(column: ColumnProfile, reason: str):
     proposal = propose([column, profile("1.5", "2.5", name="x")], name="s", label=None)
     assert proposal.schema.ignore == {column.name: reason}
     assert f"'{column.name}' is ignored: {reason}." in proposal.review
+
+
+def test_a_label_without_an_input_is_told_of():
+    proposal = propose([profile("x", "x", "x"), profile("a", "b", "a", name="d")], name="t", label="d")
+    assert proposal.review[-1] == "No column is left that 'd' could be predicted from: a model needs one."
 
 
 def test_a_label_that_is_no_column_is_refused():

@@ -173,6 +173,14 @@ def test_the_files_of_a_folder_tell_their_format(tmp_path: pathlib.Path):
         format_of([Input(location=str(tmp_path))])
 
 
+def test_folders_of_images_are_told_their_format(tmp_path: pathlib.Path):
+    for name in ("cats/1.png", "dogs/2.JPG"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match="These are images: give --format=images"):
+        format_of([Input(location=str(tmp_path))])
+
+
 def test_the_flags_of_a_format_reach_its_source():
     assert open_source("csv", {"delimiter": "\\t", "column_names": ["a", "b"]}) == open_source(
         "csv", {"delimiter": "\t", "column_names": ("a", "b"), "text_unit": "document"}

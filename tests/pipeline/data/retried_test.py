@@ -7,6 +7,8 @@ import pytest
 from pipeline.data import retried as lib
 from pipeline.data.retried import WAITS_S, retried, unreadable
 
+ALWAYS = errno.ENOENT, errno.EACCES, errno.EISDIR
+
 
 def failing(times: int, number: int):
     """A read that fails so often, with this error, and then gives 7; and the waits between the tries."""
@@ -35,12 +37,27 @@ def test_the_last_try_raises():
     assert waits == list(lib.WAITS_S)
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.EINVAL])
+@pytest.mark.parametrize("number", (*ALWAYS, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG))
 def test_what_stays_as_it_is_is_not_tried_again(number: int):
     read, waits = failing(1, number)
     with pytest.raises(OSError, match="no luck"):
         retried(read, wait=waits.append)
     assert waits == []
+
+
+def test_of_several_the_one_that_fails_is_tried_again_alone():
+    read, left = [], [2]
+
+    def all_of(items: list[int]) -> int:
+        read.append(list(items))
+        if 3 in items and left[0]:
+            left[0] -= 1
+            raise OSError(errno.EIO, "no luck", "3")
+        return sum(items)
+
+    assert lib.in_turn(all_of, [1, 3]) == [1, 3]
+    assert read == [[1, 3], [1], [3], [3]]
+    assert lib.in_turn(all_of, [1, 3]) == [4]
 
 
 def test_the_error_names_the_file():

@@ -56,15 +56,35 @@ def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: Conf
     assert said[0].startswith(f"A global batch of {4 * rows:,} holds each of the {rows:,} examples 4.0 times")
 
 
-@pytest.mark.parametrize("cold", [False, True])
-def test_a_damaged_record_is_named(tmp_path, config: ConfigDict, cold: bool):
-    damaged = write_small_dataset(tmp_path / "damaged")
-    path = pathlib.Path(damaged.shard_paths("train")[0])
+@pytest.fixture
+def damaged(tmp_path) -> Dataset:
+    """In one record."""
+    dataset = write_small_dataset(tmp_path / "damaged")
+    path = pathlib.Path(dataset.shard_paths("train")[0])
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+    return dataset
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_damaged_record_is_named(damaged: Dataset, config: ConfigDict, cold: bool):
+    path = pathlib.Path(damaged.shard_paths("train")[0])
     with pytest.raises(InputError, match=rf"{path.name}.* record \d+"):
         feed.certify(config, damaged, slice_=slices.HERE, step_ms=None, seconds=0.02, cold=cold)
+
+
+def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config: ConfigDict):
+    found, _ = feed.certify(
+        config, damaged, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02, max_corrupt_records=1
+    )
+    assert found.verdict == "FED"
+
+
+def test_a_config_that_is_not_trained_is_not_certified(dataset: Dataset, config: ConfigDict):
+    config.optimizer.learning_rate = -1.0
+    with pytest.raises(InputError, match="learning_rate"):
+        feed.certify(config, dataset, slice_=slices.HERE, step_ms=None, seconds=0.02)
 
 
 def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):

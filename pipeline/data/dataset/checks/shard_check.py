@@ -1,7 +1,7 @@
 """Whether a shard and its index are those that were published, by what can be told without reading all."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,17 +42,18 @@ def opened(dataset: Dataset, shards: Sequence[Shard]) -> tuple[list[Index], list
     """The same of several shards, with the files as they were before they were read."""
     names = [index.file_name(shard.path) for shard in shards]
     read = published_in_turn(dataset.directory, dataset.manifest, names)
-    found = [index.loads(content, name) for (content, _), name in zip(read, names, strict=True)]
+    found = [
+        index.loads(content, dataset.path_of(name)) for (content, _), name in zip(read, names, strict=True)
+    ]
     _check_places(dataset, shards, found)
-    sampled = [[_entry(n, each, n) for n in _sampled(len(each))] for each in found]
-    for shard, each, sample in zip(shards, found, sampled, strict=True):
-        _check_end(dataset, shard, len(each), sample)
-    states = _check_contents(dataset, shards, sampled, is_published=True)
+    states = _check_contents(dataset, shards, [_samples(each) for each in found], is_published=True)
     return found, list(zip(states, (of_index for _, of_index in read), strict=True))
 
 
 def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Index]) -> None:
-    """Each record begins where the one before it ends: from anywhere else, TensorFlow reads what it finds.
+    """Each record begins where the one before it ends, and the last one ends where the shard does.
+
+    From anywhere else, TensorFlow would read what it finds.
 
     Small indexes are compared together: of 4 records, half of the time would go to calls of NumPy.
     """
@@ -61,16 +62,20 @@ def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Ind
             _check_places(dataset, [shard], [each])
         return
     counts = np.array([len(each) for each in found])
-    firsts = (np.cumsum(counts) - counts)[counts > 0]
+    after, has_some = np.cumsum(counts), counts > 0
     told = np.concatenate([each.offsets for each in found]).astype(np.int64)
-    lengths = np.concatenate([each.lengths for each in found])
-    expected = np.concatenate([[0], told + lengths + FRAME_BYTES])[:-1]
-    expected[firsts] = 0
+    ends = told + np.concatenate([each.lengths for each in found]) + FRAME_BYTES
+    expected = np.concatenate([[0], ends])[:-1]
+    expected[(after - counts)[has_some]] = 0
     differ = np.flatnonzero(told != expected)
     if not len(differ):
+        last_ends = np.zeros(len(found), np.int64)
+        last_ends[has_some] = ends[after[has_some] - 1]
+        for shard, records, end in zip(shards, counts.tolist(), last_ends.tolist(), strict=True):
+            _check_end(dataset, shard, records, end)
         return
     of_all = int(differ[0])
-    which = int(np.searchsorted(np.cumsum(counts), of_all, side="right"))
+    which = int(np.searchsorted(after, of_all, side="right"))
     record = of_all - int(counts[:which].sum())
     raise InputError(
         f"index {dataset.path_of(index.file_name(shards[which].path))}",
@@ -88,7 +93,8 @@ def check_ends(dataset: Dataset, shard: Shard) -> States:
     path = dataset.path_of(index.file_name(shard.path))
     of_index, found = file_state.of(path), IndexFile(path, shard.records)
     sample = [_entry(n, found.part(n, n + 1), 0) for n in _sampled(shard.records)]
-    _check_end(dataset, shard, shard.records, sample)
+    end = max((entry.offset + entry.length + FRAME_BYTES for entry in sample), default=0)
+    _check_end(dataset, shard, shard.records, end)
     [state] = _check_contents(dataset, [shard], [sample], is_published=False)
     return state, of_index
 
@@ -98,12 +104,17 @@ def _sampled(records: int) -> list[int]:
     return sorted({0, (records - 1) // 2, records - 1}) if records else []
 
 
+def _samples(found: Index) -> Iterator[_Entry]:
+    """Those entries, made where they are asked for: of a small shard they mostly are not."""
+    for ordinal in _sampled(len(found)):
+        yield _entry(ordinal, found, ordinal)
+
+
 def _entry(ordinal: int, found: Index, at: int) -> _Entry:
     return _Entry(ordinal, int(found.offsets[at]), int(found.lengths[at]), int(found.hashes[at]))
 
 
-def _check_end(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry]) -> None:
-    end = max((entry.offset + entry.length + FRAME_BYTES for entry in sample), default=0)
+def _check_end(dataset: Dataset, shard: Shard, records: int, end: int) -> None:
     if (records, end) != (shard.records, shard.bytes):
         raise InputError(
             f"index {dataset.path_of(index.file_name(shard.path))}",
@@ -114,7 +125,7 @@ def _check_end(dataset: Dataset, shard: Shard, records: int, sample: list[_Entry
 
 
 def _check_contents(
-    dataset: Dataset, shards: Sequence[Shard], sampled: Sequence[Sequence[_Entry]], *, is_published: bool
+    dataset: Dataset, shards: Sequence[Shard], sampled: Sequence[Iterable[_Entry]], *, is_published: bool
 ) -> list[FileState]:
     """Compares records with their hashes, which a shard that was swapped for another does not have.
 
@@ -133,7 +144,7 @@ def _check_contents(
 
 
 def _check_content(
-    descriptor: int, path: str, shard: Shard, sample: Sequence[_Entry], *, is_published: bool
+    descriptor: int, path: str, shard: Shard, sample: Iterable[_Entry], *, is_published: bool
 ) -> FileState:
     state = file_state.told(ordinary_files.checked(descriptor, path))
     is_small = shard.bytes <= _READ_AT_ONCE

@@ -1,6 +1,7 @@
 """A dataset opens only as it was published."""
 
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -72,8 +73,30 @@ def test_a_truncated_or_deleted_shard_is_named(dataset):
     with pytest.raises(InputError, match=r"tiny-train\.tfrecord-00001-of-00002: received \d+ bytes"):
         manifest_lib.open_dataset(dataset.directory)
     shard.unlink()
-    with pytest.raises(InputError, match="received no such file"):
+    with pytest.raises(InputError, match="received No such file"):
         manifest_lib.open_dataset(dataset.directory)
+
+
+def test_links_in_a_circle_are_named(dataset):
+    shard = dataset.directory / "tiny-train.tfrecord-00001-of-00002"
+    shard.unlink()
+    shard.symlink_to(shard.name)
+    with pytest.raises(InputError, match=r"tiny-train\S+: received Too many levels of symbolic links"):
+        manifest_lib.open_dataset(dataset.directory)
+
+
+def test_a_file_that_cannot_be_looked_at_is_tried_again(dataset, monkeypatch):
+    failing = ["tiny-train.tfrecord-00001-of-00002"] * 2
+    real = os.stat
+
+    def flaky(path, **how):
+        if failing and str(path).endswith(failing[-1]):
+            raise OSError(errno.EIO, "Input/output error", failing.pop())
+        return real(path, **how)
+
+    monkeypatch.setattr(os, "stat", flaky)
+    assert manifest_lib.open_dataset(dataset.directory).rows("train") == 7
+    assert not failing
 
 
 def test_a_link_stays_in_the_directory(dataset, tmp_path):
@@ -119,7 +142,7 @@ def with_file(dataset: Dataset, **changes) -> Dataset:
     return dataset
 
 
-@pytest.mark.parametrize("path", ["../schema.json", "/etc/passwd", "", "a\0b", "out/schema.json"])
+@pytest.mark.parametrize("path", ["../schema.json", "/etc/passwd", "", "a\0b", "out/schema.json", "\ud800"])
 def test_a_manifest_names_files_of_its_directory_alone(dataset, path):
     (dataset.directory / "out").symlink_to(dataset.directory.parent)
     with pytest.raises(InputError, match=r"manifest\.json: received a file .* outside of the directory"):
@@ -130,6 +153,14 @@ def test_a_manifest_names_files_of_its_directory_alone(dataset, path):
 def test_a_value_of_the_wrong_type_is_unreadable_though_the_digest_is_right(dataset, changes):
     with pytest.raises(InputError, match=rf"unreadable content .*{next(iter(changes))} is"):
         manifest_lib.load(with_file(dataset, **changes).directory)
+
+
+def test_more_rows_than_can_be_numbered_are_unreadable(dataset):
+    shards = [dataclasses.replace(shard, rows=1 << 62) for shard in dataset.manifest.splits["train"]]
+    changed = dataclasses.replace(dataset.manifest, splits={"train": tuple(shards)})
+    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(changed))
+    with pytest.raises(InputError, match=r"unreadable content .*9,223,372,036,854,775,808 rows"):
+        manifest_lib.load(dataset.directory)
 
 
 @pytest.mark.parametrize("edit", [lambda d: d.pop("splits"), lambda d: d.update(rows_read=11)])

@@ -34,6 +34,12 @@ def test_the_first_step_of_all_does_not_count(times):
     assert (times.take(), times.of_all()) == ({}, {})
 
 
+def test_no_quantile_is_above_the_longest_step(times):
+    times.add(np.full(50, 0.0123))
+    assert times.of_all() == dict.fromkeys(("step_p50_ms", "step_p95_ms", "step_max_ms"), pytest.approx(12.3))
+    assert max(times.of_all().values()) == times.of_all()["step_max_ms"]
+
+
 @pytest.mark.parametrize("odd", [0.0, -1e-9, 1e9])
 def test_whatever_a_clock_says(times, odd):
     times.add(np.array([odd]))
