@@ -17,7 +17,7 @@ from pipeline.data.feed.slices import Slice
 from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
 from pipeline.data.integrity import damage_budget
-from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.integrity.damage import listed, naming_damage
 from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.mixture import TrainingData, main_of, parts_of
 from pipeline.data.statistics import loading
@@ -60,7 +60,7 @@ def certify(
             expected="local files, whose pages can be evicted",
             action="Leave it out: what is measured is read from there.",
         )
-    selections, _ = damage_budget.sound(selections, budget=max_corrupt_records)
+    selections, damaged = damage_budget.sound(selections, budget=max_corrupt_records)
     data = training_data_lib.training_data(config, selections)
     recipe = recipe_of(config, data, slice_)
     with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
@@ -81,7 +81,9 @@ def certify(
             on_stage=show,
         )
     repeated = training_data_lib.repetition(config.global_batch, data.rows)
-    said = (f"{repeated.capitalize()}.",) if repeated else ()
+    said = [f"{repeated.capitalize()}."] if repeated else []
+    if damaged:
+        said.append(f"Left out as in training: {listed(damaged)}.")
     return certificate, (*said, *advice(certificate, files_of(selection)))
 
 

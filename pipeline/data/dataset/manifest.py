@@ -5,6 +5,7 @@ a change after publication is noticed. It holds nothing that varies between two 
 times, hosts or absolute paths.
 """
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -360,6 +361,9 @@ def _from_body(body: dict) -> Manifest:
         raise ValueError(f"layout {manifest.layout!r:.60}")
     for part in (manifest, *_all_files(manifest)):
         _check_types(part)
+    names = collections.Counter(file.path for file in _all_files(manifest))
+    if names.total() > len(names):
+        raise ValueError(f"the file {names.most_common(1)[0][0]!r:.200} is listed twice")
     if manifest.rows_written >= _MOST_ROWS:
         raise ValueError(f"{manifest.rows_written:,} rows")
     return manifest

@@ -108,9 +108,10 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
         count, size, the content of a few records, and by digest where the offsets are held.
       TryAgainError: a file could not be read by any try.
     """
-    shards = [shard for split in splits for shard in dataset.shards(split) if shard.records]
+    listed = [shard for split in splits for shard in dataset.shards(split)]
     rows_in_record = blocks.geometry(dataset.schema).rows if dataset.manifest.layout == "blocks" else 1
-    _check_rows(dataset, shards, rows_in_record)
+    _check_rows(dataset, listed, rows_in_record)
+    shards = [shard for shard in listed if shard.records]
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
     turns = waiting.in_turns(functools.partial(retried.in_turn, check), shards)
@@ -128,12 +129,13 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
 
 
 def _check_rows(dataset: Dataset, shards: Iterable[Shard], rows_in_record: int) -> None:
-    """Raises InputError where a shard's records cannot hold as many rows as the manifest says."""
+    """Raises InputError where a shard cannot have as many rows, records and bytes as the manifest says."""
     for shard in shards:
-        if shard.records != -(-shard.rows // rows_in_record):
+        if shard.records != -(-shard.rows // rows_in_record) or (shard.bytes and not shard.records):
             raise InputError(
                 f"manifest of dataset {dataset}",
-                received=f"{shard.rows:,} rows in the {shard.records:,} records of {shard.path}",
+                received=f"{shard.rows:,} rows in the {shard.records:,} records of {shard.path} "
+                f"({shard.bytes:,} bytes)",
                 expected=f"{rows_in_record:,} in each, and in the last one as many or fewer",
                 action="Restore it from a copy, or convert the raw data again.",
             )

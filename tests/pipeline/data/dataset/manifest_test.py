@@ -155,6 +155,14 @@ def test_a_value_of_the_wrong_type_is_unreadable_though_the_digest_is_right(data
         manifest_lib.load(with_file(dataset, **changes).directory)
 
 
+def test_a_file_that_is_listed_twice_is_unreadable(dataset):
+    shards = dataset.manifest.splits["train"]
+    changed = dataclasses.replace(dataset.manifest, splits={"train": (*shards, shards[0])})
+    (dataset.directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(changed))
+    with pytest.raises(InputError, match=rf"unreadable content .*{shards[0].path}' is listed twice"):
+        manifest_lib.load(dataset.directory)
+
+
 def test_more_rows_than_can_be_numbered_are_unreadable(dataset):
     shards = [dataclasses.replace(shard, rows=1 << 62) for shard in dataset.manifest.splits["train"]]
     changed = dataclasses.replace(dataset.manifest, splits={"train": tuple(shards)})

@@ -76,6 +76,17 @@ def test_rows_that_do_not_fit_their_records_are_refused(tmp_path, layout: str, r
         select(told, "train")
 
 
+@pytest.mark.parametrize("layout", ["rows", "blocks"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_shard_that_has_bytes_has_records(tmp_path, layout: str, rows: int):
+    dataset = write_dataset(tmp_path / layout, SCHEMA, {"train": [{"y": 0}] * ROWS}, layout=layout)
+    first, *others = dataset.shards("train")
+    splits = {"train": (dataclasses.replace(first, records=0, rows=rows), *others)}
+    told = dataclasses.replace(dataset, manifest=dataclasses.replace(dataset.manifest, splits=splits))
+    with pytest.raises(InputError, match=rf"received {rows} rows in the 0 records of {first.path} \("):
+        select(told, "train")
+
+
 def test_what_the_converter_writes_is_opened(tmp_path):
     dataset = forged(tmp_path / "1.0.0", ordinal=0, offset=0)
     assert select(dataset, "train").rows == ROWS
