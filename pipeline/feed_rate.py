@@ -55,7 +55,7 @@ _COLD = flags.DEFINE_bool(
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",
     0,
-    "Damaged records that may be left out, as in training: all are read first, and these are not measured.",
+    "Damaged records of what is trained on that may be left out. Training counts those it evaluates on, too.",
     lower_bound=0,
 )
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the certificate to it, as JSON.")

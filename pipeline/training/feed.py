@@ -41,7 +41,7 @@ def certify(
 
     Args:
       cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
-      max_corrupt_records: damaged records that may be left out, as training would do.
+      max_corrupt_records: damaged records that may be left out of what is trained on.
 
     Raises:
       InputError: the config or the slice does not fit the dataset, more records are damaged than may be, or
@@ -83,7 +83,7 @@ def certify(
     repeated = training_data_lib.repetition(config.global_batch, data.rows)
     said = [f"{repeated.capitalize()}."] if repeated else []
     if damaged:
-        said.append(f"Left out as in training: {listed(damaged)}.")
+        said.append(f"Left out: {listed(damaged)}.")
     return certificate, (*said, *advice(certificate, files_of(selection)))
 
 

@@ -13,6 +13,7 @@ from pipeline.data.feed.page_cache import Residency
 from pipeline.data.feed.scaling import Line
 from pipeline.data.feed.speed import Consume, Speed, measure
 from pipeline.data.input.stages import Recipe
+from pipeline.data.reading.host_cores import host_cores
 
 _TOGETHER, _COLD = "together", "from disk"
 
@@ -69,7 +70,7 @@ def issue(
         files=files,
         in_flight=recipe.in_flight,
         host=Host(
-            cores=usage.cores(),
+            cores=host_cores(),
             others_cores=sum(speed.others_cores for speed in speeds) / len(speeds),
             memory_mb=memory_bytes / 1e6,
         ),

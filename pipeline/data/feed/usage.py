@@ -10,7 +10,6 @@ from collections.abc import Mapping
 TASKS = pathlib.Path("/proc/self/task")
 HOST = pathlib.Path("/proc/stat")
 MEMORY = pathlib.Path("/proc/self/statm")
-CPU_QUOTA = pathlib.Path("/sys/fs/cgroup/cpu.max")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,16 +65,6 @@ def now() -> Usage:
         queued_s=_queued_seconds(),
         busy_s=_busy_seconds(),
     )
-
-
-def cores() -> float:
-    """Cores that this process may use: those that it is bound to, within its container's quota."""
-    bound = float(len(os.sched_getaffinity(0)))
-    try:
-        quota, period = CPU_QUOTA.read_text().split()
-    except (OSError, ValueError):
-        return bound
-    return bound if quota == "max" else min(bound, int(quota) / int(period))
 
 
 def memory_bytes() -> int:

@@ -26,6 +26,7 @@ from pipeline.data.tracing import as_written
 FLAG = "--data_service"
 _ANSWER_S = 10.0
 
+_JOINED_AT_ONCE = 2  # turns: to join them copies all that services give
 _OUT_OF_TURN = "an element out of turn"
 _OTHER_DATASET = "another dataset"
 # An element may hold the rows of hundreds of steps. Manifests of up to 1 MiB are read with each, larger ones
@@ -75,7 +76,8 @@ def side_by_side(
     def join(*elements: tuple) -> tuple:
         return tf.nest.map_structure(joined, *elements)
 
-    return tf.data.Dataset.zip(tuple(_all_served(prepared, addresses, manifests))).map(join)
+    turns = tf.data.Dataset.zip(tuple(_all_served(prepared, addresses, manifests)))
+    return turns.map(join, num_parallel_calls=_JOINED_AT_ONCE, deterministic=True)
 
 
 def _all_served(

@@ -53,7 +53,7 @@ class Recipe:
         """Groups (inputs, labels) [turn, …], each of which a service gives in its turn."""
         prepared = self._prepared()
         turns = prepared if self.turn == self.rows_read else rebatched(prepared, self.turn)
-        return turns.with_options(dataset_options(self.operation_threads))
+        return turns.with_options(dataset_options(self.operation_threads, is_served=True))
 
     def batched(self, prepared: tf.data.Dataset, *, rows: int) -> tf.data.Dataset:
         """Groups [rows, …] of prepared examples → batches [batch, …] of them."""

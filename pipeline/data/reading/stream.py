@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from pipeline.data.reading import mapped, mixed, single, windows
+from pipeline.data.reading.dataset_options import dataset_options
 from pipeline.data.reading.fetching.fetched import CALLS_AT_ONCE
 from pipeline.data.reading.fetching.reads_in_flight import MOST_READS
 from pipeline.data.reading.fetching.record_fetch import PIECES_AT_ONCE
@@ -69,7 +70,8 @@ def way_of(plan: ReadPlan) -> Way:
         ways = [WAYS[name] for name in plan.ways]
         is_local = any(way.is_local for way in ways)
         # Each part reads its share of the rows in calls of its own.
-        at_once = min(CYCLE / count * way.at_once for way, count in zip(ways, plan.data.counts, strict=True))
+        calls = [CALLS_AT_ONCE if way.gather else way.at_once for way in ways]
+        at_once = min(CYCLE / count * most for most, count in zip(calls, plan.data.counts, strict=True))
         return Way(
             layouts=ways[0].layouts,
             read=_mixed,
@@ -92,7 +94,10 @@ def read(plan: ReadPlan, *, batches: int = 1) -> tf.data.Dataset:
     """
     way = way_of(plan)
     elements = way.read(plan, batches)
-    return elements.map(way.gather(plan, batches)) if way.gather else elements
+    if way.gather:
+        gather = way.gather(plan, batches)
+        elements = elements.map(gather, num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
+    return elements.with_options(dataset_options())
 
 
 def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
@@ -102,7 +107,8 @@ def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
     shards of the part's selection.
     """
     numbers = way_of(plan).numbers(plan, 1)
-    return numbers if isinstance(plan.data, Mixture) else numbers.map(_of_part(0))
+    of_part = numbers if isinstance(plan.data, Mixture) else numbers.map(_of_part(0))
+    return of_part.with_options(dataset_options())
 
 
 def _mixed(plan: ReadPlan, batches: int) -> tf.data.Dataset:

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from ml_collections import ConfigDict
 
+from pipeline.data.reading.dataset_options import dataset_options
 from pipeline.training.engine import replicas
 from pipeline.training.engine.inner import inner_loop, train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
@@ -138,7 +139,8 @@ def step_changes(
 
     def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
         each = context.get_per_replica_batch_size(size)
-        return tf.data.Dataset.from_tensor_slices(whole).batch(each, drop_remainder=True)
+        parts = tf.data.Dataset.from_tensor_slices(whole).batch(each, drop_remainder=True)
+        return parts.with_options(dataset_options())
 
     loop = inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(of_host)))
     loop(len(batches))

@@ -79,7 +79,7 @@ def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config
         config, damaged, slice_=slices.HERE, step_ms=60_000.0, seconds=0.02, max_corrupt_records=1
     )
     assert found.verdict == "FED"
-    assert said[0].startswith("Left out as in training: 1 damaged record: ")
+    assert said[0].startswith("Left out: 1 damaged record: ")
 
 
 def test_a_config_that_is_not_trained_is_not_certified(dataset: Dataset, config: ConfigDict):

@@ -3,9 +3,8 @@
 import dataclasses
 import os
 
-import pytest
-
 from pipeline.data.feed import usage
+from pipeline.data.reading.host_cores import host_cores
 
 
 def test_work_counts_as_work():
@@ -13,7 +12,7 @@ def test_work_counts_as_work():
     while usage.now().since(before).cpu_s < 0.02:
         pass
     used = usage.now().since(before)
-    assert used.cpu_s <= used.wall_s * usage.cores() + 0.1
+    assert used.cpu_s <= used.wall_s * host_cores() + 0.1
     assert used.wanted_cores >= used.busy_cores
 
 
@@ -32,18 +31,9 @@ def test_others_count_on_the_cores_that_this_process_may_use(tmp_path, monkeypat
     assert host(3.5).since(before).others_cores == 1.0
 
 
-@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 64.0), ("150000 100000", 1.5)])
-def test_a_containers_quota_counts(tmp_path, monkeypatch, quota, cores):
-    (tmp_path / "cpu.max").write_text(quota)
-    monkeypatch.setattr(usage, "CPU_QUOTA", tmp_path / "cpu.max")
-    monkeypatch.setattr(usage.os, "sched_getaffinity", lambda pid: range(64))
-    assert usage.cores() == cores
-
-
 def test_a_system_that_tells_nothing_is_no_error(tmp_path, monkeypatch):
-    for name in ("TASKS", "HOST", "MEMORY", "CPU_QUOTA"):
+    for name in ("TASKS", "HOST", "MEMORY"):
         monkeypatch.setattr(usage, name, tmp_path / "absent")
     before = usage.now()
     assert usage.now().since(before).others_s == 0.0
     assert usage.memory_bytes() == 0
-    assert usage.cores() >= 1

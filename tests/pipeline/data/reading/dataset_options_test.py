@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.batches import evaluation_batches, training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import dataset_options as lib
 from pipeline.data.reading import windows
 from pipeline.data.reading.dataset_options import dataset_options
 from pipeline.data.reading.host_share import Share
@@ -19,7 +20,12 @@ from tests.pipeline.training.small_run import write_small_dataset
 SHARE = Share(global_batch=8)
 
 
-def test_a_map_runs_as_many_calls_at_once_as_there_are_threads():
+def test_here_a_map_runs_as_many_calls_at_once_as_this_process_has_cores(monkeypatch):
+    monkeypatch.setattr(lib, "host_cores", lambda: 2.5)
+    assert dataset_options().autotune.initial_parallelism == 3
+
+
+def test_where_it_is_served_a_map_runs_as_many_calls_at_once_as_there_are_threads():
     threads = 20  # more than the 16 at which TensorFlow stops by default
     together = threading.Barrier(threads)
 
@@ -30,7 +36,7 @@ def test_a_map_runs_as_many_calls_at_once_as_there_are_threads():
     def waiting(number: tf.Tensor) -> tf.Tensor:
         return tf.numpy_function(wait, [number], tf.int64)
 
-    options = dataset_options()
+    options = dataset_options(is_served=True)
     options.threading.private_threadpool_size = threads
     numbers = tf.data.Dataset.range(threads).map(waiting, num_parallel_calls=tf.data.AUTOTUNE)
     assert list(numbers.with_options(options).as_numpy_iterator()) == list(range(threads))
