@@ -90,9 +90,11 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
     elif told := _mostly(profile):
         yield told
     elif words >= _MANY_CATEGORIES and rows < _RARE * words:
+        sentences = sum(" " in word.strip() for word in profile.values)
+        text = " If it is sentences, make it 'text'." if sentences > _HALF * len(profile.values) else ""
         yield (
             f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
-            f"from. To leave it out: {leaving_out(profile.name)}."
+            f"from.{text} To leave it out: {leaving_out(profile.name)}."
         )
 
 

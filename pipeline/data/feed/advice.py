@@ -18,8 +18,8 @@ _OF_STAGE = {
     "rather than PNG, and crop while decoding with --config.augmentation.crop_area",
     "augment": "leave out rotation, zoom and colour, or do them in the model, on the accelerator",
     "preprocess": "list vocabularies in the schema instead of hashing, and tokenise text when converting",
-    "batch": "make examples smaller: uint8 in place of float32, normalised on the accelerator",
-    "copy": "make batches smaller: uint8 in place of float32, normalised on the accelerator",
+    "batch": "make examples smaller: images as uint8 in place of float32, normalised on the accelerator",
+    "copy": "make batches smaller: images as uint8 in place of float32, normalised on the accelerator",
 }
 _OF_ANY_STAGE = "move its work into the conversion, or onto the accelerator"
 
@@ -55,13 +55,20 @@ def _sentences(certificate: Certificate, files: Files | None) -> Iterator[str]:
             f"read: {files.shards:,} shards of {files.mean_bytes / 1024:,.0f} KiB; convert to fewer of them, "
             "of 100 MiB or more."
         )
-    yield f"{line.name}: {_OF_STAGE.get(line.name, _OF_ANY_STAGE)}."
+    if not (line is certificate.cold and certificate.cold_is_costly):
+        yield f"{line.name}: {_OF_STAGE.get(line.name, _OF_ANY_STAGE)}."
     there = certificate.demand.slice.host_cores or certificate.host.cores
     if certificate.cores_needed and certificate.cores_needed > there:
         yield f"Or take hosts with {certificate.cores_needed:,} cores, more hosts, or a larger model."
 
 
 def _what_it_lacks(certificate: Certificate, line: Line) -> str:
+    if line is certificate.cold and certificate.cold_is_costly:
+        return (
+            f"{line.name}: takes {line.cpu_us:,.0f} µs of the cores for every example, where the page cache "
+            f"takes {certificate.together.cpu_us:,.1f}: it waits for no disk. Of few files, that is the "
+            "start of the pipeline, which a training pays once: measure more data, or leave out --cold."
+        )
     bound = certificate.bound(line)
     if bound == "waiting":
         is_disk = line.name == "read" or line is certificate.cold
@@ -72,8 +79,9 @@ def _what_it_lacks(certificate: Certificate, line: Line) -> str:
         )
     if bound == "calls":
         at_once = certificate.scaling.at_once(line)
+        own = "; let it run in parallel (no Python function, generator or map of one thread)"
         return (
             f"{line.name}: runs in {at_once:.2g} thread{'s' * (at_once != 1)} at most, so more cores do not "
-            "help; let it run in parallel (no Python function, generator or map of one thread)."
+            f"help{'' if line.name in _OF_STAGE else own}."
         )
     return f"{line.name}: takes {line.cpu_us:,.1f} µs of the cores for every example."

@@ -10,6 +10,7 @@ from pipeline.data.reading.fetching.reads_in_flight import InFlight
 
 MARGIN = 1.1  # times what is needed, because storage and neighbours vary
 
+_COSTLY = 0.5  # of the rate from memory; above, reading from the disk takes the cores as reading does
 _SHARED_CORES = 0.25  # taken by other processes; from there on, they disturb the measurement
 
 
@@ -84,8 +85,15 @@ class Certificate:
 
     @property
     def limiting(self) -> Line:
-        """The slowest stage alone; the disk, where the stages wait for it."""
-        return self.scaling.limiting(self.host.cores)
+        """The slowest stage alone; reading from the disk, where that waits or takes the cores."""
+        return self.cold if self.cold_is_costly else self.scaling.limiting(self.host.cores)
+
+    @property
+    def cold_is_costly(self) -> bool:
+        """Whether reading from the disk is slow, and not for the disk: of a few rows, it is the start."""
+        if self.cold is None or self.scaling.disk_is_slow:
+            return False
+        return self.cold.examples_per_s < _COSTLY * self.together.examples_per_s
 
     @property
     def shortest_step_ms(self) -> float:

@@ -21,6 +21,7 @@ import math
 from typing import Literal
 
 _WAITING_CORES = 0.6  # below, a stage mostly waits for something
+_STARTING = 10  # times the CPU time of an example; above, it is the start of the pipeline that takes the time
 _IDLE_FOR_DISK = 0.5  # of the cores that are busy without it; below, reads from the disk wait for it
 _ALL_CORES = 0.75  # of those that a stage may use; from there on, it keeps all of them busy
 
@@ -182,7 +183,7 @@ class Scaling:
     @property
     def disk_is_slow(self) -> bool:
         """Whether reads from the disk wait for it, and not for a core."""
-        if self.cold is None:
+        if self.cold is None or self.cold.cpu_us > _STARTING * self.together.cpu_us:
             return False
         return self.cold.busy_cores < _IDLE_FOR_DISK * self.together.busy_cores
 

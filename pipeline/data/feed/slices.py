@@ -57,14 +57,21 @@ def parse(text: str) -> Slice:
     if tpu := re.fullmatch(r"(v\w+)-([0-9]{1,9})", text.lower()):
         generation = _GENERATIONS.get(_ALIASES.get(tpu[1], tpu[1]))
         chips, rest = divmod(int(tpu[2]), generation.cores_a_chip) if generation else (0, 0)
-        if generation and chips and not rest:
+        if generation and not rest and _is_made(generation, chips):
             return _of_chips(f"{_ALIASES.get(tpu[1], tpu[1])}-{tpu[2]}", generation, chips)
     raise InputError(
         "--slice",
         received=repr(text),
-        expected=f"HOSTSxREPLICAS such as 4x8, or a TPU of {', '.join(_GENERATIONS)} such as v5e-8",
+        expected="HOSTSxREPLICAS such as 4x8, or whole hosts of a TPU of "
+        f"{', '.join(_GENERATIONS)} such as v5e-8",
         action="Say how many hosts there are, and how many replicas each has.",
     )
+
+
+def _is_made(generation: _Generation, chips: int) -> bool:
+    """Whether there are slices of so many chips: of whole hosts, or of one chip of those sold singly."""
+    is_single = chips == 1 and generation.cores_a_chip == 1
+    return is_single or (chips > 0 and chips % generation.chips == 0)
 
 
 def _of_chips(name: str, generation: _Generation, chips: int) -> Slice:

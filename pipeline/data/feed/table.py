@@ -49,7 +49,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
 def _summary(certificate: Certificate) -> list[str]:
     host, demand = certificate.host, certificate.demand
     lines = [
-        f"host      {host.cores:g} cores; the pipeline took {host.memory_mb:,.0f} MB of memory",
+        f"host      {_cores(host.cores)}; the pipeline took {host.memory_mb:,.0f} MB of memory",
         f"training  a global batch of {demand.global_batch:,} on {_of_slice(certificate)}",
     ]
     if certificate.files:
@@ -78,7 +78,7 @@ def _files(files: Residency) -> str:
 def _expected(host: OfSlice, name: str) -> str:
     """What a host of the slice would give: its own cores, at the CPU time that was measured."""
     rate = f"at least {host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"
-    times = "" if host.headroom is None else f", {host.headroom:,.2f}x of what steps take"
+    times = "" if host.headroom is None else f", {_times(host.headroom)}x of what steps take"
     return f"{rate}, if they are like these{times}; the limit there is {host.limiting}"
 
 
@@ -97,9 +97,17 @@ def _verdict(certificate: Certificate) -> str:
         )
     needed = f"{certificate.demand.examples_per_s:,.0f} examples/s a host"
     return (
-        f"{certificate.verdict}: {certificate.headroom:,.2f}x of the {needed} that steps of "
+        f"{certificate.verdict}: {_times(certificate.headroom)}x of the {needed} that steps of "
         f"{certificate.demand.step_ms:g} ms take; {limit}; {_cores_sentence(certificate)}"
     )
+
+
+def _cores(count: float) -> str:
+    return f"{count:,g} core{'s' * (count != 1)}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 def _cores_sentence(certificate: Certificate) -> str:
@@ -107,7 +115,8 @@ def _cores_sentence(certificate: Certificate) -> str:
     if certificate.cores_needed is None:
         return _why_no_cores(certificate)
     alone = "" if certificate.is_fed or certificate.cores_needed > certificate.host.cores else " for it alone"
-    needed = f"{certificate.cores_needed:,} cores like these are enough{alone}"
+    verb = "is" if certificate.cores_needed == 1 else "are"
+    needed = f"{_cores(certificate.cores_needed)} like these {verb} enough{alone}"
     there = certificate.demand.slice.host_cores
     return needed if there is None else f"{needed}, a host of {certificate.demand.slice.name} has {there:,}"
 
@@ -115,7 +124,7 @@ def _cores_sentence(certificate: Certificate) -> str:
 def _why_no_cores(certificate: Certificate) -> str:
     capped = [line for line in certificate.stuck if certificate.scaling.is_capped(line)]
     if capped:
-        names = " and ".join(f"{line.name}{_calls(line)}" for line in capped)
+        names = "; and of ".join(f"{line.name}{_calls(line)}" for line in capped)
         return f"no number of cores is enough, because of {names}"
     not_known = "how many cores are enough is not known, because"
     if certificate.stuck:

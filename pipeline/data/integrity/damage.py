@@ -107,7 +107,10 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
     ]
     damaged = list({record.key: record for _, each in found for record in each}.values())
     lost = sum(record.rows for record in damaged)
-    without = f"; or do without {lost:,} rows: --max_corrupt_records={len(damaged)} and an empty --workdir"
+    rows = f"{lost:,} row{'s' * (lost != 1)}"
+    without = (
+        f"; or do without {rows}: --max_corrupt_records={len(damaged)}, and for training an empty --workdir"
+    )
     return InputError(
         "; ".join(where),
         received=listed(damaged) if damaged else f"a record that was damaged as it was read ({message})",

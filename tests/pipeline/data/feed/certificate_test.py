@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from pipeline.data.feed.advice import advice
 from pipeline.data.feed.certificate import MARGIN
 from pipeline.data.feed.scaling import LEAST
 from pipeline.data.feed.slices import Slice, parse
@@ -40,6 +41,16 @@ def test_what_a_stage_would_need(wanted_cores, bound):
 def test_a_shared_host_shows_no_lack_of_threads():
     one_thread = line("read", 1.0, wanted_cores=1.0)
     assert certificate(others_cores=2.0).bound(one_thread) == "cores"
+
+
+@pytest.mark.parametrize(("wanted_cores", "is_start"), [(4.0, True), (1.0, True), (0.1, False)])
+def test_a_cold_read_that_takes_the_cores_is_the_limit_and_no_slow_disk(wanted_cores, is_start):
+    # 100,000 or 25,000 µs of an example, where the page cache takes 500; or 2,500, waiting for the disk.
+    cold = line("from disk", 40.0, wanted_cores=wanted_cores)
+    judged = certificate(cold=cold)
+    assert (judged.limiting, judged.cold_is_costly) == (cold, is_start)
+    assert ("waits for no disk" in " ".join(advice(judged))) == is_start
+    assert ("local disk" in " ".join(advice(judged))) != is_start
 
 
 def test_cores_follow_from_the_cpu_that_an_example_takes():

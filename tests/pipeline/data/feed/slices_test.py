@@ -25,7 +25,23 @@ def test_hosts_and_replicas(text, hosts, replicas, host_cores):
 
 
 @pytest.mark.parametrize(
-    "text", ["v5e", "v5e-0", "v9-8", "v4-7", "0x8", "4x", "eight", "4x8x2", "\u0663x2", "9" * 5000 + "x1"]
+    "text",
+    [
+        "v5e",
+        "v5e-0",
+        "v9-8",
+        "v4-7",
+        "v5e-7",
+        "v5e-2",
+        "v5e-18",
+        "v5p-2",
+        "0x8",
+        "4x",
+        "eight",
+        "4x8x2",
+        "\u0663x2",
+        "9" * 5000 + "x1",
+    ],
 )
 def test_anything_else_is_refused(text):
     with pytest.raises(InputError, match="--slice"):
