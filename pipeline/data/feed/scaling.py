@@ -21,7 +21,9 @@ import math
 from typing import Literal
 
 _WAITING_CORES = 0.6  # below, a stage mostly waits for something
-_STARTING = 10  # times the CPU time of an example; above, it is the start of the pipeline that takes the time
+_STARTING = (
+    10  # times the CPU time of an example; above, cores that are busy are so with starting the pipeline
+)
 _IDLE_FOR_DISK = 0.5  # of the cores that are busy without it; below, reads from the disk wait for it
 _ALL_CORES = 0.75  # of those that a stage may use; from there on, it keeps all of them busy
 
@@ -183,9 +185,11 @@ class Scaling:
     @property
     def disk_is_slow(self) -> bool:
         """Whether reads from the disk wait for it, and not for a core."""
-        if self.cold is None or self.cold.cpu_us > _STARTING * self.together.cpu_us:
+        if self.cold is None:
             return False
-        return self.cold.busy_cores < _IDLE_FOR_DISK * self.together.busy_cores
+        busy, of_memory = self.cold.busy_cores, self.together
+        is_start = self.cold.cpu_us > _STARTING * of_memory.cpu_us and busy >= _WAITING_CORES
+        return busy < _IDLE_FOR_DISK * of_memory.busy_cores and not is_start
 
     @property
     def _cpu_us(self) -> float:

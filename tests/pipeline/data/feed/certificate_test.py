@@ -43,10 +43,13 @@ def test_a_shared_host_shows_no_lack_of_threads():
     assert certificate(others_cores=2.0).bound(one_thread) == "cores"
 
 
-@pytest.mark.parametrize(("wanted_cores", "is_start"), [(4.0, True), (1.0, True), (0.1, False)])
-def test_a_cold_read_that_takes_the_cores_is_the_limit_and_no_slow_disk(wanted_cores, is_start):
-    # 100,000 or 25,000 µs of an example, where the page cache takes 500; or 2,500, waiting for the disk.
-    cold = line("from disk", 40.0, wanted_cores=wanted_cores)
+@pytest.mark.parametrize(
+    ("rate", "wanted_cores", "is_start"),
+    [(40.0, 4.0, True), (40.0, 1.0, True), (40.0, 0.1, False), (2.0, 0.1, False)],
+)
+def test_a_cold_read_that_takes_the_cores_is_the_limit_and_no_slow_disk(rate, wanted_cores, is_start):
+    # 25,000 µs of an example and more, where the page cache takes 500; a start, unless the cores are idle.
+    cold = line("from disk", rate, wanted_cores=wanted_cores)
     judged = certificate(cold=cold)
     assert (judged.limiting, judged.cold_is_costly) == (cold, is_start)
     assert ("waits for no disk" in " ".join(advice(judged))) == is_start
