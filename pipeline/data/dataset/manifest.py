@@ -409,7 +409,8 @@ def _check_size(path: str, file: File) -> None:
     except OSError as error:
         if not retried.is_final(error):
             raise
-        size = error.strerror
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        size = "no such file" if is_missing else error.strerror
     if size != file.bytes:
         raise InputError(
             f"dataset file {path}",

@@ -73,7 +73,7 @@ def test_a_truncated_or_deleted_shard_is_named(dataset):
     with pytest.raises(InputError, match=r"tiny-train\.tfrecord-00001-of-00002: received \d+ bytes"):
         manifest_lib.open_dataset(dataset.directory)
     shard.unlink()
-    with pytest.raises(InputError, match="received No such file"):
+    with pytest.raises(InputError, match="received no such file"):
         manifest_lib.open_dataset(dataset.directory)
 
 
