@@ -262,5 +262,8 @@ def test_a_shard_in_whose_place_a_directory_stands_is_told_of_at_once(copy: path
     selection = select(open_dataset(copy), "train")
     (copy / SECOND).unlink()
     (copy / SECOND).mkdir()
-    with pytest.raises(InputError, match=rf"{SECOND}: received no such file"), naming_damage(selection):
+    with (
+        pytest.raises(InputError, match=rf"{SECOND}: received not an ordinary file"),
+        naming_damage(selection),
+    ):
         list(stored_rows(selection))
