@@ -33,7 +33,7 @@ def why_useless(profile: ColumnProfile) -> str:
     differs = len(profile.values) == present > 1
     if differs and present >= _COUNTED and _follow_one_another(profile):
         first, last = profile.numbers[0], profile.numbers[-1]
-        return f"each whole number from {first:.0f} to {last:.0f} once, as row numbers are"
+        return f"each whole number from {first:.0f} to {last:.0f} once, as in row numbers"
     is_id = profile.are_whole_numbers and looks_like_id(profile)
     if differs and (
         is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))

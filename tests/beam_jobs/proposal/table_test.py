@@ -112,7 +112,7 @@ def test_many_different_sentences_are_text():
         (profile("x", "x"), "always 'x'"),
         (profile("a1", "b2", "c3"), "every value differs, as in an id"),
         (profile(11, 22, 33, name="user_id"), "every value differs, as in an id"),
-        (profile(*range(100, 130)), "each whole number from 100 to 129 once, as row numbers are"),
+        (profile(*range(100, 130)), "each whole number from 100 to 129 once, as in row numbers"),
     ],
 )
 def test_columns_that_say_nothing_are_ignored_with_the_reason(column: ColumnProfile, reason: str):
