@@ -40,7 +40,7 @@ def told(read: Callable[[], T]) -> T:
         raise unreadable(error.filename, error) from None
 
 
-def in_turn(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> list[T]:
+def one_by_one(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> list[T]:
     """`read` of all items at once; where that fails, item by item: of 64, another would fail at the next try.
 
     Raises as `told` does.

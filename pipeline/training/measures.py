@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from pipeline.training.engine.measures import accelerators, flops, memory
 from pipeline.training.loop.step_times import StepTimes
+from pipeline.training.report.drawing.formats import three_digits
 
 
 class Measures:
@@ -28,7 +29,7 @@ class Measures:
     def line(self) -> str:
         """`numbers    step p50 1.3 ms, p95 2.0 ms, max 9 ms; …`"""
         times = ", ".join(
-            f"{name.split('_')[1]} {_short(value)} ms" for name, value in self.steps.of_all().items()
+            f"{name.split('_')[1]} {three_digits(value)} ms" for name, value in self.steps.of_all().items()
         )
         steps = [f"step {times}"] if times else []
         host = memory.peaks()
@@ -47,7 +48,7 @@ class Measures:
     def _operations(self) -> str:
         if not self.flops_per_example:
             return "FLOPs not counted"
-        return f"{_short(self.flops_per_example / 1e6)} MFLOPs an example (3 × forward)"
+        return f"{three_digits(self.flops_per_example / 1e6)} MFLOPs an example (3 × forward)"
 
     def _utilisation(self) -> str:
         if self._peak is None:
@@ -57,8 +58,3 @@ class Measures:
         examples_per_s = 1e3 * self._global_batch / self.steps.of_all()["step_p50_ms"]
         share = self._use(examples_per_s)["mfu"]
         return f"MFU {share:.1%} of {self._peak.teraflops:g} TFLOP/s a {self._peak.name}, at the median step"
-
-
-def _short(value: float) -> str:
-    """To three digits, without an exponent."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

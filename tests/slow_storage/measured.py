@@ -13,7 +13,7 @@ from pipeline.data import quiet  # noqa: F401 - before TensorFlow
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.reading import stream
-from pipeline.data.reading.dataset_options import READY, dataset_options
+from pipeline.data.reading.dataset_options import READY
 from pipeline.data.reading.fetching import reads_in_flight
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.plan import plan_reading
@@ -26,8 +26,7 @@ def main(directory: str, records: int) -> None:
     selection = select(open_dataset(pathlib.Path(directory)), "train")
     plan = plan_reading(selection, share=Share(global_batch=_BATCH), seed=1)
     # A window, as a training holds its batches, for the stream to fill.
-    dataset = rebatched(stream.read(plan, batches=16), _BATCH).prefetch(READY)
-    batches = iter(dataset.with_options(dataset_options()))
+    batches = iter(rebatched(stream.read(plan, batches=16), _BATCH).prefetch(READY))
     digest = hashlib.sha256()
     for _ in range(-(-records // _BATCH)):
         positions, rows = next(batches)

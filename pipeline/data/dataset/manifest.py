@@ -7,6 +7,7 @@ times, hosts or absolute paths.
 
 import collections
 import dataclasses
+import errno
 import functools
 import hashlib
 import json
@@ -211,7 +212,7 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
         for file in files:
             _check_size(_path_in(prefix, file.path), file)
 
-    for _ in waiting.in_turns(functools.partial(retried.in_turn, check), list(_all_files(manifest))):
+    for _ in waiting.in_turns(functools.partial(retried.one_by_one, check), list(_all_files(manifest))):
         pass
 
 
@@ -312,11 +313,17 @@ def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterabl
 
 def _links(folder: pathlib.Path) -> Set[str]:
     """Names of the symbolic links in a folder."""
-    try:
+
+    def scan() -> set[str]:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries if entry.is_symlink()}
-    except OSError:  # of whose files `check_files` tells
-        return set()
+
+    try:
+        return retried.told(scan)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
+            return set()  # `check_files` tells of its files
+        raise
 
 
 def _leads_out(link: pathlib.Path, root: pathlib.Path) -> bool:

@@ -114,7 +114,7 @@ def load(dataset: Dataset, splits: Iterable[str]) -> Shards:
     shards = [shard for shard in listed if shard.records]
     is_held = sum(shard.records for shard in shards) <= HELD_RECORDS
     check = functools.partial(_offsets if is_held else _checked, dataset)
-    turns = waiting.in_turns(functools.partial(retried.in_turn, check), shards)
+    turns = waiting.in_turns(functools.partial(retried.one_by_one, check), shards)
     found = [each for turn in turns for each in turn]
     return Shards(
         paths=tuple(dataset.path_of(shard.path) for shard in shards),

@@ -49,26 +49,34 @@ def advice(certificate: Certificate, files: Files | None = None) -> tuple[str, .
 
 def _sentences(certificate: Certificate, files: Files | None) -> Iterator[str]:
     line = certificate.limiting
-    yield _what_it_lacks(certificate, line)
-    if line.name == "read" and files and files.are_small:
-        yield (
-            f"read: {files.shards:,} shards of {files.mean_bytes / 1024:,.0f} KiB; convert to fewer of them, "
-            "of 100 MiB or more."
-        )
-    if not (line is certificate.cold and certificate.cold_is_costly):
-        yield f"{line.name}: {_OF_STAGE.get(line.name, _OF_ANY_STAGE)}."
+    if certificate.cold_is_costly:
+        yield _what_starting_takes(line, certificate.together)
+    else:
+        yield _what_it_lacks(certificate, line)
+        yield from _what_helps(line, files)
     there = certificate.demand.slice.host_cores or certificate.host.cores
     if certificate.cores_needed and certificate.cores_needed > there:
         yield f"Or take hosts with {certificate.cores_needed:,} cores, more hosts, or a larger model."
 
 
-def _what_it_lacks(certificate: Certificate, line: Line) -> str:
-    if line is certificate.cold and certificate.cold_is_costly:
-        return (
-            f"{line.name}: takes {line.cpu_us:,.0f} µs of the cores for every example, where the page cache "
-            f"takes {certificate.together.cpu_us:,.1f}: it waits for no disk. Of few files, that is the "
-            "start of the pipeline, which a training pays once: measure more data, or leave out --cold."
+def _what_starting_takes(cold: Line, together: Line) -> str:
+    return (
+        f"{cold.name}: takes {cold.cpu_us:,.0f} µs of the cores for every example, where the page cache "
+        f"takes {together.cpu_us:,.1f}: it waits for no disk. Of few files, that is the start of the "
+        "pipeline, which a training pays once: measure more data, or leave out --cold."
+    )
+
+
+def _what_helps(line: Line, files: Files | None) -> Iterator[str]:
+    if line.name == "read" and files and files.are_small:
+        yield (
+            f"read: {files.shards:,} shards of {files.mean_bytes / 1024:,.0f} KiB; convert to fewer of them, "
+            "of 100 MiB or more."
         )
+    yield f"{line.name}: {_OF_STAGE.get(line.name, _OF_ANY_STAGE)}."
+
+
+def _what_it_lacks(certificate: Certificate, line: Line) -> str:
     bound = certificate.bound(line)
     if bound == "waiting":
         is_disk = line.name == "read" or line is certificate.cold

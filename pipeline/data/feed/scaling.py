@@ -21,9 +21,8 @@ import math
 from typing import Literal
 
 _WAITING_CORES = 0.6  # below, a stage mostly waits for something
-_STARTING = (
-    10  # times the CPU time of an example; above, cores that are busy are so with starting the pipeline
-)
+# Times the CPU time of an example; above, cores that are busy are so with starting the pipeline.
+_STARTING = 10
 _IDLE_FOR_DISK = 0.5  # of the cores that are busy without it; below, reads from the disk wait for it
 _ALL_CORES = 0.75  # of those that a stage may use; from there on, it keeps all of them busy
 

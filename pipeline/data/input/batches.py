@@ -19,7 +19,7 @@ from pipeline.data.input.targets import Targets
 from pipeline.data.input.training import parse_stage, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import stream, windows
-from pipeline.data.reading.dataset_options import READY, dataset_options
+from pipeline.data.reading.dataset_options import READY
 from pipeline.data.reading.host_share import Share, rebatched
 from pipeline.data.reading.mixture import TrainingData, parts_of
 from pipeline.data.reading.plan import ReadPlan
@@ -97,7 +97,7 @@ def evaluation_batches(
 
     batches = rebatched(padded, share.batch)
     prepared = stages.apply(batches, (Stage(name="prepare", apply=prepare),))
-    return prepared.prefetch(READY).with_options(dataset_options())
+    return prepared.prefetch(READY)  # with the options of the stored rows
 
 
 def evaluation_steps(rows: int, global_batch: int) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.release.infra.limits import Limits
 from pipeline.release.infra.result import Latency, Measured
+from pipeline.training.report.drawing.formats import three_digits
 
 Ways = Mapping[str, Mapping[str, Sequence]]  # inputs and outputs → name → dtype and shape
 Declared = Mapping[str, Ways]
@@ -51,7 +52,7 @@ def _alone(measured: Measured, limits: Limits) -> Iterator[str]:
         ("its size on disk", measured.disk_mib, limits.disk_mib, "MiB"),
     ):
         if most is not None and value > most:
-            yield f"{what} is {_number(value)} {unit}; at most {_number(most)} {unit} is allowed"
+            yield f"{what} is {three_digits(value)} {unit}; at most {three_digits(most)} {unit} is allowed"
 
 
 def _beside(measured: Measured, champion: Measured, limits: Limits) -> Iterator[str]:
@@ -78,8 +79,8 @@ def _of_latency(rows: str, mine: Latency, other: Latency, limits: Limits) -> Ite
     ratio = statistics.median(one / max(another, 1e-9) for one, another in pairs)
     if ratio > limits.median_ratio and difference > limits.median_slack_ms:
         yield (
-            f"the median latency of {rows} is {_number(mine.median_ms)} ms, {ratio:.1f} times the champion's "
-            f"{_number(other.median_ms)} ms; at most {limits.median_ratio:g} times is allowed"
+            f"the median latency of {rows} is {three_digits(mine.median_ms)} ms, {ratio:.1f} times the "
+            f"champion's {three_digits(other.median_ms)} ms; at most {limits.median_ratio:g} times is allowed"
         )
     yield from _beyond(
         f"the 99th percentile of the latency of {rows}",
@@ -95,11 +96,6 @@ def _beyond(what: str, mine: float, other: float, *, ratio: float, slack: float,
     if mine > ratio * other and mine - other > slack:
         times = f"{mine / other:.1f} times the champion's" if other else "against the champion's"
         yield (
-            f"{what} is {_number(mine)} {unit}, {times} {_number(other)} {unit}; at most {ratio:g} times is "
-            "allowed"
+            f"{what} is {three_digits(mine)} {unit}, {times} {three_digits(other)} {unit}; at most {ratio:g} "
+            "times is allowed"
         )
-
-
-def _number(value: float) -> str:
-    """Three digits, and all of those before the point."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -55,9 +55,9 @@ def test_of_several_the_one_that_fails_is_tried_again_alone():
             raise OSError(errno.EIO, "no luck", "3")
         return sum(items)
 
-    assert lib.in_turn(all_of, [1, 3]) == [1, 3]
+    assert lib.one_by_one(all_of, [1, 3]) == [1, 3]
     assert read == [[1, 3], [1], [3], [3]]
-    assert lib.in_turn(all_of, [1, 3]) == [4]
+    assert lib.one_by_one(all_of, [1, 3]) == [4]
 
 
 def test_the_error_names_the_file():

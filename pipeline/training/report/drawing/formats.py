@@ -25,6 +25,11 @@ def number(value: float | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def three_digits(value: float) -> str:
+    """Three digits, and all of those before the point: 1,234  12.3  0.00123."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def power(value: float) -> str:
     """With a power of ten, and no digit that says nothing: 1.5e11."""
     digits, _, exponent = f"{value:.6e}".partition("e")

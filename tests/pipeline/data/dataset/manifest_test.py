@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.errors import InputError
+from pipeline.data.errors import InputError, TryAgainError
 from pipeline.data.schema.kinds import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
@@ -97,6 +97,16 @@ def test_a_file_that_cannot_be_looked_at_is_tried_again(dataset, monkeypatch):
     monkeypatch.setattr(os, "stat", flaky)
     assert manifest_lib.open_dataset(dataset.directory).rows("train") == 7
     assert not failing
+
+
+@pytest.mark.parametrize(("number", "raised"), [(errno.EIO, TryAgainError), (errno.EACCES, PermissionError)])
+def test_links_that_cannot_be_looked_for_are_not_taken_for_none(dataset, monkeypatch, number, raised):
+    def failing(path):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(os, "scandir", failing)
+    with pytest.raises(raised):
+        manifest_lib.open_dataset(dataset.directory)
 
 
 def test_a_link_stays_in_the_directory(dataset, tmp_path):
