@@ -29,8 +29,8 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         rows = sum(profile.counts[word] for word in words)
         is_often = rows > _OFTEN * profile.rows
         change = "remove it from 'null_markers'"
-        if not isinstance(feature, Categorical):
-            change = f"make the column categorical, and {change}"
+        if not (isinstance(feature, Categorical) and feature.dtype == "string"):
+            change = f"make the column categorical, by a vocabulary, and {change}"
         advice = f" If it is a value of its own, {change}." if is_often else ""
         yield (
             f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "

@@ -160,5 +160,13 @@ def test_dates_that_are_no_dates_are_named_where_they_are_too_many_to_reject():
 
 
 def test_a_word_in_a_third_of_the_rows_is_told_with_its_count():
-    told = "'studio' (10 of 30 rows) is taken as missing. If it is a value of its own, make"
+    told = (
+        "'studio' (10 of 30 rows) is taken as missing. If it is a value of its own, make the column "
+        "categorical, by a vocabulary, and remove it from 'null_markers'."
+    )
     assert told in remarks(*10 * ["studio"], *10 * [1], *10 * [2])
+
+
+def test_a_word_that_is_a_category_already_is_only_no_marker_any_more():
+    told = "'NA' (10 of 30 rows) is taken as missing. If it is a value of its own, remove it from"
+    assert told in remarks(*10 * ["NA"], *10 * ["SA"], *10 * ["EU"])
