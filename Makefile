@@ -128,7 +128,7 @@ feed-check: install  ## Does the feed certificate find what makes a pipeline slo
 	.venv/bin/python -m tests.pipeline.data.feed.slowdowns
 
 .PHONY: certificate-check
-certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round. Half an hour.
+certificate-check: install  ## Certify eight pipelines on 1 core and measure them on 2, and the other way round; 80 minutes.
 	.venv/bin/python -m tests.pipeline.data.feed.cores
 
 .PHONY: odd-certificates

@@ -71,7 +71,7 @@ def disk_row(cores: int, certificate: Certificate) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each stage is measured")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each pipeline is certified")
+    parser.add_argument("--rounds", type=int, default=6, help="how often each pipeline is certified")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/certificate-check"))
     parser.add_argument("--only", action="append", choices=(*NAMES, *ODD), help="by default the eight")
     parser.add_argument("--odd", action="store_true", help="those that scale badly")
