@@ -133,7 +133,7 @@ certificate-check: install  ## Certify eight pipelines on 1 core and measure the
 
 .PHONY: odd-certificates
 odd-certificates: install  ## The same of pipelines that scale badly: is what the certificate promises kept? Half an hour.
-	.venv/bin/python -m tests.pipeline.data.feed.cores --odd
+	.venv/bin/python -m tests.pipeline.data.feed.cores --odd --rounds=3
 
 .PHONY: soak
 soak: install  ## Kill conversions at 50 random moments; every re-run must give the same bytes.

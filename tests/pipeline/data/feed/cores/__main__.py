@@ -76,6 +76,8 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=(*NAMES, *ODD), help="by default the eight")
     parser.add_argument("--odd", action="store_true", help="those that scale badly")
     args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f"--rounds: received {args.rounds}; expected 1 or more.")
     names = args.only or (ODD if args.odd else NAMES)
     args.folder.mkdir(parents=True, exist_ok=True)
     pipelines = [name for name in names if name != SLOW_DISK]
