@@ -1,6 +1,7 @@
 """Raw data → a TFRecord dataset, as Beam jobs. The files here are commands; the folders hold what they run.
 
-sources/ reads raw formats, cells/ types them, conversion/ and inference/ are the jobs, launch/ runs them.
+sources/ reads raw formats, cells/ types them, schema/ proposes a schema, conversion/ and inference/ are the
+jobs, checks/ validates and compares datasets, launch/ runs jobs and publishes their output.
 """
 
 import gc

@@ -30,9 +30,9 @@ Flags that are not listed here go to Beam, for instance two worker processes:
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import dataclasses
 import shlex
@@ -41,20 +41,20 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from beam_jobs.conversion import leaked_records, plan, summary
+from beam_jobs.checks import validate
+from beam_jobs.checks.anomalies import HELP
+from beam_jobs.conversion import dataset, plan, summary
 from beam_jobs.conversion.job import Conversion, convert
+from beam_jobs.conversion.records import LAYOUTS, check_layout
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run
-from beam_jobs.records.layouts import LAYOUTS, check_layout
 from beam_jobs.sources import flags as source_flags
-from beam_jobs.sources.pieces.files import parse_input
-from beam_jobs.validation import verdict as verdict_lib
-from beam_jobs.validation.anomalies import HELP
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values, telling
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.schema import names
+from beam_jobs.sources.files import parse_input
+from pipeline.base import files
+from pipeline.base.cli import command as command_lib
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
 from pipeline.data.schema import schema as schema_lib
 
 _INPUT = flags.DEFINE_multi_string(
@@ -124,18 +124,18 @@ COMMAND = Command(
 
 
 def main(argv: Sequence[str]) -> None:
-    flag_values.check_local_files({"json": _JSON.value})
+    flags_lib.check_local_files({"json": _JSON.value})
     inputs = [
         dataclasses.replace(parse_input(text), may_be_empty=_ALLOW_EMPTY.value) for text in _INPUT.value
     ]
     plan.check_split_names(inputs)
     schema = schema_lib.load(_SCHEMA.value)
-    names.check_names(schema)
+    schema_lib.check_names(schema)
     source = source_flags.source_of(inputs, remembered=schema.raw_files)
     source = source_flags.with_partitions(source, (*schema.columns, *schema.placing_columns))
     check_layout(_LAYOUT.value, schema)
-    rules = verdict_lib.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
-    leaked_records.check_countable(rules.policy, layout=_LAYOUT.value)
+    rules = validate.parse_rules(severities=_SEVERITY.value, limits=_LIMIT.value, baseline=_BASELINE.value)
+    dataset.check_countable(rules.policy, layout=_LAYOUT.value)
     fractions = plan.parse_fractions(_SPLITS.value) if _SPLITS.present else None
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     planned = plan.make_plan(
@@ -158,11 +158,11 @@ def main(argv: Sequence[str]) -> None:
         keeps_rejected_raw=_REJECTED_RAW.value,
         may_be_empty=_ALLOW_EMPTY.value,
     )
-    result = convert(conversion, output=flag_values.directory(_OUTPUT.value))
-    with telling.of_published(f"the dataset {_OUTPUT.value}"):
+    result = convert(conversion, output=flags_lib.directory(_OUTPUT.value))
+    with command_lib.announce_published(f"the dataset {_OUTPUT.value}"):
         print(summary.text(result))
         if _JSON.value:
-            atomic_files.write_json(_JSON.value, result)
+            files.write_json(_JSON.value, result)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ What needs your judgement is printed last; then `python -m beam_jobs.convert --s
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import dataclasses
 import pathlib
@@ -32,17 +32,18 @@ from collections.abc import Sequence
 from absl import flags
 
 from beam_jobs.conversion import plan
-from beam_jobs.proposal import summary
-from beam_jobs.proposal.from_source import propose_from
-from beam_jobs.proposal.labels import TASKS
-from beam_jobs.proposal.table import Proposal
+from beam_jobs.schema import proposal as proposal_lib
+from beam_jobs.schema.labels import TASKS
+from beam_jobs.schema.proposal import propose_from
+from beam_jobs.schema.table import Proposal
 from beam_jobs.sources import flags as source_flags
-from beam_jobs.sources.pieces.files import parse_input
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values, telling
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError
+from beam_jobs.sources.files import parse_input
+from pipeline.base import files
+from pipeline.base.cli import command
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
@@ -80,7 +81,7 @@ COMMAND = Command(
 
 def _check_new(output: pathlib.Path) -> None:
     if output.is_dir():
-        flag_values.check_local_files({"output": _OUTPUT.value})
+        flags_lib.check_local_files({"output": _OUTPUT.value})
     if output.exists() and not _OVERWRITE.value:
         raise InputError(
             f"--output={output}",
@@ -94,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
     del argv
     output = pathlib.Path(_OUTPUT.value)
     _check_new(output)
-    flag_values.check_local_files({"json": _JSON.value})
+    flags_lib.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
     plan.check_split_names(inputs)
     source = source_flags.source_of(inputs, guess=True)
@@ -110,14 +111,14 @@ def main(argv: Sequence[str]) -> None:
     settings = source_flags.settings_of(source, inputs)
     schema = dataclasses.replace(proposal.schema, raw_files=settings)
     schema_lib.save(schema, output)
-    with telling.of_published(f"the schema {output}"):
+    with command.announce_published(f"the schema {output}"):
         _tell(proposal, schema, source_flags.described(settings))
 
 
 def _tell(proposal: Proposal, schema: Schema, described: str) -> None:
     if described:
         print(described, end="\n\n")
-    print(summary.text(schema))
+    print(proposal_lib.format_summary(schema))
     if proposal.looked_at:
         print(f"\n{proposal.looked_at}")
     print("\nTo review:", *(proposal.review or ["nothing stands out"]), sep="\n- ")
@@ -128,7 +129,7 @@ def _tell(proposal: Proposal, schema: Schema, described: str) -> None:
             "review": proposal.review,
             "looked_at": proposal.looked_at,
         }
-        atomic_files.write_json(_JSON.value, document)
+        files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ Flags that are not listed here go to Beam, for instance --direct_num_workers=2
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import dataclasses
 from collections.abc import Sequence
@@ -32,13 +32,14 @@ from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources.files import parse_input
 from beam_jobs.sources.images import ImageFolders
-from beam_jobs.sources.pieces.files import parse_input
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values, telling
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.printable import printable
+from pipeline.base import files
+from pipeline.base.cli import command
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import printable
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
 _INPUT = flags.DEFINE_multi_string("input", None, "PATH: a file, a directory or a glob.")
@@ -74,14 +75,14 @@ COMMAND = Command(
 
 
 def main(argv: Sequence[str]) -> None:
-    flag_values.check_local_files({"json": _JSON.value})
+    flags_lib.check_local_files({"json": _JSON.value})
     inputs = [parse_input(text) for text in _INPUT.value]
-    exported = open_export(flag_values.local_directory("model", _MODEL.value))
+    exported = open_export(flags_lib.local_directory("model", _MODEL.value))
     source = source_flags.source_of(inputs, remembered=exported.schema.raw_files)
     if isinstance(source, ImageFolders):
         source = dataclasses.replace(source, labelled=False)
     source = source_flags.with_partitions(source, (*exported.schema.columns, *_KEYS.value))
-    output = flag_values.local_directory("output", _OUTPUT.value)
+    output = flags_lib.local_directory("output", _OUTPUT.value)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     job = prediction(
         source,
@@ -93,7 +94,7 @@ def main(argv: Sequence[str]) -> None:
         run=run,
     )
     document = run_job(job, output=str(output))
-    with telling.of_published(f"what was predicted, in {output},"):
+    with command.announce_published(f"what was predicted, in {output},"):
         for key in document["keys_without_values"]:
             print(f"warning    --keys: no row that was predicted has a value in '{printable(key)}'")
         print(
@@ -101,7 +102,7 @@ def main(argv: Sequence[str]) -> None:
             f"{document['rows_rejected']:,} rejected\npredictions {output}"
         )
         if _JSON.value:
-            atomic_files.write_json(_JSON.value, document)
+            files.write_json(_JSON.value, document)
 
 
 if __name__ == "__main__":

@@ -14,25 +14,25 @@ One shard is read at a time; in memory stay 52 bytes a row. It needs no TensorFl
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 from collections.abc import Sequence
 
 from absl import flags
 
-from beam_jobs.validation.anomalies import HELP, parse_policy
-from beam_jobs.verification import findings, tables
-from beam_jobs.verification.dataset import verify
-from beam_jobs.verification.difference import difference
-from beam_jobs.verification.leaks import leaks
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.errors import EXIT_BAD_INPUT, InputError
+from beam_jobs.checks import findings
+from beam_jobs.checks.anomalies import HELP, parse_policy
+from beam_jobs.checks.dataset import verify
+from beam_jobs.checks.difference import difference
+from beam_jobs.checks.findings import leaks
+from pipeline.base import files
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import EXIT_BAD_INPUT, InputError
 
 _AGAINST = flags.DEFINE_string(
     "against", None, "DIRECTORY: an earlier version of the dataset to compare with."
@@ -61,20 +61,20 @@ def main(argv: Sequence[str]) -> int:
             expected="one dataset directory",
             action="Write `python -m beam_jobs.verify DIR`.",
         )
-    flag_values.check_local_files({"json": _JSON.value, "html": _HTML.value})
+    flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
     policy = parse_policy(_SEVERITY.value, _LIMIT.value)
     verified = verify(pathlib.Path(argv[1]))
     other = verify(pathlib.Path(_AGAINST.value)) if _AGAINST.value else None
     changes = difference(other, verified, policy) if other else None
     leaked = leaks(verified, policy)
     sections = findings.sections(verified, other, changes, leaked)
-    print(tables.text(sections))
+    print(findings.format_text(sections))
     if _JSON.value:
         document = findings.to_json(verified, other, changes, leaked)
-        atomic_files.write_bytes(_JSON.value, findings.dumps(document).encode())
+        files.write_bytes(_JSON.value, findings.dumps(document).encode())
     if _HTML.value:
-        page = tables.page(f"Dataset {verified.directory}", sections)
-        atomic_files.write_bytes(_HTML.value, page.encode())
+        page = findings.format_page(f"Dataset {verified.directory}", sections)
+        files.write_bytes(_HTML.value, page.encode())
     damaged = verified.problem_count or (other and other.problem_count)
     return EXIT_BAD_INPUT if damaged else 0
 

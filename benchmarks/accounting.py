@@ -10,11 +10,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 import tensorflow as tf  # isort: skip
 
-from pipeline.training.engine.inner import inner_loop
+from pipeline.training.engine.step import inner_loop
 
 STEPS, ROUNDS = 2_000, 15
 STEP_MS = (1.0, 5.0, 50.0)  # a small model on a CPU, on an accelerator, a large model

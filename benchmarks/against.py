@@ -21,7 +21,7 @@ from absl import app, flags
 
 from benchmarks.checkout import ROOT, CommandError, Tree, checked_out
 from benchmarks.interleaving import MEASUREMENTS, Measure, Measurement, interleaved, table
-from pipeline.data.errors import answers_bad_input
+from pipeline.base.errors import answers_bad_input
 
 _COMMIT = flags.DEFINE_string("commit", None, "The commit to compare with.", required=True)
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each measurement is made of each tree.", 1)

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

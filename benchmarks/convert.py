@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from absl import app, flags
 
 from benchmarks.conversion import raw_data as data
-from pipeline.data.errors import InputError, answers_bad_input
+from pipeline.base.errors import InputError, answers_bad_input
 from pipeline.data.schema import schema as schema_lib
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for raw data and output.", required=True)

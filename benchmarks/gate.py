@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from benchmarks.release import holdouts
 from benchmarks.release.holdouts import World
-from pipeline.release.gate.rules import GateRules
-from pipeline.release.gate.scored import Scored
-from pipeline.release.gate.verdict import PROMOTE, REJECT, Verdict, judge
+from pipeline.gate.rules import GateRules
+from pipeline.gate.scores import Scored
+from pipeline.gate.verdict import PROMOTE, REJECT, Verdict, judge
 
 CHAMPION, BETTER, WORSE = 0.35, 0.2, 0.5  # the noise of models
 RETRAINS, STEP = 30, 1.03  # each challenger has 3% more noise than the champion

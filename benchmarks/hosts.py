@@ -28,8 +28,8 @@ from absl import app, flags
 
 from benchmarks.reading import small_records
 from benchmarks.reading.host_costs import CASES, Case, Measured, played, verdict
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data.errors import answers_bad_input
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+from pipeline.base.errors import answers_bad_input
 
 import tensorflow as tf  # isort: skip
 
@@ -37,8 +37,8 @@ from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.sharding import Share
 from pipeline.data.statistics import loading
 
 _SCRATCH = flags.DEFINE_string("scratch", "build/benchmark/small", "Directory for the data.")

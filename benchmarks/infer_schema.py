@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 from absl import app, flags
 
-from pipeline.data.errors import answers_bad_input
+from pipeline.base.errors import answers_bad_input
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for the data.", required=True)
 _ROWS = flags.DEFINE_integer("rows", 1_000_000, "Rows of the table.", 1)

@@ -27,7 +27,7 @@ from benchmarks.reading import data as data_lib
 from benchmarks.reading import machine, results
 from benchmarks.reading import run as run_lib
 from benchmarks.reading.cases import Case
-from pipeline.data.errors import answers_bad_input
+from pipeline.base.errors import answers_bad_input
 
 _DATA = flags.DEFINE_string("data", None, "Directory for the data.", required=True)
 _WORKLOADS = flags.DEFINE_list("workloads", list(cases_lib.READERS), "What to read.")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from absl import app, flags
 
 from benchmarks.reading import small_records
-from pipeline.data.errors import answers_bad_input
+from pipeline.base.errors import answers_bad_input
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for the data.", required=True)
 _ROWS = flags.DEFINE_integer("rows", 1 << 20, "Records.", 1000)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     directory = small_records.written(pathlib.Path(_SCRATCH.value), _ROWS.value)
     import tensorflow as tf
 
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
     from pipeline.data.dataset import manifest
     from pipeline.data.dataset.selection import select
     from pipeline.data.reading import windows

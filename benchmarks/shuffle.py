@@ -26,7 +26,7 @@ from absl import app, flags
 
 from benchmarks.reading import small_records
 from benchmarks.reading.shuffle_quality import again, spread
-from pipeline.data.errors import answers_bad_input
+from pipeline.base.errors import answers_bad_input
 
 _SCRATCH = flags.DEFINE_string("scratch", None, "Directory for the data.", required=True)
 _ROWS = flags.DEFINE_integer("rows", 1 << 20, "Records.", 1 << 14)
@@ -60,12 +60,12 @@ def picture(ways: Mapping[str, Orders]) -> PIL.Image.Image:
 def _ways(scratch: pathlib.Path, rows: int) -> Mapping[str, Callable[[], Orders]]:
     import tensorflow as tf
 
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
     from pipeline.data.dataset import manifest
     from pipeline.data.dataset.selection import Selection, select
     from pipeline.data.reading import parsing, stream, windows
-    from pipeline.data.reading.host_share import Share
     from pipeline.data.reading.plan import plan_reading
+    from pipeline.data.reading.sharding import Share
 
     schema = small_records.schema(rows)
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from absl import app, flags
 
 from benchmarks.training.targets import LONGEST, TORCH, Case, beside_torch, cases, verdicts
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "How often each is measured.", 1)
 _LOOPS = flags.DEFINE_integer(

@@ -20,8 +20,8 @@ from absl import app, flags
 
 from benchmarks.reading import spans
 from benchmarks.reading.window_cost import CASES, Case, Costs, verdict
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data.errors import answers_bad_input
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+from pipeline.base.errors import answers_bad_input
 
 import tensorflow as tf  # isort: skip
 
@@ -30,8 +30,8 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
 from pipeline.data.reading import stream, windows
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.sharding import Share
 
 _SCRATCH = flags.DEFINE_string("scratch", "build/benchmark/window", "Directory for the data.")
 _ROWS = flags.DEFINE_integer("rows", 600_000, "Records in all.", 1000)

@@ -8,9 +8,9 @@ deploy/settings.env does not explain.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from absl import flags
 
 from deploy import recipe
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 
 _SETTINGS = flags.DEFINE_string("settings", None, "FILE: a copy of deploy/settings.env with your values.")
 

@@ -4,8 +4,7 @@ import pathlib
 import re
 from collections.abc import Mapping
 
-from pipeline.data.errors import InputError
-from pipeline.data.nearest import did_you_mean
+from pipeline.base.errors import InputError, did_you_mean
 
 EXPLAINED = pathlib.Path(__file__).parent / "settings.env"
 PLACEHOLDER = re.compile(r"@([A-Z][A-Z_]*)@")

@@ -21,17 +21,17 @@ reads the data, and whatever else this user can read. Use it in a closed network
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import threading
 from collections.abc import Sequence
 
 from absl import flags
 
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
 
 _HOST = flags.DEFINE_string(
     "host", "localhost", "NAME: how the training host reaches this one. It limits nobody: see above."
@@ -53,12 +53,12 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> None:
     del argv
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.data.input import servers
+    from pipeline.data.input import service
 
-    server = servers.start(host=_HOST.value, port=_PORT.value, worker_port=_WORKER_PORT.value)
+    server = service.start_servers(host=_HOST.value, port=_PORT.value, worker_port=_WORKER_PORT.value)
     print(f"serving --data_service={server.address}", flush=True)
     threading.Event().wait()  # unlike server.dispatcher.join(), Ctrl-C ends it
 

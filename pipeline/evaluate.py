@@ -8,20 +8,20 @@ regression MAE, RMSE and R².
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 from collections.abc import Sequence
 
 from absl import flags
 
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import export_manifest, selection, window
+from pipeline.base import files
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.data.dataset import records, selection, window
 
 _MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
 _DATASET = flags.DEFINE_multi_string(
@@ -60,19 +60,19 @@ COMMAND = Command(
 
 def main(argv: Sequence[str]) -> None:
     del argv
-    flag_values.check_local_files({"json": _JSON.value})
+    flags_lib.check_local_files({"json": _JSON.value})
     dataset = window.open_window(_DATASET.value)
     selection.select(dataset, _SPLIT.value)
-    export_manifest.open_export(pathlib.Path(_MODEL.value))
+    records.open_export(pathlib.Path(_MODEL.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.data.integrity import damage_budget
+    from pipeline.data.integrity import damage as damage_lib
     from pipeline.data.integrity.damage import listed
-    from pipeline.release import scoring
-    from pipeline.training.report.progress import number
-    from pipeline.training.report.sections.verdict import verdict
+    from pipeline.exporting import scoring
+    from pipeline.training.report.findings import verdict
+    from pipeline.training.report.reporter import number
 
     result = scoring.score(
         pathlib.Path(_MODEL.value),
@@ -83,10 +83,10 @@ def main(argv: Sequence[str]) -> None:
         weighted_by=_EXAMPLE_WEIGHTS.value,
     )
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, result)
+        files.write_json(_JSON.value, result)
     datasets = ", ".join(_DATASET.value)
     print(f"{_MODEL.value} on {result['split']} of {datasets}: {result['examples']:,} examples")
-    damage = damage_budget.from_json(result["damaged"])
+    damage = damage_lib.damage_from_json(result["damaged"])
     if damage:
         print(f"left out: {listed(damage)}")
     numbers = {name: value for name, value in result.items() if isinstance(value, float)}

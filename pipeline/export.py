@@ -13,20 +13,21 @@ name for the feature, which this command prints.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 from collections.abc import Sequence
 
 from absl import flags, logging
 
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values, telling
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import export_manifest
+from pipeline.base import files
+from pipeline.base.cli import command
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.data.dataset import records
 from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the training run, as given to pipeline.train.")
@@ -49,25 +50,25 @@ COMMAND = Command(
 
 def main(argv: Sequence[str]) -> None:
     del argv
-    flag_values.check_local_files({"json": _JSON.value})
+    flags_lib.check_local_files({"json": _JSON.value})
     existing(pathlib.Path(_WORKDIR.value))
-    output = flag_values.local_directory("output", _OUTPUT.value)
-    export_manifest.check_new(output)
+    output = flags_lib.local_directory("output", _OUTPUT.value)
+    records.check_new(output)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.release import export
-    from pipeline.training import restore
+    from pipeline.exporting import export
+    from pipeline.training.experiment import restore
 
     logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value), checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
         print(f"warning    a checkpoint is damaged, so another one is taken: {each}")
     document = export.export_model(export.trained(run), output)
-    with telling.of_published(f"the export {output}"):
+    with command.announce_published(f"the export {output}"):
         if _JSON.value:
-            atomic_files.write_json(_JSON.value, document)
+            files.write_json(_JSON.value, document)
         print(f"SavedModel: {output}")
         print(f"  checkpoint: {run.choice}")
         print(f"  {document['parameters']:,} parameters; task {document['task']}")

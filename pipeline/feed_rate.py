@@ -12,9 +12,9 @@ Exits with 1 where training would be starved.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import math
 import pathlib
@@ -23,15 +23,16 @@ from collections.abc import Sequence
 from absl import flags
 from ml_collections import config_flags
 
+from pipeline.base.cli import config
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.commands import config_flag, config_keys, flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import window
-from pipeline.data.errors import InputError
-from pipeline.data.feed import slices
+from pipeline.feed import scaling
 
-with config_flag.flagfile_told():
+with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
         "config",
         None,
@@ -74,23 +75,19 @@ COMMAND = Command(
         "Measuring": (_SECONDS, _COLD),
         "Results": (_JSON, _CHART),
     },
-    config_keys=lambda: config_keys.keys_of(base),
+    config_keys=lambda: config.keys_of(base),
 )
 
 
 def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
-    slice_ = slices.parse(_SLICE.value)
+    slice_ = scaling.parse_slices(_SLICE.value)
     dataset = window.open_window(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import (
-        atomic_files,
-        quiet,  # noqa: F401 - before TensorFlow
-    )
-    from pipeline.data.feed import table
-    from pipeline.training import feed
-    from pipeline.training.report.drawing import feed_chart
+    from pipeline.base import files
+    from pipeline.feed import chart, table
+    from pipeline.training.run import feed
 
     certificate, advice = feed.certify(
         _CONFIG.value,
@@ -103,10 +100,10 @@ def main(argv: Sequence[str]) -> int:
     )
     print(table.render(certificate, advice))
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, certificate.as_json() | {"advice": advice})
+        files.write_json(_JSON.value, certificate.as_json() | {"advice": advice})
     if _CHART.value:
-        draw = feed_chart.svg if _CHART.value.endswith(".svg") else feed_chart.page
-        atomic_files.write_bytes(_CHART.value, draw(certificate, advice).encode())
+        draw = chart.feed_chart_svg if _CHART.value.endswith(".svg") else chart.feed_page
+        files.write_bytes(_CHART.value, draw(certificate, advice).encode())
     return STARVED if certificate.is_fed is False else 0
 
 
@@ -121,7 +118,7 @@ def _check_flags() -> None:
             expected=f"a file name that ends in {' or '.join(CHARTS)}",
             action="Rename the file.",
         )
-    flag_values.check_local_files({"json": _JSON.value, "chart": _CHART.value})
+    flags_lib.check_local_files({"json": _JSON.value, "chart": _CHART.value})
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ they are compressed, `python -m beam_jobs.convert --format=tfrecord` makes a dat
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 import sys
@@ -31,13 +31,13 @@ from collections.abc import Sequence
 from absl import flags
 from tqdm import tqdm
 
-from pipeline.data import atomic_files
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.dataset import index
-from pipeline.data.dataset.index import Index
-from pipeline.data.dataset.index_builder import build
-from pipeline.data.errors import EXIT_BAD_INPUT, InputError
+from pipeline.base import files
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import EXIT_BAD_INPUT, InputError
+from pipeline.data.dataset import shards
+from pipeline.data.dataset.foreign import build
+from pipeline.data.dataset.shards import Index
 
 _CHECK = flags.DEFINE_bool("check", False, "Only compare the indexes that there are. Nothing is written.")
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _index(path: pathlib.Path, built: Index, *, write: bool) -> str:
     """Writes the index unless there is the same already; tells what it did, in a line."""
-    target, content = path.with_name(index.file_name(path.name)), index.dumps(built)
+    target, content = path.with_name(shards.file_name(path.name)), shards.dumps(built)
     if target.exists():
         if target.read_bytes() != content:
             raise InputError(
@@ -79,12 +79,12 @@ def _index(path: pathlib.Path, built: Index, *, write: bool) -> str:
             expected=f"the index of {path.name}",
             action="Run the same without --check.",
         )
-    atomic_files.write_bytes(target, content)
+    files.write_bytes(target, content)
     return f"{target}: {len(built):,} records"
 
 
 def _check_names(paths: Sequence[pathlib.Path]) -> None:
-    indexes = [path.with_name(index.file_name(path.name)) for path in paths]
+    indexes = [path.with_name(shards.file_name(path.name)) for path in paths]
     twice = [path for path, target in zip(paths, indexes, strict=True) if indexes.count(target) > 1]
     if twice or not paths:
         raise InputError(

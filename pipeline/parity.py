@@ -17,9 +17,9 @@ code 0: all that was compared agrees; 1: something differs.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -28,21 +28,22 @@ from typing import TYPE_CHECKING
 from absl import flags
 from ml_collections import config_flags
 
+from pipeline.base import files
+from pipeline.base.cli import config
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data import atomic_files
-from pipeline.data.commands import config_flag, config_keys, flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset import window
-from pipeline.data.dataset.splits import TRAIN
-from pipeline.data.errors import InputError
+from pipeline.data.dataset.manifest import TRAIN
 from pipeline.training.state.workdir import existing
 
 if TYPE_CHECKING:
-    from pipeline.training.parity.compared import Comparison
+    from pipeline.training.parity.compare import Comparison
 
-with config_flag.flagfile_told():
+with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
         "config", None, "FILE: an experiment that has no run yet. --config.KEY=VALUE overrides it."
     )
@@ -59,7 +60,7 @@ COMMAND = Command(
     name="pipeline.parity",
     description=__doc__,
     flags={"What is compared": (_WORKDIR, _CONFIG, _DATASET), "Results": (_JSON,)},
-    config_keys=lambda: config_keys.keys_of(base),
+    config_keys=lambda: config.keys_of(base),
 )
 EXIT_DIFFERS = 1
 
@@ -70,29 +71,29 @@ def main(argv: Sequence[str]) -> int:
     if _WORKDIR.value:
         existing(pathlib.Path(_WORKDIR.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.training.parity.told import as_json, lines, verdict
+    from pipeline.training.parity.compare import as_json, format_verdict, lines
 
     found = []
     for comparison in _comparisons():
         print("\n".join(lines(comparison)), flush=True)
         found.append(comparison)
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, as_json(found))
-    print(f"\n{verdict(found)}")
+        files.write_json(_JSON.value, as_json(found))
+    print(f"\n{format_verdict(found)}")
     return EXIT_DIFFERS if any(each.found for each in found) else 0
 
 
 def _comparisons() -> "Iterator[Comparison]":
-    from pipeline.release import export_parity
+    from pipeline.exporting import parity
     from pipeline.training.engine import strategy
     from pipeline.training.experiment import objective
     from pipeline.training.experiment.model import learned_scale
-    from pipeline.training.parity import layers, subject, updates
-    from pipeline.training.replaying.opened_stream import open_stream
-    from pipeline.training.restore import restore_model
+    from pipeline.training.experiment.restore import restore_model
+    from pipeline.training.parity import compare, layers, updates
+    from pipeline.training.replay.stream import open_stream
 
     many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
     one = strategy.create("one_device", logical_devices=updates.PARTS)
@@ -100,7 +101,7 @@ def _comparisons() -> "Iterator[Comparison]":
     if run:
         stream = open_stream(run.workdir, run.record, moved_to=_DATASET.value)
         statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
-        asked = subject.Subject(
+        asked = compare.Subject(
             config=run.config,
             stream=stream,
             learned=learned_scale(run.config, run.schema.label, statistics),
@@ -108,15 +109,15 @@ def _comparisons() -> "Iterator[Comparison]":
             weights=run.model.get_weights(),
         )
     else:
-        asked = subject.of_config(_CONFIG.value, window.open_window(_DATASET.value))
+        asked = compare.subject_of_config(_CONFIG.value, window.open_window(_DATASET.value))
     yield layers.compare(asked)
     yield from updates.compare(asked, one, many)
     if run:
-        yield export_parity.compare(run)
+        yield parity.compare(run)
 
 
 def _check_flags() -> None:
-    flag_values.check_local_files({"json": _JSON.value})
+    flags_lib.check_local_files({"json": _JSON.value})
     if bool(_WORKDIR.value) == bool(_CONFIG.value):
         raise InputError(
             "--workdir",

@@ -13,9 +13,9 @@ losses computed again under one checkpoint, for the batches that stand out.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import functools
 import pathlib
@@ -23,11 +23,11 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError
+from pipeline.base import files
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 from pipeline.training.state.workdir import existing
 
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
@@ -68,11 +68,11 @@ def main(argv: Sequence[str]) -> None:
     _check_flags()
     existing(pathlib.Path(_WORKDIR.value))
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.training.replay import Replay
-    from pipeline.training.replaying.shown import document, page, terminal
+    from pipeline.training.replay import document, page, terminal
+    from pipeline.training.replay.replay import Replay
 
     replay = Replay(pathlib.Path(_WORKDIR.value), moved_to=_DATASET.value, checkpoint=_CHECKPOINT.value)
     schema = replay.stream.schema
@@ -87,9 +87,9 @@ def main(argv: Sequence[str]) -> None:
         html = functools.partial(page.of_step, step, schema, run=_WORKDIR.value, total_steps=replay.steps)
         json = functools.partial(document.of_step, step, schema)
     if _HTML.value:
-        atomic_files.write_bytes(_HTML.value, html().encode())
+        files.write_bytes(_HTML.value, html().encode())
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, json())
+        files.write_json(_JSON.value, json())
     print("\n".join(lines))
 
 
@@ -101,7 +101,7 @@ def _check_flags() -> None:
             expected="either --step=STEP or --spikes",
             action="--step replays one step; --spikes looks for those whose loss jumped.",
         )
-    flag_values.check_local_files({"html": _HTML.value, "json": _JSON.value})
+    flags_lib.check_local_files({"html": _HTML.value, "json": _JSON.value})
 
 
 if __name__ == "__main__":

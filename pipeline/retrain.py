@@ -23,9 +23,9 @@ that may be gone later; call again. 2: a person must correct something.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import datetime
 import pathlib
@@ -34,25 +34,30 @@ from collections.abc import Callable, Sequence
 from absl import flags, logging
 from ml_collections import config_flags
 
+from pipeline.base import files
+from pipeline.base.cli import config
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError, TryAgainError, did_you_mean, disk_full, disk_is_full
 from pipeline.configs.retraining import base
-from pipeline.data import atomic_files
-from pipeline.data.commands import config_flag, config_keys, flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError, TryAgainError, disk_full, disk_is_full
-from pipeline.data.nearest import did_you_mean
-from pipeline.release.cycles import acts, backfill, reconcile, settings, store
-from pipeline.release.cycles.planning import champion
-from pipeline.release.cycles.planning import plan as plan_lib
-from pipeline.release.cycles.reconcile import Outcome
-from pipeline.release.cycles.records import audit, root
-from pipeline.release.cycles.records.ended import PROMOTE
-from pipeline.release.cycles.settings import Commands, Settings
-from pipeline.release.cycles.spans import survey
-from pipeline.release.cycles.told import lines
-from pipeline.release.cycles.told import status as status_lib
+from pipeline.retraining import (
+    backfill,
+    champion,
+    datasets,
+    operations,
+    reconcile,
+    records,
+    settings,
+    status,
+    store,
+)
+from pipeline.retraining import plan as plan_lib
+from pipeline.retraining.reconcile import Outcome
+from pipeline.retraining.records import PROMOTE
+from pipeline.retraining.settings import Commands, Settings
 
-with config_flag.flagfile_told():
+with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
         "config", None, "FILE: what is retrained, when, and what a model must show."
     )
@@ -82,7 +87,7 @@ COMMAND = Command(
         "What a person decides": (_REASON, _VERSION, _FROM, _CYCLE, _PUBLISH, _RETRY),
         "Exit codes, time and results": (_FAIL_ON_REJECT, _NOW, _HTML, _JSON),
     },
-    config_keys=lambda: config_keys.keys_of(base),
+    config_keys=lambda: config.keys_of(base),
 )
 _YEARS = range(1971, 2999)  # of --now: schedules look some years back and forth
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
@@ -90,10 +95,10 @@ _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export
 
 def main(argv: Sequence[str]) -> int:
     act = _subcommand(argv)
-    flag_values.check_local_files({"json": _JSON.value, "html": _HTML.value})
+    flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     asked = settings.parse(_CONFIG.value, _COMMANDS, like=base.get_config())
-    path = flag_values.absolute(_ROOT.value)
+    path = flags_lib.absolute(_ROOT.value)
     try:
         return _ACTS[act](asked, path) or 0
     except InputError:
@@ -132,31 +137,29 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _plan(asked: Settings, path: pathlib.Path) -> None:
-    opened = root.existing(path, name=asked.config.name)
-    spans = survey.look(opened, asked.sources(opened))
+    opened = records.existing_root(path, name=asked.config.name)
+    spans = datasets.survey_spans(opened, asked.sources(opened))
     plan = plan_lib.make(opened, asked, spans, now=_clock()())
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, status_lib.plan_as_json(plan))
-    print("\n".join(status_lib.plan(plan)))
+        files.write_json(_JSON.value, status.plan_as_json(plan))
+    print("\n".join(status.plan(plan)))
 
 
 def _status(asked: Settings, path: pathlib.Path) -> None:
-    opened = root.existing(path, name=asked.config.name)
-    served = champion.champion(opened, audit.entries(opened.audit))
-    said = store.said(opened, asked)
+    opened = records.existing_root(path, name=asked.config.name)
+    served = champion.champion(opened, records.audit_entries(opened.audit))
+    said = store.describe(opened, asked)
     if _JSON.value:
-        atomic_files.write_json(_JSON.value, status_lib.as_json(opened, served, store=said))
+        files.write_json(_JSON.value, status.as_json(opened, served, store=said))
     if _HTML.value:
-        from pipeline.release.cycles.told import page
+        from pipeline.retraining import page
 
-        atomic_files.write_bytes(
-            _HTML.value, page.status_page(opened, served).encode(errors="backslashreplace")
-        )
-    print("\n".join(status_lib.status(opened, served, now=_clock()(), store=said)))
+        files.write_bytes(_HTML.value, page.status_page(opened, served).encode(errors="backslashreplace"))
+    print("\n".join(status.status(opened, served, now=_clock()(), store=said)))
 
 
 def _promote(asked: Settings, path: pathlib.Path) -> None:
-    version = acts.promote(path, asked, cycle=_CYCLE.value, reason=_reason(), clock=_clock())
+    version = operations.promote(path, asked, cycle=_CYCLE.value, reason=_reason(), clock=_clock())
     print(f"version {version} is served")
 
 
@@ -168,17 +171,17 @@ def _rollback(asked: Settings, path: pathlib.Path) -> None:
             expected="the number of a version",
             action="`pipeline.retrain status` lists them.",
         )
-    version = acts.rollback(path, asked, to=int(_VERSION.value), reason=_reason(), clock=_clock())
+    version = operations.rollback(path, asked, to=int(_VERSION.value), reason=_reason(), clock=_clock())
     print(f"version {version} is served: the bytes of version {_VERSION.value}")
 
 
 def _hold(asked: Settings, path: pathlib.Path) -> None:
-    acts.put_on_hold(path, asked, reason=_reason(), at=_clock()())
+    operations.put_on_hold(path, asked, reason=_reason(), at=_clock()())
     print("held: nothing is trained or published until release")
 
 
 def _release(asked: Settings, path: pathlib.Path) -> None:
-    held = acts.release(path, asked, reason=_reason(), clock=_clock())
+    held = operations.release(path, asked, reason=_reason(), clock=_clock())
     print(f"released; it was held because: {held['reason']}")
 
 
@@ -190,7 +193,7 @@ def _backfill(asked: Settings, path: pathlib.Path) -> None:
 
 
 def _gc(asked: Settings, path: pathlib.Path) -> None:
-    print(lines.of_stage("gc", acts.gc(path, asked, clock=_clock())))
+    print(status.stage_line("gc", operations.gc(path, asked, clock=_clock())))
 
 
 _ACTS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {

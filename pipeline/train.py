@@ -18,9 +18,9 @@ To watch it: tensorboard --logdir=WORKDIR/summaries
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
-    from pipeline.data.commands import interrupt
+    from pipeline.base.cli import signals
 
-    interrupt.installed()
+    signals.handle_signals()
 
 import pathlib
 import shlex
@@ -31,17 +31,17 @@ from collections.abc import Sequence
 from absl import flags, logging
 from ml_collections import config_flags
 
+from pipeline.base.cli import config
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
 from pipeline.configs import base
-from pipeline.data.commands import config_flag, config_keys, flag_values
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
 from pipeline.data.dataset import selection, window
 from pipeline.training.experiment import evaluation_splits, rate_scaling
 from pipeline.training.experiment.rate_scaling import RateScaling
-from pipeline.training.sweep import grid, sweep
-from pipeline.training.workers import asked, launch, processes
+from pipeline.training.launch import grid, sweep, workers
 
-with config_flag.flagfile_told():
+with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
         "config",
         None,
@@ -126,14 +126,14 @@ COMMAND = Command(
         "Hardware": (_STRATEGY, _WORKERS, _LOGICAL_DEVICES, _PRECISION, _DETERMINISTIC, _DATA_SERVICE),
         "Damage and results": (_MAX_CORRUPT_RECORDS, _PROFILE_STEPS, _JSON),
     },
-    config_keys=lambda: config_keys.keys_of(base),
+    config_keys=lambda: config.keys_of(base),
 )
 
 
 def main(argv: Sequence[str]) -> int:
     del argv
-    flag_values.check_local_files({"json": _JSON.value})
-    workdir = flag_values.local_directory("workdir", _WORKDIR.value)
+    flags_lib.check_local_files({"json": _JSON.value})
+    workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
     dataset = window.open_window(_DATASET.value)
     selection.selected_ranges(dataset, _CONFIG.value.train.split)
     evaluation_splits.validation_split(_CONFIG.value, dataset)
@@ -151,19 +151,15 @@ def main(argv: Sequence[str]) -> int:
             warm_start=_warm_start(),
         )
         return 0
-    if _WORKERS.value > 1 and not processes.is_member():
+    if _WORKERS.value > 1 and not workers.is_member():
         return _launch()
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.data import (
-        atomic_files,
-        quiet,  # noqa: F401 - before TensorFlow
-    )
-    from pipeline.training import run
-    from pipeline.training.engine import cluster, lost_worker
-    from pipeline.training.engine.measures import trace
-    from pipeline.training.report.progress import summary
-    from pipeline.training.report.sections.verdict import verdict
-    from pipeline.training.state import ledger
+    from pipeline.base import files
+    from pipeline.training.engine import cluster, trace
+    from pipeline.training.report.findings import verdict
+    from pipeline.training.report.reporter import summary
+    from pipeline.training.run import run
+    from pipeline.training.state import goodput
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
@@ -182,10 +178,10 @@ def main(argv: Sequence[str]) -> int:
         profile_steps=trace.parsed(_PROFILE_STEPS.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
-    with lost_worker.ending_at_once():
-        metrics = run.train(request, began=time.monotonic() - ledger.process_age_s())
+    with cluster.ending_at_once():
+        metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
     if _JSON.value and cluster.is_chief():
-        atomic_files.write_json(_JSON.value, metrics)
+        files.write_json(_JSON.value, metrics)
     notes = "".join(f"note: {what} {advice}\n" for what, advice in verdict(metrics))
     print(
         f"{summary(metrics)}\n"
@@ -197,24 +193,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _warm_start() -> pathlib.Path | None:
-    return flag_values.local_directory("warm_start", _WARM_START.value) if _WARM_START.value else None
+    return flags_lib.local_directory("warm_start", _WARM_START.value) if _WARM_START.value else None
 
 
 def _rate_scaling() -> RateScaling:
     is_used = _LR_SCALING.value == rate_scaling.LINEAR
-    of_file = config_flag.of_file(flags.FLAGS["config"]).global_batch if is_used else 0
+    of_file = config.config_of_file(flags.FLAGS["config"]).global_batch if is_used else 0
     return RateScaling(how=_LR_SCALING.value, file_batch=of_file)
 
 
 def _launch() -> int:
     """Trains in processes of their own."""
-    asked.check(
+    workers.check_workers(
         _WORKERS.value,
         strategy=_STRATEGY.value,
         replicas=_WORKERS.value * _LOGICAL_DEVICES.value,
         global_batch=_CONFIG.value.global_batch,
     )
-    return launch.train(_WORKERS.value, (COMMAND.name, *sys.argv[1:]))
+    return workers.train(_WORKERS.value, (COMMAND.name, *sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pipeline.data.errors import EXIT_BAD_INPUT
+from pipeline.base.errors import EXIT_BAD_INPUT
 from tests.house import build_file
 
 ROOT = build_file.ROOT

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from pipeline.data import retried
+from pipeline.base import files
 from tests.shared import warm
 
 # A property test must not fail because the machine is busy.
@@ -17,7 +17,7 @@ settings.load_profile("patient")
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that fails is tried again at once."""
-    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * len(retried.WAITS_S))
+    monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0,) * len(files.RETRY_WAITS_S))
 
 
 @pytest.fixture(scope="session")

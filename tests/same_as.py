@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import app, flags
 
 from benchmarks.checkout import ROOT, CommandError, Tree, checked_out
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data.errors import answers_bad_input
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+from pipeline.base.errors import answers_bad_input
 from tests.shared.real_data import Case
 from tests.shared.table import show
 from tests.two_trees import fingerprints, made

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.cells.problems import Problems
-from pipeline.data.schema import civil, zone_changes
-from pipeline.data.schema.datetime_format import MARKS, NUMBERS, pattern
-from pipeline.data.schema.datetime_kind import Datetime
+from beam_jobs.cells.text import Problems
+from pipeline.data.schema import times
+from pipeline.data.schema.feature_types import Datetime
+from pipeline.data.schema.times import MARKS, NUMBERS, pattern
 
 _MICROSECONDS = pa.timestamp("us")
 
@@ -29,7 +29,7 @@ def from_text(feature: Datetime, cells: pa.StringArray, problems: Problems) -> p
     has_offset = given["utc"] | given["sign"]
     written = (numbers["zone_hours"] * 3600 + numbers["zone_minutes"] * 60) * np.where(is_behind, -1, 1)
     offset = np.where(has_offset, written, _offset_of_wall(feature.zone, local))
-    return _existing(local - offset * civil.SECOND, exists, parts.is_valid(), problems)
+    return _existing(local - offset * times.SECOND, exists, parts.is_valid(), problems)
 
 
 def from_timestamps(feature: Datetime, cells: pa.Array, problems: Problems) -> pa.Int64Array:
@@ -38,8 +38,8 @@ def from_timestamps(feature: Datetime, cells: pa.Array, problems: Problems) -> p
     to = pa.timestamp("us", cells.type.tz) if is_moment else _MICROSECONDS
     moments = cells.cast(to, safe=False).cast(pa.int64()).fill_null(0).to_numpy()
     if not is_moment:
-        moments = moments - _offset_of_wall(feature.zone, moments) * civil.SECOND
-    exists = (moments >= civil.FIRST) & (moments <= civil.LAST)
+        moments = moments - _offset_of_wall(feature.zone, moments) * times.SECOND
+    exists = (moments >= times.FIRST) & (moments <= times.LAST)
     return _existing(moments, exists, cells.is_valid(), problems)
 
 
@@ -50,13 +50,13 @@ def civil_time(
     year, month, day, hour = (parts[name] for name in ("year", "month", "day", "hour"))
     exists = (year >= 1) & (month >= 1) & (month <= 12)
     months = np.clip(month, 1, 12)
-    exists &= (day >= 1) & (day <= civil.days_of_month(year, months))
+    exists &= (day >= 1) & (day <= times.days_of_month(year, months))
     exists &= np.where(is_half_day, (hour >= 1) & (hour <= 12), hour <= 23)
     exists &= (parts["minute"] <= 59) & (parts["second"] <= 59)
     exists &= (parts["zone_hours"] <= 23) & (parts["zone_minutes"] <= 59)
     hour = np.where(is_half_day, hour % 12 + 12 * is_afternoon, hour)
-    seconds = ((civil.days(year, months, day) * 24 + hour) * 60 + parts["minute"]) * 60 + parts["second"]
-    return seconds * civil.SECOND + parts["fraction"], exists
+    seconds = ((times.days(year, months, day) * 24 + hour) * 60 + parts["minute"]) * 60 + parts["second"]
+    return seconds * times.SECOND + parts["fraction"], exists
 
 
 def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
@@ -70,9 +70,9 @@ def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
 
 def _offset_of_wall(zone: str, local: np.ndarray) -> np.ndarray:
     """Seconds that the zone is ahead of UTC where its clocks show `local` microseconds, int64 [rows]."""
-    table, seconds = zone_changes.changes(zone), local // civil.SECOND
-    past = np.maximum(0, (seconds - zone_changes.FOLDED_FROM) // zone_changes.PERIOD)
-    position = np.searchsorted(np.array(table.wall, np.int64), seconds - past * zone_changes.PERIOD, "right")
+    table, seconds = times.zone_changes(zone), local // times.SECOND
+    past = np.maximum(0, (seconds - times.FOLDED_FROM) // times.PERIOD)
+    position = np.searchsorted(np.array(table.wall, np.int64), seconds - past * times.PERIOD, "right")
     return np.array(table.offsets, np.int64)[position]
 
 

@@ -7,10 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import text
-from beam_jobs.cells.cleaning import clean
-from beam_jobs.cells.numbers import number
-from beam_jobs.cells.problems import Problems, decode
-from pipeline.data.schema.kinds import Tensor, Tokens
+from beam_jobs.cells.text import Problems, clean_text, decode, number
+from pipeline.data.schema.feature_types import Tensor, Tokens
 
 _SEPARATORS = r"[\s,;]+"  # between the numbers of a tensor in text
 
@@ -73,7 +71,7 @@ def _items(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.
     cells = flat(cells) if text.is_list(cells.type) else cells
     if text.is_list(cells.type) and text.is_number(cells.type.value_type):
         return cells
-    joined = clean(decode(cells, problems), feature.clean)
+    joined = clean_text(decode(cells, problems), feature.clean)
     return pc.split_pattern_regex(joined, _SEPARATORS)
 
 

@@ -5,10 +5,13 @@ in their shortest form that reads back as the same number; NaN is no value.
 """
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from pipeline.data.schema.feature import Clean, Feature
 
 _BETWEEN_ITEMS = b" "
 
@@ -87,3 +90,102 @@ def _dumped(value: object) -> bytes | None:
     if value is None:
         return None
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str).encode()
+
+
+# --- Value clean-up of whole columns, as `feature.Clean` declares it.
+#
+# `pipeline/data/preprocessing/requests.py` does the same to raw strings when a model serves.
+
+
+def clean_text(text: pa.StringArray, rules: Clean) -> pa.StringArray:
+    """Cleaned text [rows] of `text` [rows]; null where the value is missing."""
+    if rules.strip:
+        text = pc.utf8_trim(text, characters=rules.strip)
+    if rules.null_markers:
+        missing = pc.is_in(text, value_set=pa.array(rules.null_markers, pa.string()))
+        text = pc.if_else(missing, pa.scalar(None, pa.string()), text)
+    if rules.aliases:
+        spelling = pc.index_in(text, value_set=pa.array(rules.aliases.keys(), pa.string()))
+        text = pc.coalesce(pa.array(rules.aliases.values(), pa.string()).take(spelling), text)
+    for part in rules.remove:
+        text = pc.replace_substring(text, pattern=part, replacement="")
+    if rules.decimal != ".":
+        text = pc.replace_substring(text, pattern=rules.decimal, replacement=".")
+    return text
+
+
+# --- The rows of a column that do not convert, and why; found without looking at single rows that do.
+
+
+NOT_UTF_8 = "not UTF-8"
+
+
+class Problems(dict[int, str]):
+    """The first problem found with each row."""
+
+    def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
+        """Names a problem of these rows: positions, or a bool [rows]."""
+        if isinstance(rows, pa.BooleanArray):
+            rows = np.flatnonzero(rows.fill_null(False).to_numpy(zero_copy_only=False)).tolist()
+        for row in rows:
+            self.setdefault(row, reason)
+
+
+def decode(cells: pa.Array, problems: Problems) -> pa.StringArray:
+    """Text [rows] of `cells` [rows]; what is not UTF-8 becomes null and a problem."""
+    return convert(to_bytes(cells), pa.string(), NOT_UTF_8, problems)
+
+
+def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) -> pa.Array:
+    """`values` [rows] cast to the type `to`; what does not convert becomes null and a problem."""
+    try:
+        return values.cast(to)
+    except pa.ArrowInvalid:
+        wrong = _unconvertible(values, to, first=0)
+    problems.add(wrong, reason)
+    keep = np.ones(len(values), bool)
+    keep[wrong] = False
+    return pc.if_else(pa.array(keep), values, pa.scalar(None, values.type)).cast(to)
+
+
+def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int]:
+    """Positions that Arrow cannot cast, found by halving: k bad ones of n cost k·log(n) casts."""
+    try:
+        values.cast(to)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return [first]
+        half = len(values) // 2
+        left = _unconvertible(values[:half], to, first=first)
+        return left + _unconvertible(values[half:], to, first=first + half)
+    return []
+
+
+# --- Numbers from text, numbers or points in time, checked against what the record can hold.
+
+
+_FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
+
+
+def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
+    """Numbers [rows] of `cells` [rows]: int64 or, of a float32 feature, float64; null where there is none."""
+    if feature.dtype == "int64":
+        if pa.types.is_string(cells.type):
+            # Arrow reads 0x1F as 31; nothing else in the pipeline does.
+            problems.add(pc.match_substring(cells, "x", ignore_case=True), "not a whole number")
+        return convert(_seconds(cells), pa.int64(), "not a whole number", problems)
+    if pa.types.is_string(cells.type):
+        values = convert(cells, pa.float64(), "not a number", problems)
+    else:
+        values = _seconds(cells).cast(pa.float64(), safe=False)  # whole numbers from 2**53 on are rounded
+    problems.add(pc.invert(pc.is_finite(values)), "not a finite number")
+    problems.add(pc.greater(pc.abs(values), _FLOAT32_MAXIMUM), "too large for float32")
+    return values
+
+
+def _seconds(cells: pa.Array) -> pa.Array:
+    """Points in time as seconds since 1970-01-01, everything else as it is."""
+    if not (pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type)):
+        return cells
+    microseconds = cells.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return pc.divide(microseconds.cast(pa.float64(), safe=False), 1e6)

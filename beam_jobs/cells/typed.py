@@ -12,15 +12,22 @@ import pyarrow.compute as pc
 
 from beam_jobs.cells import datetimes
 from beam_jobs.cells import text as cell_text
-from beam_jobs.cells.cleaning import clean
 from beam_jobs.cells.images import ARROW_TYPE, image
 from beam_jobs.cells.lists import fixed_list, single
-from beam_jobs.cells.numbers import number
-from beam_jobs.cells.problems import Problems, decode
-from pipeline.data.schema.datetime_kind import Datetime
+from beam_jobs.cells.text import Problems, clean_text, decode, number
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.kind_table import KindTable
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    KindTable,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
+from pipeline.data.schema.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -145,14 +152,14 @@ def _datetime(feature: Datetime, raw: RawColumn, problems: Problems) -> pa.Int64
     cells = single(raw.cells, problems)
     if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
         return datetimes.from_timestamps(feature, _with_values(feature, cells, problems), problems)
-    cells = clean(decode(cells, problems), feature.clean)
+    cells = clean_text(decode(cells, problems), feature.clean)
     return datetimes.from_text(feature, _with_values(feature, cells, problems), problems)
 
 
 def _strings(feature: Feature, raw: RawColumn, problems: Problems) -> pa.StringArray:
     """Cleaned text; null where the value is missing."""
     cells = single(raw.cells, problems)
-    return _with_values(feature, clean(decode(cells, problems), feature.clean), problems)
+    return _with_values(feature, clean_text(decode(cells, problems), feature.clean), problems)
 
 
 def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
@@ -162,7 +169,7 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
         rules = feature.clean
         if rules.rewrites and cell_text.is_number(cells.type):  # their text has digits and a point alone
             rules = dataclasses.replace(rules, remove=(), decimal=".")
-        cells = clean(decode(cells, problems), rules)
+        cells = clean_text(decode(cells, problems), rules)
     values = number(feature, _with_values(feature, cells, problems), problems)
     if feature.fill is not None and feature.clean.sentinels:
         found = pc.is_in(values.cast(pa.float64(), safe=False), value_set=pa.array(feature.clean.sentinels))
@@ -203,3 +210,25 @@ _OF_KIND = KindTable(
         Datetime: Cells(parse=_datetime),
     },
 )
+
+
+# --- How typed rows travel between the workers: Arrow batches: order hash, origin, a column a feature.
+
+
+# The column with each row's order hash. A feature's name is never empty, so the two cannot collide.
+ORDER_COLUMN = ""
+
+
+# The column with each row's origin, where it is kept. A feature's name is an identifier.
+ORIGIN_COLUMN = "(origin)"
+
+
+def arrow_schema(schema: Schema, *, origins: bool = False) -> pa.Schema:
+    """The order hash (uint64); where `origins` are kept, each row's (uint64); then one column a feature."""
+    origin = [(ORIGIN_COLUMN, pa.uint64())] if origins else []
+    return pa.schema([(ORDER_COLUMN, pa.uint64()), *origin, *value_schema(schema)])
+
+
+def value_schema(schema: Schema) -> pa.Schema:
+    """One column a feature."""
+    return pa.schema([(feature.name, arrow_type(feature)) for feature in schema.features])

@@ -1,5 +1,5 @@
-"""The job that turns raw rows into shards: plan, preparation, shuffle, writing, result.
+"""Turns raw rows into the shards of a dataset: plan, preparation, shuffle, writing, result.
 
-May import sources, cells, records, statistics, validation, launch, publication and pipeline/data. Start with
-job.py; a row goes through preparation.py, then shard_writer.py.
+May import sources, cells, checks, launch and pipeline/data. Start with job.py; a row goes through
+preparation.py, then writer.py.
 """

@@ -6,18 +6,17 @@ from typing import ClassVar
 
 import apache_beam as beam
 
-from beam_jobs.conversion import dataset_files, leaked_records, result, summary
+from beam_jobs.checks import validate
+from beam_jobs.conversion import dataset, summary
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
-from beam_jobs.conversion.shard_writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
-from beam_jobs.conversion.shuffle_files import make_spill
+from beam_jobs.conversion.shuffle import make_spill
+from beam_jobs.conversion.statistics import MergedStatisticsFn
+from beam_jobs.conversion.writer import MEASURED, NO_ROWS, WriteShard, WrittenShard
 from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs
-from beam_jobs.launch.progress import Progress
-from beam_jobs.launch.run import Run, run_job
-from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces.source import Piece, Source
-from beam_jobs.statistics.combine import MergedStatisticsFn
-from beam_jobs.validation import verdict as verdict_lib
+from beam_jobs.launch.output import Destination
+from beam_jobs.launch.run import Progress, Run, run_job
+from beam_jobs.sources.source import Piece, Source
 from pipeline.data.schema.schema import Schema
 
 
@@ -28,7 +27,7 @@ class Conversion:
     source: Source
     schema: Schema
     plan: Plan
-    rules: verdict_lib.Rules
+    rules: validate.Rules
     run: Run
     command: str  # as it was typed
     keeps_rejected_raw: bool = True  # of a row left out, also the start of the raw value
@@ -79,15 +78,15 @@ class Conversion:
         )
 
     def check_reconciled(self, outcome: Outcome) -> None:
-        result.check_reconciled(outcome, self.plan, self.schema)
+        dataset.check_reconciled(outcome, self.plan, self.schema)
 
     def publish(self, outcome: Outcome, destination: Destination) -> summary.Published:
         if not self.may_be_empty:
-            result.check_not_empty(outcome, self.plan)
-        leaked = leaked_records.anomalies(outcome, self.plan, self.schema, self.rules.policy)
-        statistics = result.statistics_of(outcome, self.plan, self.schema)
-        verdict = verdict_lib.judge(statistics, self.schema, self.rules, leaked=leaked)
-        manifest = dataset_files.publish(
+            dataset.check_not_empty(outcome, self.plan)
+        leaked = dataset.leak_anomalies(outcome, self.plan, self.schema, self.rules.policy)
+        statistics = dataset.statistics_of(outcome, self.plan, self.schema)
+        verdict = validate.judge(statistics, self.schema, self.rules, leaked=leaked)
+        manifest = dataset.publish(
             destination,
             outcome=outcome,
             plan=self.plan,

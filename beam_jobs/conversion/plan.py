@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from beam_jobs.sources.pieces.source import Input, Piece, Source, numbered
-from pipeline.data.dataset.origins import files
-from pipeline.data.dataset.splits import in_order
-from pipeline.data.errors import InputError
-from pipeline.data.schema.schema import Schema
-from pipeline.data.schema.split_by import SPLIT_NAME
+from beam_jobs.sources.source import Input, Piece, Source, numbered
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import in_order
+from pipeline.data.origins import files
+from pipeline.data.schema.schema import SPLIT_NAME, Schema
 
 DEFAULT_SPLITS = "train=0.8,validation=0.1,test=0.1"
 _BUCKET_BYTES = 16 << 20  # 16 MiB of input are sorted and encoded in memory at once

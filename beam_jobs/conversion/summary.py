@@ -5,10 +5,10 @@ import importlib.metadata
 import platform
 from collections.abc import Mapping, Sequence
 
+from beam_jobs.checks.anomalies import Anomaly, line
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.launch.outcome import Outcome
 from beam_jobs.launch.run import Run
-from beam_jobs.validation.anomalies import Anomaly, line
 from pipeline.data.dataset.manifest import Manifest
 
 _PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")

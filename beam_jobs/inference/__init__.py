@@ -1,4 +1,4 @@
-"""Batch inference: raw rows → an exported model → files of predictions.
+"""Predicts in batches: raw rows → an exported model → files of predictions.
 
-May import cells, conversion, publication, records, sources, launch and pipeline/data. Start with job.py.
+May import cells, conversion, sources, launch and pipeline/data. Start with job.py.
 """

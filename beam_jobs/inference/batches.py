@@ -9,15 +9,13 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from beam_jobs.cells import text
-from beam_jobs.conversion.image_loading import load_images
-from beam_jobs.conversion.typed_rows import check_present, type_rows
+from beam_jobs.conversion.preparation import check_present, type_rows
+from beam_jobs.conversion.records import encode
+from beam_jobs.conversion.writer import load_images
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
-from beam_jobs.launch.progress import Progress
-from beam_jobs.records.examples import encode
-from beam_jobs.sources.pieces.rejections import Rejection
-from beam_jobs.sources.pieces.source import Piece, RawRows, Source
-from pipeline.data.errors import InputError
-from pipeline.data.nearest import did_you_mean
+from beam_jobs.launch.run import Progress
+from beam_jobs.sources.source import Piece, RawRows, Rejection, Source
+from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
 _SOURCE_COLUMN, _ROW_COLUMN = "source", "row"

@@ -1,6 +1,7 @@
 """The job of `predict`: its graph, and what has to hold before predictions are published."""
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Sequence
 from typing import ClassVar
@@ -8,16 +9,17 @@ from typing import ClassVar
 import apache_beam as beam
 from apache_beam.ml.inference.base import RunInference
 
-from beam_jobs.inference import publication
 from beam_jobs.inference.batches import MakeBatches, reading_schema
 from beam_jobs.inference.model import ExportedModel
 from beam_jobs.inference.tables import PredictionsFile, WritePredictions, check_keys
+from beam_jobs.launch import claims
 from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs, WrittenFile
-from beam_jobs.launch.progress import Progress
-from beam_jobs.launch.run import Run
-from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces.source import Piece, Source
-from pipeline.data.dataset import export_manifest
+from beam_jobs.launch.output import Destination
+from beam_jobs.launch.run import Progress, Run
+from beam_jobs.sources import source
+from beam_jobs.sources.source import Piece, Source
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
@@ -67,11 +69,11 @@ class Prediction:
         return Outputs(read=made[READ], rejected=(made[REJECTED],), files=written, lines=made[LINES])
 
     def check_reconciled(self, outcome: Outcome) -> None:
-        publication.check_reconciled(outcome)
+        check_reconciled(outcome)
 
     def publish(self, outcome: Outcome, destination: Destination) -> dict[str, object]:
-        publication.check_not_empty(outcome)
-        return publication.publish(
+        check_not_empty(outcome)
+        return publish_predictions(
             destination, outcome=outcome, model_digest=self.model_digest, keys=self.keys
         )
 
@@ -87,7 +89,7 @@ class Exported:
 
 def open_export(directory: pathlib.Path) -> Exported:
     """The model in `directory`; raises InputError unless it is as exported."""
-    digest = export_manifest.open_export(directory)["digest"]
+    digest = records.open_export(directory)["digest"]
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
     return Exported(directory=directory, digest=digest, schema=schema)
 
@@ -115,3 +117,61 @@ def prediction(
         file_format=file_format,
         run=run,
     )
+
+
+# --- Makes a directory of predictions out of a finished run: `_predictions.json` is written last.
+
+
+FORMAT = "penstock.predictions/1"
+
+
+def check_reconciled(outcome: Outcome) -> None:
+    """Raises InputError unless every row read was predicted or rejected, once."""
+    read, predicted, rejected = outcome.rows_read, outcome.rows_written, outcome.rejected.rows
+    if read != predicted + rejected or len({file.file_name for file in outcome.files}) != len(outcome.files):
+        raise InputError(
+            "the rows that came out of the run",
+            received=f"{predicted:,} predicted, {rejected:,} rejected",
+            expected=f"{read:,} rows in all",
+            action="The runner lost or repeated rows; nothing was published. Use --runner=FnApiRunner.",
+        )
+
+
+def check_not_empty(outcome: Outcome) -> None:
+    """Raises InputError unless at least one row was predicted."""
+    if not outcome.rows_written:
+        raise InputError(
+            "the input as a whole",
+            received=f"{outcome.rows_read:,} rows, none of which a prediction can be made for",
+            expected="at least one",
+            action="Check the files and --format.",
+        )
+
+
+def publish_predictions(
+    destination: Destination, *, outcome: Outcome, model_digest: str, keys: Sequence[str]
+) -> dict[str, object]:
+    """Moves the files to their names and describes them; gives the description."""
+    for file in outcome.files:
+        destination.move(file.path, file.file_name)
+    source.save_rejections(outcome.rejected, destination.directory / claims.REJECTED_OF_PREDICTIONS)
+    document = _description(outcome, model_digest, keys)
+    destination.commit(claims.PREDICTIONS, json.dumps(document, indent=2) + "\n")
+    return document
+
+
+def _description(outcome: Outcome, model_digest: str, keys: Sequence[str]) -> dict[str, object]:
+    with_values = {key for file in outcome.files for key in file.keys_with_values}
+    return {
+        "format": FORMAT,
+        "model_digest": model_digest,
+        "rows_read": outcome.rows_read,
+        "rows_predicted": outcome.rows_written,
+        "rows_rejected": outcome.rejected.rows,
+        "rejected_reasons": outcome.rejected.reasons,
+        "keys_without_values": [key for key in keys if key not in with_values],
+        "files": [
+            {"path": file.file_name, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
+            for file in outcome.files
+        ],
+    }

@@ -10,8 +10,8 @@ import numpy as np
 from apache_beam.ml.inference.base import ModelHandler
 
 from beam_jobs.inference.batches import Batch
-from pipeline.data.dataset.export_manifest import SERVING_DEFAULT
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.records import SERVING_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
 
     def load_model(self) -> object:
         # TensorFlow is needed only on workers that run the model.
-        from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+        from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
         # isort: split
         import tensorflow as tf

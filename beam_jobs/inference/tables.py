@@ -11,16 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet
 from apache_beam.io.filesystems import FileSystems
 
+from beam_jobs.conversion.records import encode
 from beam_jobs.inference.model import Predicted
+from beam_jobs.launch import claims
 from beam_jobs.launch.outcome import WrittenFile
-from beam_jobs.launch.progress import Progress
-from beam_jobs.publication import file_names
-from beam_jobs.records.examples import encode
+from beam_jobs.launch.run import Progress
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.tfrecord import frame
-from pipeline.data.errors import InputError
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Label, Numeric, Tensor, Text
-from pipeline.data.schema.label_tasks import LABEL_TASKS
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
 
 _CLASS_COLUMN = "class"
@@ -58,7 +57,7 @@ class WritePredictions(beam.DoFn):
         ordered = sorted(predicted, key=lambda part: part.ordinal)
         table = pa.Table.from_batches([predictions(part, self._label) for part in ordered])
         content = _ENCODERS[self._format](table)
-        name = file_names.predictions(piece, self._pieces, self._format)
+        name = claims.predictions(piece, self._pieces, self._format)
         # A runner may make two attempts at once: each writes a file of its own, and one of them is published.
         path = FileSystems.join(self._directory, f"{name}.{uuid.uuid4().hex}")
         with FileSystems.create(path, compression_type="uncompressed") as file:

@@ -1,4 +1,4 @@
-"""The skeleton of a Beam job, which `convert` and `predict` share: started, watched, reconciled, published.
+"""Runs a Beam job for `convert` and `predict`: started, watched, reconciled, published whole or not at all.
 
-May import sources, publication and pipeline/data. Start with run.py.
+May import sources and pipeline/data. Start with run.py.
 """

@@ -1,23 +1,135 @@
 """The skeleton of a job: claim the output, run the graph, check what came out, publish it or nothing."""
 
+import contextlib
 import dataclasses
 import datetime
 import gc
+import os
+import pathlib
+import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import apache_beam as beam
+import tqdm
 from apache_beam.io.filesystems import FileSystems
 
-from beam_jobs.launch import failures, gathering, progress, runners
+from beam_jobs.launch import outcome as outcome_lib
+from beam_jobs.launch import output as output_lib
+from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
-from beam_jobs.launch.progress import Progress
-from beam_jobs.publication import destination as destination_lib
-from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces import line_numbers, rejections, stamps
-from beam_jobs.sources.pieces.source import Piece
-from pipeline.data import temporary_files
+from beam_jobs.launch.output import Destination
+from beam_jobs.sources import byte_streams, files, source
+from beam_jobs.sources.source import Piece, Rejected
+from pipeline.base import files as files_lib
+
+# --- The end of a job's graph: the workers save its outcome in one small file, which the launcher loads.
+
+
+_UNCOMPRESSED = "uncompressed"
+
+
+def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
+    """Adds the end of the graph: writes the `Outcome` to `path`."""
+    rejected = (
+        outputs.rejected
+        | "AllRejected" >> beam.Flatten()
+        | "Rejected" >> beam.CombineGlobally(source.CollectRejected()).without_defaults()
+    )
+    read = outputs.read | "RowsRead" >> beam.CombineGlobally(sum).without_defaults()
+    statistics = outputs.statistics
+    _ = (
+        pipeline
+        | "Outcome" >> beam.Create([path])
+        | "Save"
+        >> beam.Map(
+            _save,
+            rows_read=beam.pvalue.AsSingleton(read, default_value=0),
+            rejected=beam.pvalue.AsSingleton(rejected, default_value=source.NO_REJECTIONS),
+            files=beam.pvalue.AsList(outputs.files),
+            lines={} if outputs.lines is None else beam.pvalue.AsDict(outputs.lines),
+            statistics={} if statistics is None else beam.pvalue.AsDict(statistics),
+        )
+    )
+
+
+def load_gathered(path: str, *, file_type: type[WrittenFile]) -> Outcome:
+    """Raises InputError where its files are none of the directory that `path` is in."""
+    with FileSystems.open(path, compression_type=_UNCOMPRESSED) as file:
+        return outcome_lib.loads_outcome(
+            file.read(), file_type=file_type, directory=FileSystems.split(path)[0]
+        )
+
+
+def _save(
+    path: str,
+    *,
+    rows_read: int,
+    rejected: Rejected,
+    files: Sequence[WrittenFile],
+    lines: Mapping[str, int],
+    statistics: Mapping[str, bytes],
+) -> None:
+    outcome = outcome_lib.dumps_outcome(
+        rows_read=rows_read,
+        rejected=rejected,
+        files=sorted(files, key=lambda file: file.file_name),
+        lines=dict(sorted(lines.items())),
+        statistics=statistics,
+    )
+    with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
+        file.write(outcome)
+
+
+# --- Progress of a local run: workers append to a small file, the launcher adds it up and draws a bar.
+
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Counts of rows read and written so far. Every worker process appends lines and rewrites none."""
+
+    path: str
+
+    def add(self, *, read: int = 0, written: int = 0) -> None:
+        # One short write in append mode is atomic, so lines of several processes do not mix.
+        # Without O_CREAT: a worker that outlives a killed run must not bring its directory back.
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            os.write(descriptor, f"{read} {written}\n".encode())
+            os.close(descriptor)
+
+    def totals(self) -> tuple[int, int]:
+        """Rows read and rows written by all workers together."""
+        lines = pathlib.Path(self.path).read_text().splitlines()
+        counts = [tuple(map(int, line.split())) for line in lines]
+        return sum(read for read, _ in counts), sum(written for _, written in counts)
+
+
+@contextlib.contextmanager
+def progress_bar(progress: Progress, doing: str = "converting") -> Iterator[None]:
+    """Draws a bar of rows written out of rows read, for as long as the block runs."""
+    pathlib.Path(progress.path).touch()
+    finished = threading.Event()
+    painter = threading.Thread(target=_paint, args=(progress, doing, finished), daemon=True)
+    painter.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        painter.join()
+
+
+def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
+    with tqdm.tqdm(unit=" rows", desc=doing, file=sys.stderr, disable=None, leave=False) as bar:
+        while not finished.wait(_SECONDS_BETWEEN_LOOKS):
+            bar.total, bar.n = progress.totals()
+            bar.refresh()
+
 
 Published = TypeVar("Published", covariant=True)
 
@@ -72,21 +184,23 @@ def run_job(job: Job[Published], *, output: str) -> Published:
     run = job.run
     options = runners.pipeline_options(run.runner, run.beam_flags)
     gc.freeze()  # what was imported stays: no collection need look through it
-    with failures.told_in_one_line(output), destination_lib.claimed(output) as destination:
+    with runners.one_line_errors(output), output_lib.claimed(output) as destination:
         watched = Progress(path=str(destination.local / "progress"))
         runner = runners.make_runner(run.runner, options, directory=destination.local)
-        with temporary_files.kept_in(destination.local):  # a pipeline that is interrupted leaves a directory
+        with files_lib.temporary_files_in(
+            destination.local
+        ):  # a pipeline that is interrupted leaves a directory
             pipeline = beam.Pipeline(runner=runner, options=options)
         result = FileSystems.join(destination.shared, "outcome")
         outputs = job.build(pipeline, directory=destination.shared, progress=watched)
-        gathering.gather(pipeline, outputs, result)
-        with runners.bad_input_from_workers(), progress.shown(watched, job.doing):
+        gather(pipeline, outputs, result)
+        with runners.bad_input_from_workers(), progress_bar(watched, job.doing):
             runners.run_to_end(pipeline)
-        stamps.check_unchanged(job.pieces)
-        found = gathering.load(result, file_type=job.file_type)
-        rejected = line_numbers.in_files(found.rejected, job.pieces, found.lines)
+        files.check_unchanged(job.pieces)
+        found = load_gathered(result, file_type=job.file_type)
+        rejected = byte_streams.lines_in_files(found.rejected, job.pieces, found.lines)
         found = dataclasses.replace(found, rejected=rejected)
         job.check_reconciled(found)
         limit = run.max_rejected_fraction
-        rejections.check_limit(found.rejected, rows_read=found.rows_read, limit=limit)
+        source.check_rejection_limit(found.rejected, rows_read=found.rows_read, limit=limit)
         return job.publish(found, destination)

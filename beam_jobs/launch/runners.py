@@ -1,14 +1,20 @@
 """Which Beam runner runs the job, with which options; and how a worker's InputError gets back."""
 
 import argparse
+import base64
 import contextlib
+import errno
+import hashlib
 import importlib
 import logging
 import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+import traceback
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions
@@ -16,9 +22,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from beam_jobs.launch import worker_wheel
-from pipeline.data.commands import interrupt
-from pipeline.data.errors import InputError
+from pipeline.base.cli import signals
+from pipeline.base.errors import InputError, disk_full, disk_is_full
 
 # How an InputError reads inside the text of a worker's traceback, which is all that crosses the runner.
 _IN_TRACEBACK = re.compile(
@@ -54,7 +59,7 @@ def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path)
         _check_dataflow(options)
     # Workers in this process (LOOPBACK) ignore it; all others can get our code in no other way.
     setup = options.view_as(SetupOptions)
-    setup.extra_packages = [*(setup.extra_packages or ()), str(worker_wheel.build(directory))]
+    setup.extra_packages = [*(setup.extra_packages or ()), str(build_wheel(directory))]
     try:
         return create_runner(name)
     except (ValueError, ImportError, AttributeError) as error:
@@ -109,7 +114,7 @@ def run_to_end(pipeline: beam.Pipeline) -> None:
     try:
         result.wait_until_finish()
     except BaseException:
-        if interrupt.has_come():
+        if signals.signal_has_come():
             _cancel(result)
         raise
 
@@ -144,3 +149,120 @@ def unknown_flags(flags: Sequence[str]) -> list[str]:
         options._add_argparse_args(parser)  # Beam only warns of unknown flags, deep in its log
     _, unknown = parser.parse_known_args(list(flags))
     return unknown
+
+
+# --- One line for what ended a run: a full disk, a worker that died, a bug.
+
+
+# A line of a worker's traceback that names an exception, without what Beam adds to it.
+_CAUSE = re.compile(
+    r"^(?P<cause>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*?)(?: \[while running.*)?$", re.M
+)
+
+
+@contextlib.contextmanager
+def one_line_errors(output: pathlib.Path | str) -> Iterator[None]:
+    """Raises InputError in place of any other exception; the traceback of a bug is kept in a file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if signals.signal_has_come():  # Beam misses the workers that were ended
+            raise
+        if disk_is_full(error):
+            raise _no_room(output) from None
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise _name_too_long(output) from None
+        raise _failed(f"{type(error).__name__}: {error}") from None
+
+
+def _no_room(output: pathlib.Path | str) -> InputError:
+    return disk_full(
+        f"--output={output}",
+        room_for="about three times the input: the rows while they are shuffled, and the records",
+        action="Nothing was published and nothing is left behind. Make room, or choose another disk.",
+    )
+
+
+def _name_too_long(output: pathlib.Path | str) -> InputError:
+    return InputError(
+        f"--output={output}",
+        received="a file name that is too long for the file system",
+        expected="one that it takes, commonly of at most 255 bytes",
+        action="Nothing was published. Choose a shorter name.",
+    )
+
+
+def _failed(text: str) -> InputError:
+    causes = [found["cause"] for found in _CAUSE.finditer(text)]
+    return InputError(
+        "the run",
+        received=" ".join((causes[-1] if causes else text).split())[:300],
+        expected="workers that end their work",
+        action=f"Nothing was published. {_kept(text)} If a worker was killed, give the machine more "
+        "memory or use fewer workers.",
+    )
+
+
+def _kept(text: str) -> str:
+    """Says where the traceback is kept, if it can be."""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="penstock-", suffix=".log", delete=False) as log:
+            log.write(f"{text}\n\n{traceback.format_exc()}")
+    except OSError:  # the temporary directory is full, or there is none
+        return "The traceback could not be kept."
+    return f"The whole traceback is in {log.name}."
+
+
+# --- This project's code as a wheel, for workers that cannot import it from the launcher's disk.
+
+
+_PACKAGES = ("beam_jobs", "models", "pipeline")
+_NAME = "penstock"
+_OLDEST = (1980, 1, 1, 0, 0, 0)  # of ZIP; a fixed time, so that the same code gives the same wheel
+
+
+def build_wheel(directory: pathlib.Path) -> pathlib.Path:
+    """Writes the wheel into `directory`, with no tool and no network, from a checkout or an installation.
+
+    It declares no dependencies: the worker's image holds those (requirements-gcp.txt). Its version is the
+    hash of the code, so that a worker never takes an older one for it.
+    """
+    code = _code()
+    version = f"0+{_digest(code)}"
+    information = f"{_NAME}-{version}.dist-info"
+    described = {
+        f"{information}/METADATA": f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {version}\n".encode(),
+        f"{information}/WHEEL": b"Wheel-Version: 1.0\nGenerator: penstock\nRoot-Is-Purelib: true\n"
+        b"Tag: py3-none-any\n",
+    }
+    files = {**code, **described}
+    path = directory / f"{_NAME}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, content in files.items():
+            wheel.writestr(zipfile.ZipInfo(name, _OLDEST), content, zipfile.ZIP_DEFLATED)
+        wheel.writestr(zipfile.ZipInfo(f"{information}/RECORD", _OLDEST), _record(files, information))
+    return path
+
+
+def _code() -> dict[str, bytes]:
+    """Content of every module by its path in the wheel, in path order."""
+    root = pathlib.Path(__file__).parents[2]
+    paths = sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py"))
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+
+
+def _digest(code: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, content in code.items():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _record(files: Mapping[str, bytes], information: str) -> str:
+    lines = []
+    for name, content in files.items():
+        encoded = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={encoded},{len(content)}")
+    return "\n".join([*lines, f"{information}/RECORD,,", ""])

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources.columns import without_structs
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.base.errors import InputError
 
 PREFIX = "bigquery:"
 _TABLE = re.compile(r"bigquery:([^.:]+(?::[^.]+)?)\.(\w+)\.([\w$-]+)")

@@ -7,11 +7,10 @@ import itertools
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 
-from beam_jobs.sources.bytes import encodings
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.byte_stream import ByteStream
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.commands.flag_values import separator
+from beam_jobs.sources import byte_streams, files
+from beam_jobs.sources.byte_streams import ByteStream
+from beam_jobs.sources.source import Input
+from pipeline.base.cli.flags import separator
 
 # In this order where several fit: commas are in numbers and in text.
 _DELIMITERS = "\t;|,"
@@ -39,7 +38,7 @@ def find(
         return {}
     with ByteStream(file.path) as stream:
         start = stream.read(_START_BYTES)
-    is_marked = "encoding" in remembered and encodings.is_marked(start)
+    is_marked = "encoding" in remembered and byte_streams.has_byte_order_mark(start)
     known = given.get("encoding") if not is_marked else None
     encoding = str(known or _encoding(file, start, guess=guess))
     text = start.decode(encoding, "replace").removeprefix("\ufeff")
@@ -101,13 +100,13 @@ def described(values: Mapping[str, object]) -> str:
 
 def _encoding(file: files.InputFile, start: bytes, *, guess: bool) -> str:
     if not guess:
-        return encodings.utf_16_of(start) or encodings.UTF_8
+        return byte_streams.utf_16_of(start) or byte_streams.UTF_8
     lines = start if len(start) < _START_BYTES else start[: start.rfind(b"\n") + 1]
     samples = [lines]
     if len(start) == _START_BYTES and not files.is_compressed(file.path):
         with files.open_seekable(file.path) as stream:
-            samples += encodings.parts(stream, file.bytes, part_bytes=_PART_BYTES, number=_PARTS)
-    return encodings.encoding_of(samples)
+            samples += byte_streams.decoded_parts(stream, file.bytes, part_bytes=_PART_BYTES, number=_PARTS)
+    return byte_streams.encoding_of(samples)
 
 
 def _by_name(path: str) -> str:

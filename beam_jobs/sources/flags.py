@@ -5,17 +5,15 @@ from typing import Any
 
 from absl import flags
 
-from beam_jobs.cells.path_roots import check_root
+from beam_jobs.cells.images import check_root
 from beam_jobs.sources import dialect, formats
+from beam_jobs.sources.files import WithPartitions
 from beam_jobs.sources.formats import FORMATS, Option, format_of, open_source
-from beam_jobs.sources.images import ImageFolders
-from beam_jobs.sources.path_roots import WithPathRoots
-from beam_jobs.sources.pieces.partitions import WithPartitions
-from beam_jobs.sources.pieces.source import Input, Source
-from beam_jobs.sources.tokens.token_rows import PACKINGS, TokenRows
-from beam_jobs.sources.tokens.tokenizers import open_tokenizer
-from pipeline.data.errors import InputError
-from pipeline.data.schema.feature_json import schema_error
+from beam_jobs.sources.images import ImageFolders, WithPathRoots
+from beam_jobs.sources.source import Input, Source
+from beam_jobs.sources.tokens import PACKINGS, TokenRows, open_tokenizer
+from pipeline.base.errors import InputError
+from pipeline.data.schema.schema import schema_error
 
 _FORMAT = flags.DEFINE_enum(
     "format",

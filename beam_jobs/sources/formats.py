@@ -5,21 +5,20 @@ import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beam_jobs.sources import bigquery, dialect, tfds
+from beam_jobs.sources import bigquery, byte_streams, dialect, tfds
 from beam_jobs.sources.avro import AvroFiles
 from beam_jobs.sources.bigquery import BigQueryTables
-from beam_jobs.sources.bytes import encodings
 from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.files import COMPRESSION, list_files
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.parquet import ParquetFiles
-from beam_jobs.sources.pieces.files import COMPRESSION, list_files
-from beam_jobs.sources.pieces.source import Input, Source
+from beam_jobs.sources.source import Input, Source
 from beam_jobs.sources.text import UNITS, TextFiles
 from beam_jobs.sources.tfds import TfdsDatasets
 from beam_jobs.sources.tfrecord import ExampleFiles
-from pipeline.data.commands import flag_values
-from pipeline.data.errors import InputError
+from pipeline.base.cli import flags
+from pipeline.base.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,7 +75,7 @@ FORMATS: Mapping[str, Format] = {
                 default="",
                 help="CHARACTER: what separates CSV cells; \\t for a tab. By default what the schema "
                 "remembers of infer_schema, else what the first file shows.",
-                parse=lambda text: flag_values.separator(text or ","),
+                parse=lambda text: flags.separator(text or ","),
             ),
             Option(
                 flag="encoding",
@@ -84,7 +83,7 @@ FORMATS: Mapping[str, Format] = {
                 default="",
                 help="NAME: that of CSV files, as Python calls it: utf-8, utf-16, latin-1, cp1252, … By "
                 "default as for --delimiter.",
-                parse=lambda name: encodings.check(name or encodings.UTF_8),
+                parse=lambda name: byte_streams.check_encoding(name or byte_streams.UTF_8),
             ),
             Option(
                 flag="header",

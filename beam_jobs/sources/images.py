@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.rejections import Rejection
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+from beam_jobs.sources import files
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source
 
 IMAGE_COLUMN = "image"
 LABEL_COLUMN = "label"
@@ -86,3 +85,21 @@ def _directory(given: Input, found: Sequence[files.InputFile]) -> str:
     if all(file.path.startswith(named) for file in found):
         return named
     return files.common_root(file.path for file in found)
+
+
+# --- A source whose tables may name images in more folders than their own.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WithPathRoots:
+    """What `source` reads, with `roots` as folders that paths in its cells may lead into."""
+
+    source: Source
+    roots: tuple[str, ...]
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return self.source.pieces(inputs)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        for raw in self.source.read(piece):
+            yield dataclasses.replace(raw, path_roots=self.roots)

@@ -6,12 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from beam_jobs.sources.bytes import lines
-from beam_jobs.sources.bytes.batches import in_batches
+from beam_jobs.sources import files, lines
+from beam_jobs.sources.byte_streams import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.rejections import Rejection, shown
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, shown
 
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from beam_jobs.sources.bytes.batches import BATCH_BYTES
+from beam_jobs.sources import files
+from beam_jobs.sources.byte_streams import BATCH_BYTES
 from beam_jobs.sources.columns import without_structs
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.base.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,9 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from beam_jobs.sources.bytes import lines
-from beam_jobs.sources.bytes.batches import in_batches
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+from beam_jobs.sources import files, lines
+from beam_jobs.sources.byte_streams import in_batches
+from beam_jobs.sources.source import Input, Piece, RawRows
 
 _TEXT_COLUMN = "text"
 UNITS = ("line", "paragraph", "document")

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from beam_jobs.sources import files
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input, Piece, RawRows
+from pipeline.base.errors import InputError
 
 PREFIX = "tfds:"
 _EXAMPLES_IN_PIECE = 1 << 14

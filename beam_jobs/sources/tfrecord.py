@@ -1,20 +1,73 @@
 """TFRecord files of `tf.train.Example` that others wrote, plain or gzip, whatever their name."""
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from google.protobuf.message import Message
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf.message import DecodeError, Message
 
 from beam_jobs.cells import text
-from beam_jobs.sources.bytes.batches import in_batches
-from beam_jobs.sources.bytes.example_proto import NoExampleError, features_of
-from beam_jobs.sources.bytes.tfrecord_frames import Frame, read_frames
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.rejections import Rejection
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
-from pipeline.data.errors import InputError
+from beam_jobs.sources import files
+from beam_jobs.sources.byte_streams import in_batches
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound, payload_bytes
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import Datetime, Image, Label, Numeric
+from pipeline.data.schema.schema import Schema
+
+# --- The records of a TFRecord file, each with whether its checksum is right.
+
+
+_READ_BYTES = 8 << 20  # 8 MiB
+_RECORD_BYTES = 128 << 20  # 128 MiB: a worker holds a record several times
+
+
+class Frame(NamedTuple):
+    payload: bytes
+    is_intact: bool
+
+
+def read_frames(stream: pa.NativeFile, path: str) -> Iterator[Frame]:
+    """Raises InputError, with the offset, where a length is wrong or the file ends within a record."""
+    buffer, at, offset = b"", 0, 0
+    while True:
+        if len(buffer) - at < HEADER_BYTES:
+            buffer, at = buffer[at:] + stream.read(_READ_BYTES), 0
+            if not buffer:
+                return
+        if len(buffer) - at < HEADER_BYTES:
+            raise _frame_error(path, offset, "the end of the file within a record")
+        length = payload_bytes(buffer[at : at + HEADER_BYTES])
+        if length is None:
+            raise _frame_error(path, offset, "a length whose checksum does not match")
+        if length > _RECORD_BYTES:
+            raise _frame_error(
+                path, offset, f"a record of {length:,} bytes, of which {_RECORD_BYTES >> 20} MiB are read"
+            )
+        end = at + FRAME_BYTES + length
+        if len(buffer) < end:
+            buffer, end, at = buffer[at:] + stream.read(max(_READ_BYTES, end - len(buffer))), end - at, 0
+        if len(buffer) < end:
+            raise _frame_error(path, offset, "the end of the file within a record")
+        payload = buffer[at + HEADER_BYTES : end - CRC_BYTES]
+        yield Frame(payload, is_sound(payload, buffer[end - CRC_BYTES : end]))
+        offset += end - at
+        at = end
+
+
+def _frame_error(path: str, offset: int, received: str) -> InputError:
+    return InputError(
+        f"input {path}, byte {offset:,}",
+        received=received,
+        expected="TFRecords: length, checksum, payload, checksum",
+        action="Check that this is a complete TFRecord file (gzip is recognised); or leave it out.",
+    )
+
 
 _TYPES = {"bytes_list": pa.binary(), "float_list": pa.float32(), "int64_list": pa.int64()}
 
@@ -103,3 +156,129 @@ def _error(path: str, received: str) -> InputError:
         expected="TFRecords of tf.train.Example, plain or gzip",
         action="Convert it to Examples first, one a row, or leave it out.",
     )
+
+
+# --- `tf.train.Example` without TensorFlow: the message is declared here, and told from similar ones.
+#
+# Messages: tensorflow/core/example/{example,feature}.proto. SequenceExample and ExampleListWithContext (of
+# TF-Ranking) share its first field. They would parse as an Example with half of the data gone.
+
+
+_FILE = """
+name: "penstock_example.proto" package: "penstock" syntax: "proto3"
+message_type { name: "BytesList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+message_type { name: "FloatList" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT } }
+message_type { name: "Int64List" field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 } }
+message_type { name: "Feature" oneof_decl { name: "kind" }
+  field { name: "bytes_list" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".penstock.BytesList" oneof_index: 0 }
+  field { name: "float_list" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".penstock.FloatList" oneof_index: 0 }
+  field { name: "int64_list" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".penstock.Int64List" oneof_index: 0 } }
+message_type { name: "Features"
+  field { name: "feature" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE
+          type_name: ".penstock.Features.FeatureEntry" }
+  nested_type { name: "FeatureEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+            type_name: ".penstock.Feature" } } }
+message_type { name: "Example"
+  field { name: "features" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".penstock.Features" } }
+"""
+_FEATURES_TAG = 0x0A  # field 1, length-delimited
+_RELATIVES_TAG = 0x12  # field 2: feature_lists of a SequenceExample, context of an ExampleListWithContext
+
+
+class NoExampleError(ValueError):
+    """A record is no `tf.train.Example`; the message says what it is instead."""
+
+
+def _message_class() -> type[Message]:
+    # In a separate pool the name cannot collide with TensorFlow's own declaration.
+    pool = descriptor_pool.DescriptorPool()
+    file = text_format.Parse(_FILE, descriptor_pb2.FileDescriptorProto())
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("penstock.Example"))
+
+
+_Example = _message_class()
+
+
+def features_of(record: bytes) -> dict[str, Message]:
+    """The `Feature` of each key; raises NoExampleError unless `record` is one Example."""
+    tags = _top_level_tags(record)
+    if _RELATIVES_TAG in tags:
+        raise NoExampleError("a SequenceExample or an ExampleListWithContext, not a tf.train.Example")
+    if set(tags) == {_FEATURES_TAG} and len(tags) > 1:
+        raise NoExampleError("an ExampleListWithContext or another list, not a tf.train.Example")
+    if tags not in ([], [_FEATURES_TAG]):
+        raise NoExampleError("not a tf.train.Example")
+    try:
+        entries = _Example.FromString(record).features.feature
+    except DecodeError:
+        raise NoExampleError("not a tf.train.Example") from None
+    features = {name: entries[name] for name in entries}
+    if not "".join(features).isprintable():
+        raise NoExampleError("not a tf.train.Example")  # one message deeper, as in a list of Examples
+    return features
+
+
+def _top_level_tags(record: bytes) -> list[int]:
+    """The tags of a message whose fields are all length-delimited; [-1] if `record` is no such message."""
+    tags, at = [], 0
+    while at < len(record):
+        tags.append(record[at])
+        length, shift, at = 0, 0, at + 1
+        while at < len(record):
+            byte = record[at]
+            length |= (byte & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if byte < 0x80:
+                break
+        at += length
+    return tags if at == len(record) else [-1]
+
+
+# --- What a record holds, as a line for messages.
+
+
+_OF_VALUE, _OF_LINE = 40, 200  # characters that are shown
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def example_text(record: bytes, schema: Schema) -> str:
+    """`name=value` of each feature whose values may leave the records; empty if `record` is no Example.
+
+    Numbers, classes and times are shown as raw data have them.
+    """
+    try:
+        features = features_of(record)
+    except NoExampleError:
+        return ""
+    shown = (feature for feature in schema.features if feature.statistics != "none")
+    cells = [f"{f.name}={_values(f, features[f.name])}" for f in shown if f.name in features]
+    return _shortened(", ".join(cells), _OF_LINE)
+
+
+def _values(feature: Feature, stored: Message) -> str:
+    values = getattr(stored, stored.WhichOneof("kind") or "float_list").value
+    return _shortened(" ".join(_value(feature, value) for value in values[:_OF_VALUE]), _OF_VALUE)
+
+
+def _value(feature: Feature, value: bytes | float | int) -> str:
+    if isinstance(value, bytes):
+        is_image = isinstance(feature, Image)
+        return f"{len(value):,} bytes" if is_image else repr(value[: 4 * _OF_VALUE].decode(errors="ignore"))
+    if isinstance(feature, Label) and 0 <= value < len(feature.classes):
+        return repr(feature.classes[int(value)])
+    if isinstance(feature, Datetime) and value != feature.marker:
+        return str(_EPOCH + datetime.timedelta(microseconds=value))
+    if isinstance(feature, Numeric) and feature.dtype == "float32":
+        return f"{value + feature.offset:.9g}"
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def _shortened(text: str, characters: int) -> str:
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"

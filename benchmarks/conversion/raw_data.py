@@ -14,7 +14,7 @@ import PIL.Image
 import pyarrow as pa
 import pyarrow.csv
 
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Text
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 
 NUMBERS = tuple(f"number_{i:02d}" for i in range(13))

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 # By workload and name, `module:function` in this package. The first line of a reader's docstring says how it
 # reads; those in peers/ run in the peers' environment.

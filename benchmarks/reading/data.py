@@ -26,7 +26,7 @@ import pyarrow.parquet
 from benchmarks.reading.shapes import CARDINALITY, CATEGORIES, END, NUMBERS, ROW_TOKENS, VOCABULARY
 from pipeline.data.dataset import manifest
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Image, Label, Tensor, Tokens
+from pipeline.data.schema.feature_types import Image, Label, Tensor, Tokens
 from pipeline.data.schema.schema import Schema
 
 _DISTINCT_IMAGES = 512

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator
 
 from benchmarks.reading.shapes import BATCH, SIDE
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow, as the commands do
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow, as the commands do
 
 import tensorflow as tf  # isort: skip
 
@@ -19,9 +19,9 @@ from pipeline.data.input.stages import Recipe, Stage
 from pipeline.data.input.training import training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import parsing
-from pipeline.data.reading.block_rows import features_of_words
-from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.parsing import features_of_words
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.sharding import Share
 from pipeline.data.statistics import loading
 
 _SEED = 1

@@ -12,7 +12,7 @@ import time
 
 from benchmarks.process_tree import memory_bytes
 from benchmarks.reading.cases import Case
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _SAMPLE_SECONDS = 0.2

@@ -8,7 +8,7 @@ import pyarrow.parquet
 
 from benchmarks.reading.data import lists, run_convert
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Categorical, Label, Tensor
+from pipeline.data.schema.feature_types import Categorical, Label, Tensor
 from pipeline.data.schema.schema import Schema
 
 _NUMBERS = 40

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from pipeline.release.gate.scored import Scored
+from pipeline.gate.scores import Scored
 
 SPREAD = 1.2  # of the true logits
 

@@ -8,11 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.training.workloads import Workload
-from pipeline.training.engine.host_batches import timed
-from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.engine.batches import timed
+from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.loop.clock import Cadence, StepTimes
 from pipeline.training.loop.outer import Session
-from pipeline.training.loop.schedule import Cadence
-from pipeline.training.loop.step_times import StepTimes
 
 Train = Callable[[int], float]  # runs so many steps; CPU seconds of one, over all threads of the process
 

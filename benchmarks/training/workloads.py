@@ -18,15 +18,15 @@ from pipeline.data.dataset import manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training import parts
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import optimizer
-from pipeline.training.experiment.learning_rate import WarmedUp
 from pipeline.training.experiment.model import build_model
-from pipeline.training.request import Request
-from pipeline.training.setup import decide
+from pipeline.training.experiment.optimizer import WarmedUp
+from pipeline.training.run import parts
+from pipeline.training.run.request import Request
+from pipeline.training.run.setup import decide
 from pipeline.training.tasks.registry import TASKS
 from pipeline.training.tasks.task import Task
 

@@ -21,7 +21,7 @@ def get_config() -> ConfigDict:
     config.model = ConfigDict({"name": ""})
 
     # More datasets of the same schema to train on: (directory, split, weight) each; see
-    # pipeline/data/reading/mixture.py.
+    # pipeline/data/reading/plan.py.
     config.mixture = ()
     config.image_size = (0, 0)  # height, width; (0, 0): the schema's, where all images have one size
     config.shuffle = "auto"  # global; windows, for small records; or auto, which chooses

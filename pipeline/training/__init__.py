@@ -1,5 +1,5 @@
-"""Trains a model on a dataset and reports on it. May import pipeline/data, configs and models.
+"""Trains a model on a dataset and reports on it. May import data, feed, report, models and configs.
 
-Start with run.py: it puts together what experiment/, engine/, loop/ and state/ provide. report/ tells how it
-went.
+Start with run/run.py: it puts together what experiment/, engine/, loop/ and state/ provide. report/ describes
+a run, replay/ computes a step again, parity/ compares ways of computing, launch/ starts workers and sweeps.
 """

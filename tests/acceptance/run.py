@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from tests.acceptance.checks import check_adult_rows, check_images
 from tests.shared.real_data import ADULT_COLUMNS, Case, cases, unpack_mnist
 from tests.shared.table import show

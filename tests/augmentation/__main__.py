@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from absl import app, flags
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from tests.augmentation import comparison, ours
 from tests.augmentation.comparison import Arrays
 from tests.augmentation.pictures import pictures

@@ -8,11 +8,11 @@ import numpy as np
 import PIL.Image
 import tensorflow as tf
 
-from pipeline.data.images import colour, geometry, mixing, rand_augment
+from pipeline.data.images import rand_augment, training_image
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.crop import random_box
 from pipeline.data.images.decoding import decode_crop, decode_whole
-from pipeline.data.images.keyed_random import Draws
+from pipeline.data.images.pixels import Draws
 from pipeline.data.images.training_image import augment_image
 from tests.augmentation import cases
 from tests.shared.pictures import encode
@@ -30,11 +30,11 @@ def changed(pixels: np.ndarray) -> Named:
                 yield f"RandAugment {name}/{sign * bin_}", getattr(rand_augment, name)(image, amount)
     for name, factors in cases.FACTORS.items():
         for factor in factors:
-            yield f"{name}/{factor}", colour.adjust(image, **{name: tf.constant(factor)})
-    yield "flip/", geometry.flip(image, _Fixed([0.2]))
+            yield f"{name}/{factor}", rand_augment.adjust(image, **{name: tf.constant(factor)})
+    yield "flip/", rand_augment.flip(image, _Fixed([0.2]))
     for degrees, scale, right, down in cases.AFFINES:
         amounts = [math.radians(degrees), scale - 1.0, right / image.shape[1], down / image.shape[0]]
-        moved = geometry.move(image, _Fixed(amounts), shift=1.0, rotate_degrees=180.0, zoom=0.9)
+        moved = rand_augment.move(image, _Fixed(amounts), shift=1.0, rotate_degrees=180.0, zoom=0.9)
         yield f"move/{degrees} {scale} {right} {down}", moved
 
 
@@ -99,36 +99,36 @@ def drawn() -> Named:
 
 def _factor(draws: Draws, name: str, limit: float) -> tf.Tensor:
     """As it reaches `adjust`, which is not called."""
-    asked, adjust = {}, colour.adjust
-    colour.adjust = lambda image, **factors: asked.update(factors)
+    asked, adjust = {}, rand_augment.adjust
+    rand_augment.adjust = lambda image, **factors: asked.update(factors)
     try:
-        colour.jitter(None, draws, **{each: limit if each == name else 0.0 for each in cases.JITTER})
+        rand_augment.jitter(None, draws, **{each: limit if each == name else 0.0 for each in cases.JITTER})
     finally:
-        colour.adjust = adjust
+        rand_augment.adjust = adjust
     return asked[name]
 
 
 def _moves() -> list[np.ndarray]:
     """Degrees, scale, pixels to the right and down."""
-    asked, affine = [], geometry.affine
-    geometry.affine = lambda image, matrix, *, shift: asked.append((matrix, shift))
+    asked, affine = [], rand_augment.affine
+    rand_augment.affine = lambda image, matrix, *, shift: asked.append((matrix, shift))
     image = tf.zeros([*cases.MOVED_SIZE, 1], tf.uint8)
 
     def one(draws: Draws) -> tf.Tensor:
-        geometry.move(image, draws, **cases.MOVE)
+        rand_augment.move(image, draws, **cases.MOVE)
         ((xx, _), (yx, _)), (right, down) = asked.pop()
         return tf.stack([xx, yx, right, down])
 
     try:
         xx, yx, right, down = _many(one).T
     finally:
-        geometry.affine = affine
+        rand_augment.affine = affine
     return [np.degrees(np.arctan2(yx, xx)), 1 / np.hypot(xx, yx), right, down]
 
 
 def _mixed(draws: Draws, augmentation: Augmentation) -> tf.Tensor:
     images = tf.zeros([2, *cases.CUTMIX_SIZE, 1], tf.uint8)
-    return mixing.mixed_pair(images, 2 * draws.index, augmentation=augmentation, seed=0)[1]
+    return training_image.mixed_pair(images, 2 * draws.index, augmentation=augmentation, seed=0)[1]
 
 
 def _many(of: Callable[[Draws], tf.Tensor]) -> np.ndarray:

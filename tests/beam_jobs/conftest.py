@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Clean
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -11,12 +11,12 @@ import sys
 from absl import flags
 
 from beam_jobs import convert
-from beam_jobs.proposal.profiles import read_profiles
-from beam_jobs.proposal.table import propose
+from beam_jobs.schema.profiles import read_profiles
+from beam_jobs.schema.table import propose
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.commands.run import answered
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input
+from pipeline.base.cli.run import answered
+from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Image, Label, Tokens
+from pipeline.data.schema.feature_types import Image, Label, Tokens
 from tests.beam_jobs.conftest import RunBinary, encoded, fruit_pixels
 
 Converted = Callable[..., tuple[schema_lib.Schema, list[dict]]]

@@ -12,7 +12,7 @@ import tensorflow_datasets as tfds
 
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Categorical, Label, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Label, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.beam_jobs.conftest import FRUIT, PEOPLE, ROOT, Ended, RunBinary, encoded, fruit_pixels, people_csv

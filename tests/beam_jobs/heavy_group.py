@@ -19,9 +19,8 @@ from absl import app, flags
 from beam_jobs.conversion.assignment import SPLIT, hash_ids, split_of
 from beam_jobs.conversion.plan import parse_fractions
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Label, Numeric
-from pipeline.data.schema.schema import Schema
-from pipeline.data.schema.split_by import SplitBy
+from pipeline.data.schema.feature_types import Label, Numeric
+from pipeline.data.schema.schema import Schema, SplitBy
 
 _MEGABYTES = flags.DEFINE_integer("megabytes", 500, "Size of the raw file.", 1)
 _OUTPUT = flags.DEFINE_string(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.feature_types import Image, Label
 from tests.beam_jobs.conftest import DATA, Ended, RunBinary, encoded, needs_data
 
 ADULT_COLUMNS = (

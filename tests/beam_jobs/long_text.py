@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from absl import app, flags
 
-from beam_jobs.sources.tokens.tokenizers import ByteTokenizer
+from beam_jobs.sources.tokens import ByteTokenizer
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Tokens
+from pipeline.data.schema.feature_types import Tokens
 from pipeline.data.schema.schema import Schema
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder for the data.", required=True)

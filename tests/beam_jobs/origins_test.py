@@ -14,18 +14,17 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 
+from beam_jobs.checks.dataset import verify
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.tokens.token_rows import TokenRows
-from beam_jobs.sources.tokens.tokenizers import open_tokenizer
-from beam_jobs.verification.dataset import verify
+from beam_jobs.sources.tokens import TokenRows, open_tokenizer
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.blocks import geometry, row_dtype
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.origins import reader
-from pipeline.data.dataset.origins.origin import Origin
-from pipeline.data.dataset.origins.raw_rows import raw_rows
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Image, Label, Numeric, Tokens
+from pipeline.data.origins import reader
+from pipeline.data.origins.files import Origin
+from pipeline.data.origins.reader import raw_rows
+from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import encoded, fruit_pixels
 from tests.beam_jobs.sources.samples import SAMPLES

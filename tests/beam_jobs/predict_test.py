@@ -11,15 +11,15 @@ import pytest
 import tensorflow as tf
 
 from beam_jobs.inference.job import open_export, prediction
+from beam_jobs.launch.claims import CLAIM_MARK
 from beam_jobs.launch.run import Run, run_job
-from beam_jobs.publication.claim import MARK
 from beam_jobs.sources.formats import open_source
 from beam_jobs.sources.jsonl import JsonLines
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data import self_digest
-from pipeline.data.dataset import export_manifest
+from beam_jobs.sources.source import Input
+from pipeline.base import documents
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import sha256
-from pipeline.data.errors import InputError
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
@@ -39,8 +39,8 @@ def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
     tf.saved_model.save(tf.Module(), str(model), signatures={"serving_default": serve})
     schema_lib.save(schema, model / schema_lib.FILE_NAME)
     files = {path.name: sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
-    document = self_digest.with_digest({"files": files})
-    (model / export_manifest.FILE_NAME).write_text(json.dumps(document))
+    document = documents.with_digest({"files": files})
+    (model / records.FILE_NAME).write_text(json.dumps(document))
     return model
 
 
@@ -208,7 +208,7 @@ def test_a_changed_model_and_a_taken_directory_are_refused(tmp_path: pathlib.Pat
 
 def test_what_a_killed_run_left_is_cleared(model: pathlib.Path, people: pathlib.Path):
     (people.parent / "out" / "_tmp" / "an older run").mkdir(parents=True)
-    (people.parent / "out" / MARK).touch()
+    (people.parent / "out" / CLAIM_MARK).touch()
     (people.parent / "out" / "predictions-00001-of-00002.parquet").write_text("half")
     assert run(model, people)["rows_predicted"] == 20
     assert not (people.parent / "out" / "predictions-00001-of-00002.parquet").exists()

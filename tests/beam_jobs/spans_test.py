@@ -7,18 +7,18 @@ import shutil
 
 import pytest
 
+from beam_jobs.checks.dataset import verify
 from beam_jobs.sources.csv import CsvFiles
-from beam_jobs.verification.dataset import verify
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.origins.raw_rows import raw_rows
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
-from pipeline.data.errors import InputError
+from pipeline.data.origins.reader import raw_rows
 from pipeline.data.reading import parsing, windows
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulator_file, accumulators, loading
+from pipeline.data.statistics import accumulators, encoding, loading
 from tests.shared.conversions import converted
 from tests.shared.published import republish
 
@@ -110,8 +110,8 @@ def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
     copy = tmp_path / "span-1"
     shutil.copytree(spans / "span-1", copy)
     assert verify(copy).problems == ()
-    other = (spans / "span-0" / accumulator_file.FILE_NAME).read_bytes()
-    republish(copy, {accumulator_file.FILE_NAME: other})
+    other = (spans / "span-0" / encoding.FILE_NAME).read_bytes()
+    republish(copy, {encoding.FILE_NAME: other})
     [problem] = verify(copy).problems
     assert (problem.file, problem.problem) == (
         "accumulators.bin",
@@ -122,5 +122,5 @@ def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
 def older(span: pathlib.Path, copy: pathlib.Path) -> Dataset:
     """A dataset as the version before wrote it."""
     shutil.copytree(span, copy)
-    republish(copy, {accumulator_file.FILE_NAME: None})
+    republish(copy, {encoding.FILE_NAME: None})
     return manifest_lib.open_dataset(copy)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.data.dataset import index as index_lib
 from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import shards
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import PEOPLE, Ended, RunBinary, people_csv
@@ -121,11 +121,11 @@ def test_an_index_that_tells_something_else_is_named(
     people: pathlib.Path, tmp_path: pathlib.Path, verify: Verify
 ):
     directory, shard = copied(people, tmp_path / "damaged")
-    name = index_lib.file_name(shard.path)
-    stored = index_lib.load(directory / name)
+    name = shards.file_name(shard.path)
+    stored = shards.load(directory / name)
     offsets = stored.offsets.copy()
     offsets[3] += 1
-    (directory / name).write_bytes(index_lib.dumps(dataclasses.replace(stored, offsets=offsets)))
+    (directory / name).write_bytes(shards.dumps(dataclasses.replace(stored, offsets=offsets)))
     ended, found = verify(directory)
     assert ended.code == 2
     [wrong] = [problem for problem in found["dataset"]["problems"] if problem["record"] is not None]

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.checkout import CommandError, Tree, checked_out
 from benchmarks.interleaving import MEASUREMENTS, Costs, Measurement, interleaved, table
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 BEFORE, AFTER = (
     Tree(name=name, root=pathlib.Path(name), python=pathlib.Path(sys.executable))

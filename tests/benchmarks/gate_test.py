@@ -11,7 +11,7 @@ from benchmarks import gate
 from benchmarks.gate import Figure
 from benchmarks.release import holdouts
 from benchmarks.release.holdouts import World
-from pipeline.release.gate.verdict import PROMOTE, judge
+from pipeline.gate.verdict import PROMOTE, judge
 
 
 def world(cluster: int = 1) -> World:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.reading import cases, measure, results, run
 from benchmarks.reading import data as data_lib
 from benchmarks.reading.cases import Case
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 SIZES = data_lib.Sizes(rows=4096, images=8, documents=300, tokens_multiple=64)
 

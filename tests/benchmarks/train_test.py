@@ -8,7 +8,7 @@ import tensorflow as tf
 from benchmarks.training.subjects import SUBJECTS
 from benchmarks.training.targets import TARGETS, beside_torch, cases, verdicts
 from benchmarks.training.workloads import Workload
-from pipeline.training.experiment import fused_adam
+from pipeline.training.experiment import optimizer
 from pipeline.training.tasks.registry import TASKS
 
 
@@ -21,7 +21,7 @@ def linear(made: list[keras.Model]) -> Workload:
     def model() -> keras.Model:
         numbers = keras.Input((3,), name="numeric")
         one = keras.Model({"numeric": numbers}, keras.layers.Dense(1, kernel_initializer="ones")(numbers))
-        one.optimizer = fused_adam.Adam(0.1)
+        one.optimizer = optimizer.Adam(0.1)
         one.optimizer.build(one.trainable_variables)
         made.append(one)
         return one

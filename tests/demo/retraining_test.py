@@ -4,7 +4,7 @@ import pathlib
 
 from demo.retraining import get_config
 from pipeline.configs.retraining import base
-from pipeline.release.cycles import settings
+from pipeline.retraining import settings
 
 
 def test_the_config_is_complete(monkeypatch):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from deploy import recipe as recipe_lib
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from tests.deploy import recipes
 
 RECIPES = [

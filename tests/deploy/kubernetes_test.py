@@ -7,7 +7,7 @@ import pytest
 import yaml
 from croniter import croniter
 
-from pipeline.data.errors import EXIT_BAD_INPUT
+from pipeline.base.errors import EXIT_BAD_INPUT
 from tests.deploy import recipes
 
 JOB_SETS = ("tpu_jobset", "workers_jobset")

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from deploy import recipe as recipe_lib
-from pipeline.data.errors import EXIT_BAD_INPUT, EXIT_TRY_AGAIN
-from pipeline.release.cycles.reconcile import EXIT_REJECTED
+from pipeline.base.errors import EXIT_BAD_INPUT, EXIT_TRY_AGAIN
+from pipeline.retraining.reconcile import EXIT_REJECTED
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
 AGAIN = EXIT_TRY_AGAIN

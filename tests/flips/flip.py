@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 Command = Callable[[pathlib.Path], object]  # what it makes of a directory, comparable with `==`
 

@@ -5,15 +5,15 @@ import pathlib
 
 import pytest
 
+from pipeline.base import documents
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data import self_digest
-from pipeline.data.dataset import conversion_record, export_manifest
+from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import open_dataset, sha256
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
-from pipeline.data.integrity import damage_budget
+from pipeline.data.integrity import damage
 from pipeline.data.statistics import loading
-from pipeline.training.state import history, run_record
+from pipeline.training.state import run_record, workdir
 from pipeline.training.state.run_record import RunRecord
 from tests.flips.flip import ALLOWED, Flip, Subject, Verdict, flips
 from tests.flips.subjects import verified
@@ -22,12 +22,12 @@ from tests.pipeline.training.small_run import write_small_dataset
 
 def dataset(folder: pathlib.Path) -> Subject:
     directory = write_small_dataset(folder / "1.0.0").directory
-    (directory / "conversion.json").write_text(conversion_record.dumps({"seconds": 1.5}))
+    (directory / "conversion.json").write_text(records.dumps_conversion({"seconds": 1.5}))
 
     def train(copy: pathlib.Path) -> object:
         opened = open_dataset(copy)
         selections = {split: select(opened, split) for split in opened.manifest.splits}
-        for record in damage_budget.sound(selections, budget=1)[1]:
+        for record in damage.sound_selection(selections, budget=1)[1]:
             raise InputError(record.file, received="damage", expected="none", action="")
         return loading.load(opened), {split: each.rows for split, each in selections.items()}
 
@@ -39,8 +39,8 @@ def export(folder: pathlib.Path) -> Subject:
     for name in ("schema.json", "saved_model.pb"):
         (folder / name).write_text(name)
     document = {"step": 3, "files": {path.name: sha256(path) for path in sorted(folder.iterdir())}}
-    (folder / export_manifest.FILE_NAME).write_text(json.dumps(self_digest.with_digest(document)))
-    return Subject(name="export", directory=folder, commands={"evaluate": export_manifest.open_export})
+    (folder / records.FILE_NAME).write_text(json.dumps(documents.with_digest(document)))
+    return Subject(name="export", directory=folder, commands={"evaluate": records.open_export})
 
 
 def run(folder: pathlib.Path) -> Subject:
@@ -56,13 +56,13 @@ def run(folder: pathlib.Path) -> Subject:
     )
     run_record.write(folder / "run.json", record)
     for step in (10, 20):
-        history.append(folder / "history.jsonl", {"step": step, "loss": 1 / step})
+        workdir.append_history(folder / "history.jsonl", {"step": step, "loss": 1 / step})
 
     def train(copy: pathlib.Path) -> object:
         found = run_record.read(copy / "run.json")
         run_record.check_files(copy, found)
-        history.keep_up_to(copy / "history.jsonl", 20)
-        return found, history.read(copy / "history.jsonl")
+        workdir.keep_history_up_to(copy / "history.jsonl", 20)
+        return found, workdir.read_history(copy / "history.jsonl")
 
     return Subject(name="run", directory=folder, commands={"train": train})
 

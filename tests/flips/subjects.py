@@ -9,21 +9,22 @@ import numpy as np
 import pyarrow.parquet as pq
 from ml_collections import ConfigDict
 
+from beam_jobs.checks import findings
+from beam_jobs.checks.dataset import verify
+from beam_jobs.checks.validate import Rules
 from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.conversion.plan import make_plan
 from beam_jobs.inference.job import open_export, prediction
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.pieces.source import Input
-from beam_jobs.validation.verdict import Rules
-from beam_jobs.verification import findings
-from beam_jobs.verification.dataset import verify
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import open_dataset
-from pipeline.data.errors import InputError
-from pipeline.release import export, replay, scoring
-from pipeline.training import restore, run
-from pipeline.training.request import Request
-from pipeline.training.state import history
+from pipeline.exporting import export, replay, scoring
+from pipeline.training.experiment import restore
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
+from pipeline.training.state import workdir as workdir_lib
 from tests.flips.flip import Subject
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
 
@@ -94,7 +95,7 @@ def train(data: pathlib.Path, workdir: pathlib.Path, *, steps: int) -> object:
     record = json.loads((workdir / "run.json").read_text())
     return (
         metrics,
-        [{key: value for key, value in line.items() if key not in history.MEASURED} for line in lines],
+        [{key: value for key, value in line.items() if key not in workdir_lib.MEASURED} for line in lines],
         {key: record[key] for key in ("config", "dataset_digest", "steps", "total_steps", "finished")},
     )
 

@@ -108,7 +108,7 @@ def _summary(results: Sequence[dict]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     del argv
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
     from tests.fuzz.case import make_sound
     from tests.shared.preloaded import preload
 

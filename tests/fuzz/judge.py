@@ -4,7 +4,7 @@ import pathlib
 import shutil
 from collections.abc import Iterator
 
-from pipeline.data.errors import EXIT_BAD_INPUT
+from pipeline.base.errors import EXIT_BAD_INPUT
 from tests.fuzz import reader
 from tests.fuzz.case import READ, Case, Sound
 from tests.shared import forked

@@ -9,8 +9,8 @@ import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from beam_jobs.cells.image_check import BadImageError, check_image
-from pipeline.data.schema.kinds import Image
+from beam_jobs.cells.images import BadImageError, check_image
+from pipeline.data.schema.feature_types import Image
 from tests.fuzz import samples
 from tests.fuzz.mutations import mutated
 from tests.shared import forked

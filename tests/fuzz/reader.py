@@ -4,11 +4,11 @@ import itertools
 import pathlib
 from collections.abc import Sequence
 
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import answered
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import answered
 from pipeline.data.dataset import manifest
+from pipeline.data.dataset.manifest import TRAIN
 from pipeline.data.dataset.selection import select
-from pipeline.data.dataset.splits import TRAIN
 from pipeline.data.statistics import loading
 
 _BATCH = 16
@@ -28,8 +28,8 @@ def _read(argv: Sequence[str]) -> None:
     from pipeline.data.input.batches import evaluation_batches, training_batches
     from pipeline.data.integrity.damage import naming_damage
     from pipeline.data.preprocessing.preprocess import Preprocess
-    from pipeline.data.reading.host_share import Share
     from pipeline.data.reading.plan import plan_reading
+    from pipeline.data.reading.sharding import Share
 
     statistics = loading.load(dataset)[TRAIN]
     preprocess = Preprocess(dataset.schema, statistics, image_size=(14, 18))

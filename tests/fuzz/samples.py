@@ -12,9 +12,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet
 
-from beam_jobs.sources.pieces.files import COMPRESSION
+from beam_jobs.sources.files import COMPRESSION
 from pipeline.data.dataset import tfrecord
-from pipeline.data.dataset.example_bytes import entry_head, example_head
+from pipeline.data.dataset.tfrecord import entry_head, example_head
 from tests.shared.pictures import encode, noise
 
 ROWS = 60

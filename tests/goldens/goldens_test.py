@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pipeline.data.dataset.export_manifest import open_export
+from pipeline.data.dataset.records import open_export
 from pipeline.data.reading import order
-from pipeline.training.engine import update
+from pipeline.training.engine import step
 from pipeline.training.state import run_record
 from tests.goldens import reading
 from tests.goldens.kept_run import EXPORT, LONGER, STEPS, train_flags
@@ -25,7 +25,7 @@ RUNS = [path for path in VERSIONS if (path / "run").is_dir()]  # a run of v1 had
 
 def is_continued(version: pathlib.Path) -> bool:
     record = run_record.read(version / "run" / "run.json")
-    return (record.order, record.update) == (order.VERSION, update.VERSION)
+    return (record.order, record.update) == (order.VERSION, step.VERSION)
 
 
 CONTINUED = [path for path in RUNS if is_continued(path)]

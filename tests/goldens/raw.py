@@ -7,7 +7,7 @@ import numpy as np
 import PIL.Image
 
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.goldens.reading import LABELS_APART
 

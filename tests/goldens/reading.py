@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import select
-from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.reading import parsing, windows
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Image
-from pipeline.release import replay
+from pipeline.data.schema.feature_types import Image
+from pipeline.exporting import replay
 
 Examples = dict[str, list[dict[str, object]]]  # by split, in stored order
 LABELS_APART = 10  # see config.py
@@ -35,7 +35,7 @@ def _rows(stored: tf.Tensor, dataset: manifest.Dataset) -> list[dict[str, object
     if stored.dtype == tf.string:
         columns = tf.io.parse_example(stored, parsing.parsing_spec(schema))
     else:
-        columns = block_rows.raw_of_compact(block_rows.features_of_words(stored, schema), schema)
+        columns = parsing.raw_of_compact(parsing.features_of_words(stored, schema), schema)
     images = {feature.name for feature in schema.of_kind(Image)}
     cells = {name: [_cell(v, name in images) for v in column.numpy()] for name, column in columns.items()}
     names = sorted(cells)

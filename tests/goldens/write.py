@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from absl import app, flags
 
 from benchmarks.checkout import ROOT, Tree
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from tests.goldens import raw, reading
 from tests.goldens.kept_run import EXPORT, LONGER, STEPS, train_flags
 

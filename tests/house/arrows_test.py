@@ -14,39 +14,35 @@ DATA = {
     "schema": "",
     "images": "",
     "dataset": "schema",
+    "origins": "schema dataset",
     "statistics": "schema dataset",
     "reading": "schema dataset",
     "integrity": "schema dataset images reading",
     "preprocessing": "schema dataset statistics images reading",
     "input": "schema dataset images reading preprocessing",
-    "feed": "dataset reading input",
 }
 TRAINING = {
     "tasks": "",
-    "loop": "",
     "state": "",
+    "loop": "state",
     "engine": "tasks loop state",
-    "experiment": "tasks engine",
-    "report": "state tasks",
-    "replaying": "tasks state experiment report",
-    "sweep": "tasks state workers",
-    "workers": "",
-    "parity": "tasks engine state experiment replaying",
+    "experiment": "tasks engine state",
+    "report": "state tasks experiment",
+    "launch": "tasks state",
+    "replay": "tasks state engine experiment report",
+    "run": "tasks state loop engine experiment report launch replay",
+    "parity": "tasks engine state experiment replay",
 }
-SOURCES = {"pieces": "", "bytes": "pieces", "tokens": "pieces"}
 BEAM_JOBS = {
     "cells": "",
-    "records": "",
-    "validation": "",
-    "publication": "",
     "sources": "cells",
-    "launch": "sources publication",
-    "statistics": "cells",
-    "proposal": "cells sources",
-    "conversion": "cells sources records statistics validation launch publication",
-    "verification": "cells sources validation",
-    "inference": "cells sources records conversion publication launch",
+    "schema": "cells sources",
+    "checks": "cells sources",
+    "launch": "cells sources",
+    "conversion": "cells sources checks launch",
+    "inference": "cells sources conversion launch",
 }
+BASE, LIBRARY = "pipeline/base", ("pipeline/base", "pipeline/data")
 
 
 def rooms(folder: str, arrows: Mapping[str, str], *others: str) -> dict[str, Set[str]]:
@@ -61,20 +57,23 @@ ARROWS: Mapping[str, Set[str]] = {
     "models": set(),
     "pipeline": {"models", "beam_jobs"},  # retrain starts convert, by its name
     "pipeline/configs": {"pipeline/data/images"},  # the augmentation's settings
-    "pipeline/data": set(),
-    **rooms("pipeline/data", DATA),
-    "pipeline/training": {"pipeline/data", "models"},
-    **rooms("pipeline/training", TRAINING, "pipeline/data"),
-    "pipeline/training/experiment": {
-        *(f"pipeline/training/{room}" for room in TRAINING["experiment"].split()),
-        "pipeline/data",
-        "models",
-    },
-    "pipeline/release": {"pipeline/data", "pipeline/training"},
-    "beam_jobs": {"pipeline/data"},
-    **rooms("beam_jobs", BEAM_JOBS, "pipeline/data"),
-    **rooms("beam_jobs/sources", SOURCES, "beam_jobs/cells", "pipeline/data"),
-    "deploy": {"pipeline/data"},
+    "pipeline/base": set(),
+    "pipeline/base/cli": {"pipeline/base", "pipeline/configs"},
+    "pipeline/report": {BASE},
+    "pipeline/data": {BASE},
+    **rooms("pipeline/data", DATA, BASE),
+    "pipeline/feed": {*LIBRARY, "pipeline/report"},
+    "pipeline/training": {*LIBRARY, "models"},
+    **rooms("pipeline/training", TRAINING, *LIBRARY, "pipeline/report", "pipeline/feed", "models"),
+    "pipeline/exporting": {*LIBRARY, "pipeline/training"},
+    "pipeline/serving": {*LIBRARY, "pipeline/report", "pipeline/exporting"},
+    "pipeline/publishing": {*LIBRARY},
+    "pipeline/publishing/remote": {*LIBRARY, "pipeline/publishing"},
+    "pipeline/gate": {BASE},
+    "pipeline/retraining": {"pipeline"},
+    "beam_jobs": {*LIBRARY},
+    **rooms("beam_jobs", BEAM_JOBS, *LIBRARY, "pipeline/report"),
+    "deploy": {*LIBRARY},
     "demo": {"pipeline/configs"},  # its config of retraining begins with the shared one
 }
 FREE = ("tests", "benchmarks")  # may import anything; nothing else may import them
@@ -85,7 +84,7 @@ NOT_ON_A_WORKER = ("tensorflow", "keras", "tensorflow_datasets")
 # Files of flags that several binaries have, each declared once.
 SHARED_FLAGS = ("beam_jobs/sources/flags.py",)
 # Reads a text as flags are read, with a FlagValues of its own: no command gets a flag by it.
-LIKE_FLAGS = ("pipeline/training/sweep/grid.py",)
+LIKE_FLAGS = ("pipeline/training/launch/grid.py",)
 
 
 def paths() -> list[str]:
@@ -101,9 +100,7 @@ def room(path: str) -> str:
 def may_import(importing: str, imported: str) -> bool:
     """Whether the files of one room may import those of another."""
     allowed = {importing, *ARROWS[importing]}
-    serves_all = imported == "pipeline/data"  # its own files: errors, command lines, files written whole
-    reaches_up = importing.startswith("pipeline/data/") and serves_all
-    return reaches_up or any(imported == name or imported.startswith(f"{name}/") for name in allowed)
+    return any(imported == name or imported.startswith(f"{name}/") for name in allowed)
 
 
 def both_ways(arrows: Set[tuple[str, str]]) -> Iterator[str]:
@@ -130,8 +127,8 @@ def test_rooms_that_import_each_other_are_named():
 
 def test_an_arrow_against_the_direction_is_found():
     assert not may_import("pipeline/data/dataset", "pipeline/data/reading")
-    assert not may_import("beam_jobs/cells", "beam_jobs/sources/bytes")
-    assert may_import("beam_jobs/proposal", "beam_jobs/sources/bytes")
+    assert not may_import("beam_jobs/cells", "beam_jobs/sources")
+    assert may_import("beam_jobs/schema", "beam_jobs/sources")
 
 
 def test_nobody_imports_in_a_circle():

@@ -22,8 +22,8 @@ _MODULES = {
 _CALLS = {"eval", "exec", "compile", "urlopen", "extractall", "unsafe_load", "enable_unsafe_deserialization"}
 _KEYWORDS = {"shell", "allow_pickle"}
 _ALLOWED = {
-    ("pipeline/data/commands/config_flag.py", "runpy"),  # --config names a program, and says so
-    ("pipeline/training/workers/member.py", "runpy"),  # the module that its launcher names
+    ("pipeline/base/cli/config.py", "runpy"),  # --config names a program, and says so
+    ("pipeline/training/launch/member.py", "runpy"),  # the module that its launcher names
 }
 _FILES = [path for folder in ("beam_jobs", "pipeline", "models") for path in (ROOT / folder).rglob("*.py")]
 

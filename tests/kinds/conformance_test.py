@@ -14,20 +14,20 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_jobs.cells import typed
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.conversion import metadata
-from beam_jobs.conversion.image_loading import load_images
-from beam_jobs.records.layouts import LAYOUTS
-from beam_jobs.verification import record_rows
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.checks import records as records_lib
+from beam_jobs.conversion import dataset
+from beam_jobs.conversion.records import LAYOUTS
+from beam_jobs.conversion.writer import load_images
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import SplitStatistics
-from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import block_rows
+from pipeline.data.reading import parsing
 from pipeline.data.reading.parsing import parsing_spec
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import KINDS, Label
+from pipeline.data.schema.feature_types import KINDS, Label
 from pipeline.data.schema.schema import Schema
-from pipeline.training.report.sections.feature_table import feature_table
+from pipeline.training.report.data import feature_table
 from tests.kinds.examples import EXAMPLES, Example
 from tests.shared import measuring
 from tests.shared.tiny_dataset import serialize
@@ -96,8 +96,8 @@ def parsed(example: Example, rows: pa.RecordBatch, layout: str) -> dict[str, tf.
     schema, written = schema_of(example), tf.constant(records(example, rows, layout), tf.string)
     if layout == "rows":
         return tf.io.parse_example(written, parsing_spec(schema))
-    words = block_rows.words_of_blocks(written, schema)[: rows.num_rows]
-    return block_rows.features_of_words(words, schema)
+    words = parsing.words_of_blocks(written, schema)[: rows.num_rows]
+    return parsing.features_of_words(words, schema)
 
 
 def measured(example: Example) -> SplitStatistics:
@@ -127,7 +127,7 @@ def test_an_ugly_cell_is_a_problem_or_a_value_that_conforms(example, ugly):
     assert rows.num_rows + len(problems) == 1
     for layout in layouts(example):
         written = records(example, rows, layout)
-        assert record_rows.LAYOUTS[layout].problems(written, schema_of(example)) == {}
+        assert records_lib.LAYOUTS[layout].problems(written, schema_of(example)) == {}
 
 
 @each
@@ -136,7 +136,7 @@ def test_values_are_read_from_both_layouts_as_they_were_typed(example):
     for layout in layouts(example):
         raw = parsed(example, rows, layout)
         if layout == "blocks":
-            raw = block_rows.raw_of_compact(raw, schema_of(example))
+            raw = parsing.raw_of_compact(raw, schema_of(example))
         tensor = raw[example.name].numpy()
         assert tensor.shape == (len(example.good), *example.feature.shape)
         expected = [as_bytes(value) if isinstance(value, str) else value for value in example.stored()]
@@ -183,13 +183,13 @@ def test_metadata_describe_it(example):
     import tensorflow_datasets as tfds
 
     schema = schema_of(example)
-    [described] = text_format.Parse(metadata.schema_proto(schema), schema_pb2.Schema()).feature
+    [described] = text_format.Parse(dataset.schema_proto(schema), schema_pb2.Schema()).feature
     assert described.name == example.name
     assert tuple(dim.size for dim in described.shape.dim) == example.feature.shape
     domain = described.WhichOneof("domain_info") or ""
     told = [domain, "{", *str(getattr(described, domain)).split(), "}"] if domain else []
     assert " ".join(told) == example.proto
-    feature = metadata._tfds_features(schema, "rows")[example.name]
+    feature = dataset._tfds_features(schema, "rows")[example.name]
     assert type(feature) is getattr(tfds.features, example.tfds)
 
 
@@ -197,7 +197,7 @@ def test_metadata_describe_it(example):
 def test_own_records_conform(example):
     for layout in layouts(example):
         written = records(example, good_rows(example), layout)
-        assert record_rows.LAYOUTS[layout].problems(written, schema_of(example)) == {}
+        assert records_lib.LAYOUTS[layout].problems(written, schema_of(example)) == {}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_own_records_conform(example):
 )
 def test_a_wrong_value_in_a_record_is_found(example):
     schema = schema_of(example)
-    found = record_rows.LAYOUTS["rows"].problems([serialize(schema, {example.name: example.wrong})], schema)
+    found = records_lib.LAYOUTS["rows"].problems([serialize(schema, {example.name: example.wrong})], schema)
     assert found[0].startswith(f"feature '{example.name}' is ")
 
 

@@ -5,9 +5,17 @@ import datetime
 import math
 from typing import Literal
 
-from pipeline.data.schema.datetime_kind import Datetime
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
 from tests.beam_jobs.conftest import encoded, fruit_pixels
 from tests.shared.moments import microseconds
 

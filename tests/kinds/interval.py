@@ -8,20 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_jobs.cells.cleaning import clean
-from beam_jobs.cells.problems import Problems, convert, decode
+from beam_jobs.cells.text import Problems, clean_text, convert, decode
 from beam_jobs.cells.typed import Cells, RawColumn
-from beam_jobs.conversion.metadata import Metadata
-from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.validation.anomalies import Anomaly, Policy
-from beam_jobs.verification.record_conformance import Numbers
+from beam_jobs.checks.anomalies import Anomaly, Policy
+from beam_jobs.checks.records import Numbers
+from beam_jobs.conversion.dataset import Metadata
+from beam_jobs.schema.profiles import ColumnProfile
 from pipeline.data.dataset.blocks import Field
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
-from pipeline.data.preprocessing.kinds import InModel, Inputs, NumericInput
+from pipeline.data.preprocessing.preprocess import InModel, Inputs, NumericInput
 from pipeline.data.schema.feature import Dtype, Feature
-from pipeline.data.schema.kind_table import KindTable
-from pipeline.data.schema.kinds import Tensor
-from pipeline.training.report.sections.feature_table import Shown
+from pipeline.data.schema.feature_types import KindTable, Tensor
+from pipeline.training.report.data import Shown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class Interval(Feature):
 
 
 def _parse(feature: Interval, raw: RawColumn, problems: Problems) -> pa.Array:
-    cells = clean(decode(raw.cells, problems), feature.clean)
+    cells = clean_text(decode(raw.cells, problems), feature.clean)
     problems.add(cells.is_null(), "missing")
     ends = pc.extract_regex(cells, r"^(?P<low>.+?)\.\.(?P<high>.+)$")
     problems.add(ends.is_null(), "not low..high")
@@ -84,13 +82,13 @@ def entries(tables: Mapping[str, KindTable]) -> dict[str, object]:
     gathered = "pipeline.data.statistics.accumulators"
     return {
         "beam_jobs.cells.typed": Cells(parse=_parse),
-        "beam_jobs.conversion.metadata": Metadata(),
-        "beam_jobs.proposal.features": _propose,
+        "beam_jobs.conversion.dataset": Metadata(),
+        "beam_jobs.schema.features": _propose,
         gathered: tables[gathered].entries[Tensor],
-        "beam_jobs.validation.conformance": (_starts_below_zero,),
-        "beam_jobs.verification.record_conformance": lambda feature: Numbers(high=feature.highest),
+        "beam_jobs.checks.validate": (_starts_below_zero,),
+        "beam_jobs.checks.records": lambda feature: Numbers(high=feature.highest),
         "pipeline.data.dataset.blocks": lambda feature: Field(dtype="<f4"),
-        "pipeline.data.preprocessing.kinds": InModel(inputs=_inputs),
-        "pipeline.training.replaying.shown.value": lambda feature, value: f"{value[0]:g}..{value[1]:g}",
-        "pipeline.training.report.sections.feature_table": Shown(detail=lambda feature: "low..high"),
+        "pipeline.data.preprocessing.preprocess": InModel(inputs=_inputs),
+        "pipeline.training.replay.value": lambda feature, value: f"{value[0]:g}..{value[1]:g}",
+        "pipeline.training.report.data": Shown(detail=lambda feature: "low..high"),
     }

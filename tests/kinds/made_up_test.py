@@ -11,36 +11,34 @@ import pytest
 import tensorflow as tf
 
 from beam_jobs.cells import typed
-from beam_jobs.conversion import metadata, plan
+from beam_jobs.checks import records, validate
+from beam_jobs.checks.anomalies import Policy
+from beam_jobs.checks.dataset import verify
+from beam_jobs.checks.validate import Rules
+from beam_jobs.conversion import dataset, plan
 from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.launch.run import Run
-from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.features import propose_feature
+from beam_jobs.schema.features import propose_feature
+from beam_jobs.schema.profiles import ColumnProfile
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.pieces.source import Input
-from beam_jobs.validation import conformance
-from beam_jobs.validation.anomalies import Policy
-from beam_jobs.validation.verdict import Rules
-from beam_jobs.verification import record_conformance
-from beam_jobs.verification.dataset import verify
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
-from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.windows import stored_rows
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kind_table import KindTable, MissingKindError
-from pipeline.data.schema.kinds import KINDS, Label
+from pipeline.data.schema.feature_types import KINDS, KindTable, Label, MissingKindError
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, loading
-from pipeline.training import run
-from pipeline.training.replaying.shown.value import shown_value
-from pipeline.training.report.sections.feature_table import feature_table
-from pipeline.training.request import Request
+from pipeline.training.replay.value import shown_value
+from pipeline.training.report.data import feature_table
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
 from tests.kinds.interval import Interval, entries
 from tests.kinds.tables import kind_tables
 from tests.pipeline.training.small_run import small_config
@@ -55,35 +53,34 @@ STATISTICS = SplitStatistics(
 # What each table asks of whoever adds a kind.
 ASKED = {
     "beam_jobs.cells.typed": "Cells, with `parse` of (feature, RawColumn, Problems) to an Arrow array",
-    "beam_jobs.conversion.metadata": "Metadata; its defaults say type and shape alone",
-    "beam_jobs.proposal.features": "a function of ColumnProfile to the feature, or to None if the column is "
+    "beam_jobs.conversion.dataset": "Metadata; its defaults say type and shape alone",
+    "beam_jobs.schema.features": "a function of ColumnProfile to the feature, or to None if the column is "
     "of another kind",
     "pipeline.data.statistics.accumulators": "a function of the feature to an empty Gathered",
-    "beam_jobs.validation.conformance": "checks of (split, feature, FeatureStatistics, Policy) to anomalies, "
+    "beam_jobs.checks.validate": "checks of (split, feature, FeatureStatistics, Policy) to anomalies, "
     "possibly none: ()",
-    "beam_jobs.verification.record_conformance": "a function of the feature to Numbers or, for a string "
-    "feature, Strings",
+    "beam_jobs.checks.records": "a function of the feature to Numbers or, for a string feature, Strings",
     "pipeline.data.dataset.blocks": "a function of the feature to its Field; it raises InputError if there "
     "is no fixed width",
-    "pipeline.data.preprocessing.kinds": "InModel, with `inputs` of (the features of the kind, "
+    "pipeline.data.preprocessing.preprocess": "InModel, with `inputs` of (the features of the kind, "
     "SplitStatistics) to Inputs",
-    "pipeline.training.replaying.shown.value": "a function (feature, value [*feature.shape]) → text",
-    "pipeline.training.report.sections.feature_table": "Shown, with `detail` of the feature to a word",
+    "pipeline.training.replay.value": "a function (feature, value [*feature.shape]) → text",
+    "pipeline.training.report.data": "Shown, with `detail` of the feature to a word",
 }
 
 # Where a room first asks for the kind. `propose_feature` asks only the kinds that it has.
 FIRST_USE: Mapping[str, Callable[[], object]] = {
     "beam_jobs.cells.typed": lambda: typed.parse(SPAN, pa.array(["1..2"])),
-    "beam_jobs.conversion.metadata": lambda: metadata.schema_proto(SCHEMA),
+    "beam_jobs.conversion.dataset": lambda: dataset.schema_proto(SCHEMA),
     "pipeline.data.statistics.accumulators": lambda: accumulators.gathered_of(SPAN),
-    "beam_jobs.validation.conformance": lambda: conformance.anomalies(
+    "beam_jobs.checks.validate": lambda: validate.conformance_anomalies(
         {"train": STATISTICS}, Schema(name="spans", features=(SPAN,)), Policy()
     ),
-    "beam_jobs.verification.record_conformance": lambda: record_conformance.problems([RECORD], SCHEMA),
+    "beam_jobs.checks.records": lambda: records.conformance_problems([RECORD], SCHEMA),
     "pipeline.data.dataset.blocks": lambda: blocks.geometry(SCHEMA),
-    "pipeline.data.preprocessing.kinds": lambda: Preprocess(SCHEMA, STATISTICS),
-    "pipeline.training.replaying.shown.value": lambda: shown_value(SPAN, np.float32([1, 2])),
-    "pipeline.training.report.sections.feature_table": lambda: feature_table(STATISTICS, SCHEMA),
+    "pipeline.data.preprocessing.preprocess": lambda: Preprocess(SCHEMA, STATISTICS),
+    "pipeline.training.replay.value": lambda: shown_value(SPAN, np.float32([1, 2])),
+    "pipeline.training.report.data": lambda: feature_table(STATISTICS, SCHEMA),
 }
 ROWS = list(itertools.product(range(-1, 9), range(10, 30)))
 RECORD = serialize(SCHEMA, {"span": [1.0, 2.0], "wide": 1})
@@ -124,7 +121,7 @@ def test_a_schema_file_names_the_kinds_that_there_are():
 def test_supplied_it_is_declared_proposed_and_described(intervals):
     assert schema_lib.from_json(schema_lib.to_json(SCHEMA)) == SCHEMA
     assert propose_feature(ColumnProfile(name="span", counts={"1..2": 2, "0..3": 1})) == SPAN
-    assert 'name: "span"' in metadata.schema_proto(SCHEMA)
+    assert 'name: "span"' in dataset.schema_proto(SCHEMA)
     assert "interval · low..high [2]" in str(feature_table(STATISTICS, SCHEMA))
 
 
@@ -165,7 +162,7 @@ def test_supplied_it_is_trained_on(intervals, tmp_path):
 def test_supplied_a_record_that_does_not_conform_is_found(intervals):
     wrong = serialize(SCHEMA, {"span": [1.0, 101.0], "wide": 1})
     problem = "feature 'span' is outside of -inf … 100"
-    assert record_conformance.problems([RECORD, wrong], SCHEMA) == {1: problem}
+    assert records.conformance_problems([RECORD, wrong], SCHEMA) == {1: problem}
 
 
 def converted(rows: list[tuple[int, int]], layout: str, directory: pathlib.Path) -> Dataset:

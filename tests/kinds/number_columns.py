@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 # isort: split
 
@@ -21,15 +21,15 @@ import pyarrow as pa
 import tensorflow as tf
 
 from beam_jobs.cells import typed
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.records.examples import encode
-from beam_jobs.validation import conformance
-from beam_jobs.validation.anomalies import Policy
-from pipeline.data.errors import InputError
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.checks import validate
+from beam_jobs.checks.anomalies import Policy
+from beam_jobs.conversion.records import encode
+from pipeline.base.errors import InputError
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.preprocessing.request_cleaning import clean_requests
+from pipeline.data.preprocessing.requests import clean_requests
 from pipeline.data.reading.parsing import parsing_spec
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.measuring import measured
 
@@ -102,7 +102,9 @@ def outcome(name: str) -> Outcome:
     rows, kept = _typed(feature, schema, raw)
     rejected = len(raw) - len(kept)
     statistics = measured(schema, rows)
-    said = "; ".join(found.message for found in conformance.anomalies({"all": statistics}, schema, Policy()))
+    said = "; ".join(
+        found.message for found in validate.conformance_anomalies({"all": statistics}, schema, Policy())
+    )
     try:
         preprocess = Preprocess(schema, statistics)
     except InputError as error:

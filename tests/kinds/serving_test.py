@@ -14,21 +14,20 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam_jobs.conversion.records import encode
 from beam_jobs.inference.batches import Batch
 from beam_jobs.inference.model import ExportedModel
-from beam_jobs.records.examples import encode
 from models.wide_deep import wide_deep
 from pipeline.data.dataset.statistics import SplitStatistics
-from pipeline.data.preprocessing.kinds import OF_KIND
-from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
 from pipeline.data.reading.parsing import parse_examples
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import KINDS, Label
+from pipeline.data.schema.feature_types import KINDS, Label
 from pipeline.data.schema.schema import Schema
-from pipeline.release.infra import requests as requests_lib
-from pipeline.release.infra.recording import recorded
-from pipeline.release.infra.servers.rest import columns_as_json
-from pipeline.release.signatures import signatures
+from pipeline.exporting import requests as requests_lib
+from pipeline.exporting.requests import recorded
+from pipeline.exporting.signatures import signatures
+from pipeline.serving.servers import columns_as_json
 from tests.kinds.conformance_test import UGLY, as_bytes, measured, typed_rows
 from tests.kinds.examples import EXAMPLES, Example
 from tests.shared.model_server import inputs_of_json
@@ -96,7 +95,7 @@ def small_model(preprocess: Preprocess) -> keras.Model:
 
 
 def export(model: keras.Model, preprocess: Preprocess, directory: pathlib.Path) -> None:
-    """As `pipeline.release.export`, without the archive of Keras, which traces each signature twice."""
+    """As `pipeline.exporting.export`, without the archive of Keras, which traces each signature twice."""
     module = tf.Module()
     module.parts = [model, preprocess]
     functions = signatures(model, preprocess, SCHEMA)

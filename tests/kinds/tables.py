@@ -2,7 +2,7 @@
 
 import importlib
 
-from pipeline.data.schema.kind_table import KindTable
+from pipeline.data.schema.feature_types import KindTable
 from tests.house import build_file
 
 

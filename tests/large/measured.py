@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.integrity import damage_budget
-from pipeline.data.integrity.checksums import DamagedRecord
-from pipeline.data.integrity.scan_memory import ScanMemory
+from pipeline.data.integrity import damage
+from pipeline.data.integrity.scan import DamagedRecord, ScanMemory
 
 DAMAGED = 10_000
 _PICTURES_READ = 96
@@ -34,8 +33,8 @@ def opened(directory: pathlib.Path) -> Figures:
 def read(directory: pathlib.Path) -> Figures:
     """The same, with the first rows of its shuffled stream."""
     from pipeline.data.reading import stream
-    from pipeline.data.reading.host_share import Share
     from pipeline.data.reading.plan import plan_reading
+    from pipeline.data.reading.sharding import Share
 
     imported = _peak_mib()
     start = time.perf_counter()
@@ -51,7 +50,7 @@ def left_out(directory: pathlib.Path) -> Figures:
     selection = select(open_dataset(directory), "train")
     damaged = _damaged(selection)
     start, cpu = time.perf_counter(), time.process_time()
-    left = damage_budget.without(selection, damaged)
+    left = damage.without_damaged(selection, damaged)
     assert selection.rows - left.rows == DAMAGED
     return {"s": time.perf_counter() - start, "CPU s": time.process_time() - cpu}
 
@@ -79,7 +78,7 @@ def one_stream(directory: pathlib.Path) -> Figures:
 
 def mixture(directory: pathlib.Path) -> Figures:
     """MiB of reading as many of two datasets."""
-    from pipeline.data.reading.mixture import Mixture, Part
+    from pipeline.data.reading.plan import Mixture, Part
 
     parts = [Part(selection=select(open_dataset(directory), "train"), weight=weight) for weight in (3.0, 1.0)]
     return _of_pictures(Mixture(parts=tuple(parts)))
@@ -87,8 +86,8 @@ def mixture(directory: pathlib.Path) -> Figures:
 
 def _of_pictures(data: object) -> Figures:
     from pipeline.data.reading import stream
-    from pipeline.data.reading.host_share import Share
     from pipeline.data.reading.plan import plan_reading
+    from pipeline.data.reading.sharding import Share
 
     imported = _peak_mib()
     plan = plan_reading(data, share=Share(global_batch=_BATCH), seed=1)

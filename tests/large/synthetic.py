@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.data.dataset import index, manifest, tfrecord
+from pipeline.data.dataset import manifest, tfrecord
+from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.manifest import File, Shard
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import serialize, write_dataset
@@ -70,7 +71,7 @@ def _publish(directory: pathlib.Path, contents: Sequence[Sequence[bytes]], *, co
         for copy in range(copies):
             name = f"ids-train.tfrecord-{number * copies + copy:06d}-of-{count:06d}"
             _write(directory / name, content, directory / shards[0].path if copy else None)
-            index_name = index.file_name(name)
+            index_name = shards_lib.file_name(name)
             _write(directory / index_name, stored, directory / files[0].path if copy else None)
             records = len(payloads)
             shard = Shard(path=name, bytes=len(content), sha256=digests[0], records=records, rows=records)
@@ -94,4 +95,6 @@ def _index(payloads: Sequence[bytes]) -> bytes:
     lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
     ends = np.cumsum(lengths + tfrecord.FRAME_BYTES)
     offsets = ends - lengths - tfrecord.FRAME_BYTES
-    return index.dumps(index.Index(offsets=offsets, lengths=lengths, hashes=index.content_hashes(payloads)))
+    return shards_lib.dumps(
+        shards_lib.Index(offsets=offsets, lengths=lengths, hashes=shards_lib.content_hashes(payloads))
+    )

@@ -10,17 +10,15 @@ import PIL.Image
 import PIL.ImageOps
 import tensorflow as tf
 
-from beam_jobs.cells.image_check import BadImageError, check_image
+from beam_jobs.cells.images import BadImageError, check_image
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.decoding import decode_image
 from pipeline.data.input import stages
-from pipeline.data.input.image_stages import image_stages
-from pipeline.data.input.stages import Stage
+from pipeline.data.input.stages import Stage, image_stages
 from pipeline.data.input.training import parse_stage
-from pipeline.data.preprocessing.example_writer import serialize
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.preprocessing.request_cleaning import clean_requests
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.preprocessing.requests import clean_requests, serialize
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import describe
 

@@ -6,11 +6,11 @@ import types
 
 import pytest
 
+from pipeline.base.cli import config
 from pipeline.configs import base
-from pipeline.data.commands import config_keys
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.preprocessing.preprocess import ModelInputs
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model, optimizer
@@ -49,6 +49,6 @@ def test_tells_command_and_hardware(experiment):
 
 
 def test_every_key_of_the_base_says_what_it_means():
-    assert [key.name for key in config_keys.keys_of(base) if not key.meaning] == []
-    meanings = {key.name: key.meaning for key in config_keys.keys_of(base)}
+    assert [key.name for key in config.keys_of(base) if not key.meaning] == []
+    meanings = {key.name: key.meaning for key in config.keys_of(base)}
     assert meanings["augmentation.zoom"] == "largest change of scale: 0.1 means 0.9 to 1.1"

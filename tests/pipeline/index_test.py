@@ -8,12 +8,12 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import foreign_files, index
+from pipeline.base.errors import EXIT_BAD_INPUT, InputError
+from pipeline.data.dataset import foreign, shards
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import EXIT_BAD_INPUT, InputError
 from pipeline.data.reading import windows
 from pipeline.data.reading.parsing import parse_rows
-from pipeline.data.schema.kinds import Categorical, Label
+from pipeline.data.schema.feature_types import Categorical, Label
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import DATA, needs_data
 
@@ -43,10 +43,10 @@ def flip(file: pathlib.Path, byte: int) -> None:
 def test_the_index_tells_where_every_record_is(file: pathlib.Path):
     ended = run(file)
     assert (ended.returncode, ended.stdout) == (0, f"{file.parent}/part-1.index: 4 records\n")
-    found = index.load(file.parent / "part-1.index")
+    found = shards.load(file.parent / "part-1.index")
     assert found.offsets.tolist() == OFFSETS
     assert found.lengths.tolist() == list(map(len, PAYLOADS))
-    assert found.hashes.tolist() == index.content_hashes(PAYLOADS).tolist()
+    assert found.hashes.tolist() == shards.content_hashes(PAYLOADS).tolist()
 
 
 def test_every_damaged_record_is_named_and_the_other_files_are_indexed(file: pathlib.Path):
@@ -103,14 +103,14 @@ SCHEMA = Schema(name="mine", features=(Label(name="value", task="regression"),))
 
 def test_files_that_changed_since_they_were_indexed_are_refused(file: pathlib.Path):
     with pytest.raises(InputError, match=r"part-1.index: received no such file.*pipeline.index"):
-        foreign_files.open_files([file], SCHEMA)
+        foreign.open_files([file], SCHEMA)
     assert run(file).returncode == 0
     with file.open("ab") as opened:
         opened.write(b"more")
     with pytest.raises(
         InputError, match="4 records that end at byte 5,073; expected 4 that end at byte 5,077"
     ):
-        select(foreign_files.open_files([file], SCHEMA), "train")
+        select(foreign.open_files([file], SCHEMA), "train")
 
 
 def test_records_of_files_in_several_folders_are_read(file: pathlib.Path):
@@ -118,7 +118,7 @@ def test_records_of_files_in_several_folders_are_read(file: pathlib.Path):
     second.parent.mkdir()
     second.write_bytes(file.read_bytes())
     assert run(file, second).returncode == 0
-    data = select(foreign_files.open_files([file, second], SCHEMA), "train")
+    data = select(foreign.open_files([file, second], SCHEMA), "train")
     stored = [record for _, each in windows.stored_rows(data) for record in each.numpy()]
     assert stored == 2 * PAYLOADS
     positions, shuffled = next(windows.window_rows(data, seed=1, position=0).as_numpy_iterator())
@@ -139,7 +139,7 @@ def test_records_of_others_are_read_by_position(tmp_path: pathlib.Path):
             Label(name="clk", task="regression"),
         ),
     )
-    data = foreign_files.open_files([file], clicks)
+    data = foreign.open_files([file], clicks)
     stored = read(windows.stored_rows(select(data, "train")), clicks)
     theirs = [
         tf.train.Example.FromString(record)

@@ -137,7 +137,7 @@ FAULTS = (
     ),
     Fault(
         name="the first step of a warm-up has the rate 0",
-        path="pipeline/training/experiment/learning_rate.py",
+        path="pipeline/training/experiment/optimizer.py",
         sound=("rising = (step + 1.0) /",),
         faulty=("rising = step /",),
         tests=(

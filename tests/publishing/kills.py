@@ -10,9 +10,9 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline.data import atomic_files
-from pipeline.data.errors import InputError
-from pipeline.release.publish import versions
+from pipeline.base import files
+from pipeline.base.errors import InputError
+from pipeline.publishing import versions
 from tests.publishing import story
 from tests.publishing.story import Act
 from tests.shared import forked, plain_export
@@ -84,7 +84,7 @@ def _go_on(told: Sequence[Act], directory: pathlib.Path, exports: pathlib.Path, 
     first = int(done.read_text()) if done.exists() else 0
     for number, act in enumerate(told[first:], start=first + 1):
         story.make(act, directory, exports)
-        atomic_files.write_bytes(done, str(number).encode())
+        files.write_bytes(done, str(number).encode())
 
 
 def faults(directory: pathlib.Path, seen: dict[int, str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from pipeline.release.publish import publish
+from pipeline.publishing import publish
 from tests.publishing import kills
 from tests.shared import plain_export
 

@@ -11,9 +11,9 @@ import pathlib
 import select
 import sys
 
-from pipeline.data import self_digest
-from pipeline.data.errors import InputError
-from pipeline.release.publish import versions
+from pipeline.base import documents
+from pipeline.base.errors import InputError
+from pipeline.publishing import versions
 from tests.publishing import story
 
 
@@ -48,7 +48,7 @@ class Reader:
 
     def _read(self, version: int) -> None:
         document = versions.check(self._directory, version)
-        if not (self._verified / self_digest.digest(document["files"])).exists():
+        if not (self._verified / documents.digest(document["files"])).exists():
             raise ValueError("never verified")
         if self._loads and version not in self.seen:
             import tensorflow as tf

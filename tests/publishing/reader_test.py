@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.data import self_digest
-from pipeline.release.publish import publish, versions
+from pipeline.base import documents
+from pipeline.publishing import publish, versions
 from tests.publishing.reader import Reader
 from tests.shared import plain_export
 
@@ -14,7 +14,7 @@ def serving(tmp_path):
     publish.publish(plain_export.write(tmp_path / "export"), tmp_path / "serving", cycle="c1", at="now")
     (tmp_path / "verified").mkdir()
     files = versions.published(tmp_path / "serving", 1)["files"]
-    (tmp_path / "verified" / self_digest.digest(files)).touch()
+    (tmp_path / "verified" / documents.digest(files)).touch()
     return tmp_path / "serving"
 
 

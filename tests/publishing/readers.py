@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 
-from pipeline.data import self_digest
-from pipeline.release.publish import publication, versions
+from pipeline.base import documents
+from pipeline.publishing import versions
 from tests.publishing import story
 
 _SECONDS = 120  # after which a reader that says nothing has failed
@@ -62,9 +62,9 @@ def _start(folder: pathlib.Path, name: str) -> subprocess.Popen:
 
 def _verify(staged: pathlib.Path, verified: pathlib.Path) -> None:
     """Reads every byte, and leaves word that these files were verified."""
-    document = publication.read(staged)
-    publication.check_bytes(staged, document)
-    (verified / self_digest.digest(document["files"])).touch()
+    document = versions.read_publication(staged)
+    versions.check_bytes(staged, document)
+    (verified / documents.digest(document["files"])).touch()
 
 
 def _await(reader: subprocess.Popen, seen: pathlib.Path, version: int | None) -> None:

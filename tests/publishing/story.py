@@ -5,7 +5,7 @@ import pathlib
 import random
 from collections.abc import Callable, Iterator
 
-from pipeline.release.publish import publish, versions
+from pipeline.publishing import publish, versions
 
 KEEP = 3  # versions
 _DAY = "2026-11-{:02d}T06:00:00+00:00"

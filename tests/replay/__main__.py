@@ -16,7 +16,7 @@ from contextlib import redirect_stdout
 
 from absl import app, flags, logging
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 # isort: split
 

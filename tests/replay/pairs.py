@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.training.replay import Replay
+from pipeline.training.replay.replay import Replay
 from tests.pipeline.training.replaying.recorded import Batch
 from tests.replay.runs import Trained
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from pipeline.data.dataset import manifest
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Numeric, Tensor
+from pipeline.data.schema.feature_types import Numeric, Tensor
 from pipeline.data.schema.schema import Schema
-from pipeline.training import run
-from pipeline.training.replay import Replay
-from pipeline.training.replaying.losses import worst_first
-from pipeline.training.replaying.raw_features import RawFeatures, raw_features
-from pipeline.training.replaying.replayed_step import Example
+from pipeline.training.replay.evaluator import worst_first
+from pipeline.training.replay.replay import Replay
+from pipeline.training.replay.step import Example
+from pipeline.training.replay.stream import RawFeatures, raw_features
+from pipeline.training.run import run
 from tests.pipeline.training import small_run
 from tests.pipeline.training.small_run import small_config
 from tests.shared import forked

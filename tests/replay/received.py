@@ -6,7 +6,7 @@ import pickle
 import signal
 from collections.abc import Iterator, Sequence
 
-from pipeline.training import parts
+from pipeline.training.run import parts
 from tests.pipeline.training.replaying.recorded import Batch, Ledger, global_batch, recording
 
 

@@ -12,7 +12,7 @@ import signal
 import socket
 from collections.abc import Sequence
 
-from pipeline.training import run
+from pipeline.training.run import run
 from tests.pipeline.training.replaying.recorded import Batch
 from tests.replay import received, subjects
 from tests.replay.subjects import STEPS, Hosts, Subject

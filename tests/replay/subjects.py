@@ -9,9 +9,9 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from pipeline.data.dataset import manifest
-from pipeline.data.schema.kinds import Image, Label, Numeric, Tokens
+from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
-from pipeline.training.request import Request
+from pipeline.training.run.request import Request
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
 from tests.shared import pictures
 from tests.shared.tiny_dataset import write_dataset

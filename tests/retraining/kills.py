@@ -15,13 +15,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 # isort: split
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.release.publish import versions
+from pipeline.base.errors import InputError
+from pipeline.publishing import versions
 from tests.retraining import small_retraining
 from tests.shared import small_spans, warm
 

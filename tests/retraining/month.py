@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline.release.publish import versions
+from pipeline.publishing import versions
 from tests.retraining import taxi_days
 from tests.retraining.taxi_days import ARRIVES, CHANGED, CORRECTED, LATE, RELABELLED, REPEATED, Days
 from tests.shared.table import show

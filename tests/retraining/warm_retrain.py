@@ -28,7 +28,7 @@ if __name__ == "__main__":
     _, python, dies, *arguments = sys.argv
     sys.executable = python
     if dies != "-":
-        from pipeline.release.cycles import cycle
+        from pipeline.retraining import cycle
 
         name, moment = dies.split(":")
         cycle.STAGES = {**cycle.STAGES, name: dying(cycle.STAGES[name], moment)}

@@ -3,11 +3,11 @@
 import pathlib
 from collections.abc import Sequence
 
+from beam_jobs.checks import validate
 from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.conversion.plan import make_plan
 from beam_jobs.launch.run import Run
-from beam_jobs.sources.pieces.source import Input, Source
-from beam_jobs.validation import verdict
+from beam_jobs.sources.source import Input, Source
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.schema import Schema
@@ -33,7 +33,7 @@ def converted(
         source=source,
         schema=schema,
         plan=plan,
-        rules=verdict.parse_rules(severities=(), limits=(), baseline=None),
+        rules=validate.parse_rules(severities=(), limits=(), baseline=None),
         run=Run(runner="FnApiRunner", beam_flags=tuple(flags), max_rejected_fraction=rejected),
         command="",
         may_be_empty=may_be_empty,

@@ -5,7 +5,7 @@ import pathlib
 import threading
 from collections.abc import Callable, Mapping
 
-from pipeline.release.publish.remote.bucket import ABSENT, RefusedError, Stored, crc32c
+from pipeline.publishing.remote.bucket import ABSENT, RefusedError, Stored, crc32c
 
 
 class MemoryBucket:

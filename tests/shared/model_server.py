@@ -20,7 +20,7 @@ import grpc
 import numpy as np
 import tensorflow as tf
 
-from pipeline.release.infra import messages
+from pipeline.exporting import messages
 
 _PREDICT = re.compile(r"/v1/models/(?P<model>[^/:]+)(/versions/(?P<version>\d+))?:predict")
 

@@ -4,8 +4,8 @@ import json
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import self_digest
-from pipeline.data.dataset import export_manifest
+from pipeline.base import documents
+from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import sha256
 
 FILES = {"saved_model.pb": b"the graph", "variables/variables.data-00000-of-00001": b"weights " * 50}
@@ -23,6 +23,6 @@ def listed(directory: pathlib.Path) -> pathlib.Path:
     """Lists the files of a directory in its export.json; returns the directory."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {path.relative_to(directory).as_posix(): sha256(path) for path in paths}
-    document = self_digest.with_digest({"format": export_manifest.FORMAT, "files": files})
-    (directory / export_manifest.FILE_NAME).write_text(json.dumps(document))
+    document = documents.with_digest({"format": records.FORMAT, "files": files})
+    (directory / records.FILE_NAME).write_text(json.dumps(document))
     return directory

@@ -6,14 +6,18 @@ The commands themselves are left out: each defines flags, and runs as `__main__`
 
 def preload() -> None:
     """What all commands import."""
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
     import tensorflow_datasets as tfds
 
-    from beam_jobs.inference import job  # noqa: F401
-    from pipeline.release import export, scoring  # noqa: F401
-    from pipeline.training import restore, run  # noqa: F401
+    from beam_jobs.inference import job as job_lib  # noqa: F401
+    from pipeline.exporting import (
+        export,  # noqa: F401
+        scoring,  # noqa: F401
+    )
+    from pipeline.training.experiment import restore  # noqa: F401
+    from pipeline.training.run import run as run_lib  # noqa: F401
 
     # TFDS imports these where they are first named.
     _ = tfds.core.ShardedFileTemplate, tfds.core.SplitInfo, tfds.features.FeaturesDict
@@ -23,8 +27,8 @@ def preload() -> None:
 
 def preload_without_tensorflow() -> None:
     """What infer_schema, convert and verify import."""
+    from beam_jobs.checks import dataset  # noqa: F401
     from beam_jobs.conversion import job  # noqa: F401
-    from beam_jobs.proposal import from_source  # noqa: F401
+    from beam_jobs.schema import proposal  # noqa: F401
     from beam_jobs.sources import flags  # noqa: F401
-    from beam_jobs.verification import dataset  # noqa: F401
-    from pipeline.data.commands import run  # noqa: F401
+    from pipeline.base.cli import run  # noqa: F401

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
 FIRST = datetime.date(2026, 11, 1)

@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.records.blocks import encode_blocks
-from pipeline.data.dataset import index as index_lib
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.conversion.records import encode_blocks
 from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.index import Index
 from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard
+from pipeline.data.dataset.shards import Index
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.dataset.tfrecord import FRAME_BYTES
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulator_bytes, accumulator_file
+from pipeline.data.statistics import encoding
 from tests.shared import measuring
 
 Row = Mapping[str, object]
@@ -47,9 +47,9 @@ def write_dataset(
     schema_lib.save(schema, directory / schema_lib.FILE_NAME)
     if accumulators:
         gathered = {split: _gathered(schema, rows) for split, rows in splits.items()}
-        content = accumulator_file.dumps(gathered, schema)
-        (directory / accumulator_file.FILE_NAME).write_bytes(content)
-        statistics = {split: accumulator_file.statistics_of(each, schema) for split, each in gathered.items()}
+        content = encoding.dumps(gathered, schema)
+        (directory / encoding.FILE_NAME).write_bytes(content)
+        statistics = {split: encoding.statistics_of(each, schema) for split, each in gathered.items()}
     else:
         statistics = {split: describe(schema, rows) for split, rows in splits.items() if rows}
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(statistics_lib.dumps(statistics))
@@ -62,8 +62,8 @@ def write_dataset(
         )
         for split, rows in splits.items()
     }
-    indexes = [index_lib.file_name(shard.path) for each in written.values() for shard in each]
-    measured = (accumulator_file.FILE_NAME,) if accumulators else ()
+    indexes = [shards_lib.file_name(shard.path) for each in written.values() for shard in each]
+    measured = (encoding.FILE_NAME,) if accumulators else ()
     names = (schema_lib.FILE_NAME, manifest_lib.STATISTICS_FILE_NAME, *measured, *indexes)
     manifest = Manifest(
         name=schema.name,
@@ -102,7 +102,7 @@ def _write_shard(
     with tf.io.TFRecordWriter(str(directory / name)) as writer:
         for record in records:
             writer.write(record)
-    (directory / index_lib.file_name(name)).write_bytes(index_lib.dumps(_index(records)))
+    (directory / shards_lib.file_name(name)).write_bytes(shards_lib.dumps(_index(records)))
     return Shard(path=name, records=len(records), rows=len(rows), **_size_and_digest(directory / name))
 
 
@@ -113,7 +113,7 @@ def _blocks(rows: Sequence[Row], schema: Schema) -> list[bytes]:
 
 
 def _gathered(schema: Schema, rows: Sequence[Row]) -> bytes:
-    return accumulator_bytes.dumps(measuring.gathered(schema, _typed(schema, rows)))
+    return encoding.dumps_accumulator(measuring.gathered(schema, _typed(schema, rows)))
 
 
 def _typed(schema: Schema, rows: Sequence[Row]) -> pa.RecordBatch:
@@ -127,7 +127,7 @@ def _index(records: Sequence[bytes]) -> Index:
     lengths = np.array([len(record) for record in records], np.int64)
     ends = np.cumsum(lengths + FRAME_BYTES)
     return Index(
-        offsets=ends - lengths - FRAME_BYTES, lengths=lengths, hashes=index_lib.content_hashes(records)
+        offsets=ends - lengths - FRAME_BYTES, lengths=lengths, hashes=shards_lib.content_hashes(records)
     )
 
 

@@ -100,7 +100,7 @@ def serve(address: str) -> None:
 
 def _import() -> None:
     """Imports what commands import, and leaves no thread: a fork would lack it, with the locks it holds."""
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     for module in _IMPORTED:
         importlib.import_module(module)

@@ -12,8 +12,8 @@ from tests.signals.trial import Trial, Undisturbed
 _WORKS = "while True: pass\n"
 _GUARDED = f"""
 import os, tempfile
-from pipeline.data.commands import interrupt
-handler = interrupt.installed()
+from pipeline.base.cli import signals
+handler = signals.handle_signals()
 def work():
     {{}}
     {_WORKS}

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from tests.slow_storage import made
 
 _SOURCE = pathlib.Path(__file__).with_name("slow_reads.c")

@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from pipeline.data.schema.kinds import Categorical, Label, Tensor
+from pipeline.data.schema.feature_types import Categorical, Label, Tensor
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 

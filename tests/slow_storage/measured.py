@@ -9,14 +9,13 @@ import pathlib
 import sys
 import time
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.reading import stream
-from pipeline.data.reading.dataset_options import READY
-from pipeline.data.reading.fetching import reads_in_flight
-from pipeline.data.reading.host_share import Share, rebatched
+from pipeline.data.reading import fetch, stream
+from pipeline.data.reading.fetch import READY
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.sharding import Share, rebatched
 
 _SECONDS = 15.0  # the first ones are slower, as hundreds of threads begin
 _BATCH = 500
@@ -35,7 +34,7 @@ def main(directory: str, records: int) -> None:
     while (took := time.perf_counter() - began) < _SECONDS:
         next(batches)
         count += _BATCH
-    in_flight = reads_in_flight.of(selection.shards)
+    in_flight = fetch.reads_in_flight(selection.shards)
     found = {
         "digest": digest.hexdigest(),
         "records/s": count / took,

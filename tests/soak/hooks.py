@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.training import parts
-from pipeline.training.engine.checkpoints import saving
+from pipeline.training.engine import saving
 from pipeline.training.loop import outer
+from pipeline.training.run import parts
 
 # Where a save can be broken off: before or after one of the things that it does.
 PHASES = tuple(

@@ -9,10 +9,10 @@ import signal
 import socket
 from collections.abc import Sequence
 
-from pipeline.training.engine.lost_worker import EXIT_LOST_WORKER
-from pipeline.training.state import history
-from pipeline.training.state.checkpoints import directory
-from pipeline.training.state.checkpoints.kept import Kept
+from pipeline.training.engine.cluster import EXIT_LOST_WORKER
+from pipeline.training.state import checkpoints
+from pipeline.training.state import workdir as workdir_lib
+from pipeline.training.state.checkpoints import Kept
 from tests.shared import forked
 from tests.signals import processes, started
 from tests.soak import hooks, lineage
@@ -88,12 +88,12 @@ def is_as_planned(process: Process, plan: Plan) -> bool:
 
 def newest(workdir: pathlib.Path) -> int:
     """The step of the newest checkpoint; 0 where there is none."""
-    return max((entry.step for entry in directory.newest_first(workdir / "checkpoints")), default=0)
+    return max((entry.step for entry in checkpoints.newest_first(workdir / "checkpoints")), default=0)
 
 
 def contents(workdir: pathlib.Path) -> dict[str, str]:
     """Of all that a run leaves and that no kill may change."""
-    entries = directory.newest_first(workdir / "checkpoints")
+    entries = checkpoints.newest_first(workdir / "checkpoints")
     chosen = {"last": entries[0], "best": Kept(number=1, metric="val_loss").best_first(entries)[0]}
     files = {
         f"{which}, {entry.path.name}/{path.name}": path.read_bytes()
@@ -102,7 +102,7 @@ def contents(workdir: pathlib.Path) -> dict[str, str]:
     }
     files["evaluation.json"] = (workdir / "evaluation.json").read_bytes()
     lines = [json.loads(line) for line in (workdir / "history.jsonl").read_text().splitlines()]
-    kept = [{key: value for key, value in line.items() if key not in history.MEASURED} for line in lines]
+    kept = [{key: value for key, value in line.items() if key not in workdir_lib.MEASURED} for line in lines]
     files["history.jsonl"] = json.dumps(kept).encode()
     return {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from pipeline.release.publish.remote import cloud_storage
+from pipeline.publishing.remote import cloud_storage
 from tests.store import emulator, fencing, kills, readers, writer
 
 _KILLS = flags.DEFINE_integer("kills", 100, "kill -9 at random moments.", 1)

@@ -8,7 +8,7 @@ import random
 import shutil
 import signal
 
-from pipeline.release.publish import publish
+from pipeline.publishing import publish
 from tests.shared import forked
 from tests.store import kills, oracle, writer
 

@@ -10,8 +10,8 @@ import signal
 import time
 from collections.abc import Sequence
 
-from pipeline.data import atomic_files
-from pipeline.release.publish import publish
+from pipeline.base import files
+from pipeline.publishing import publish
 from tests.publishing import story
 from tests.shared import forked
 from tests.store import oracle, writer
@@ -111,7 +111,7 @@ def _tell(
         first = int(done.read_text()) if done.exists() else 0
         for number, act in enumerate(told[first:], start=first + 1):
             _make(act, directory, exports, prefix)
-            atomic_files.write_bytes(done, str(number).encode())
+            files.write_bytes(done, str(number).encode())
 
     while not found.faults:
         child = forked.start(go_on, directory.parent / "process")

@@ -9,7 +9,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 
-from pipeline.data import self_digest
+from pipeline.base import documents
 from tests.store import emulator
 
 GRAPH, MARKER = "saved_model.pb", "publication.json"
@@ -49,7 +49,7 @@ def faults_of(prefix: str, number: int, names: dict[str, str]) -> Iterator[str]:
         yield f"version {number} can be loaded, and has no {MARKER}"
         return
     document = json.loads(content(prefix, f"{number}/{MARKER}"))
-    self_digest.check(document)
+    documents.check_digest(document)
     for name, said in document["files"].items():
         if f"{number}/{name}" not in names:
             yield f"version {number} can be loaded, and lacks {name}"

@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
-from pipeline.release.publish import publish
-from pipeline.release.publish.remote import follow
-from pipeline.release.publish.remote.cloud_storage import GoogleBucket
+from pipeline.publishing import publish
+from pipeline.publishing.remote import follow
+from pipeline.publishing.remote.cloud_storage import GoogleBucket
 from tests.shared import plain_export
 from tests.store import emulator, oracle
 

@@ -7,11 +7,11 @@ import sys
 import threading
 from collections.abc import Callable
 
-from pipeline.data.errors import TryAgainError
-from pipeline.release.publish.remote import follow as follow_lib
-from pipeline.release.publish.remote.cloud_storage import GoogleBucket
-from pipeline.release.publish.remote.elapsed import Elapsed, RealTime
-from pipeline.release.publish.remote.stored import Differences
+from pipeline.base.errors import TryAgainError
+from pipeline.publishing.remote import follow as follow_lib
+from pipeline.publishing.remote.bucket import Elapsed, RealTime
+from pipeline.publishing.remote.cloud_storage import GoogleBucket
+from pipeline.publishing.remote.stored import Differences
 from tests.shared import plain_export
 from tests.store import emulator
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow.parquet
 
-from pipeline.data.errors import EXIT_BAD_INPUT
+from pipeline.base.errors import EXIT_BAD_INPUT
 from tests.shared.forked import Ended
 from tests.strangers.stranger import Stranger
 

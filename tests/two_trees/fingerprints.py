@@ -11,13 +11,13 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.training.state import history
+from pipeline.training.state import workdir
 
 # By name of a JSON file, or of a file with a JSON document a line: the fields that differ by nature.
 WITHOUT: Mapping[str, tuple[str, ...]] = {
     "conversion.json": ("command", "started", "seconds", "versions", "digest"),
     "run.json": ("command", "config_file", "dataset", "started", "seconds", "versions", "machine", "digest"),
-    "history.jsonl": history.MEASURED,
+    "history.jsonl": workdir.MEASURED,
     "session.json": ("window", "epoch"),  # of a checkpoint: they hold sums of time
 }
 # How paths begin, and why these files are not compared.

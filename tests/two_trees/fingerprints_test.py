@@ -7,8 +7,8 @@ import shutil
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.errors import InputError
 from tests.pipeline.training.small_run import write_small_dataset
 from tests.two_trees import fingerprints, made, order_config
 from tests.two_trees.fingerprints import Compared

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from benchmarks.checkout import ROOT, Tree
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Label, Tensor
+from pipeline.data.schema.feature_types import Label, Tensor
 from pipeline.data.schema.schema import Schema
 from tests.shared.real_data import Case, cases, unpack_mnist
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import app, flags
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 # isort: split
 from tests.shared import forked

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Mapping
 
-from pipeline.data.dataset import index, manifest
+from pipeline.data.dataset import manifest, shards
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ CHANGES: Mapping[str, Change] = {
 def changed(directory: pathlib.Path, other: pathlib.Path, change: Change) -> pathlib.Path:
     """Makes the change; returns the file or directory that must be named."""
     shard = sorted(directory.glob("*-train.tfrecord-*"))[-1].name
-    name = {"shard": shard, "index": index.file_name(shard), "manifest": manifest.FILE_NAME, "": ""}
+    name = {"shard": shard, "index": shards.file_name(shard), "manifest": manifest.FILE_NAME, "": ""}
     path = directory / name[change.of]
     change.do(path, other / name[change.of])
     return path

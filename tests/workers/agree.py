@@ -19,14 +19,13 @@ def check(dataset: pathlib.Path, folder: pathlib.Path, *, counts: Sequence[int])
 
 
 def _compare(number: int) -> None:
-    from pipeline.data.errors import InputError
-    from pipeline.training.engine import agreement
+    from pipeline.base.errors import InputError
     from pipeline.training.engine import strategy as strategy_lib
 
     strategy = strategy_lib.create("multi_worker")
-    same = agreement.same_step(strategy, 7)
+    same = strategy_lib.same_step(strategy, 7)
     try:
-        agreement.same_step(strategy, 7 + 2 * number)
+        strategy_lib.same_step(strategy, 7 + 2 * number)
     except InputError as error:
         print(f"{same}; {error}", flush=True)
-    agreement.leave_together(strategy)
+    strategy_lib.leave_together(strategy)

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline.training.workers import launch, processes
+from pipeline.training.launch import workers as workers_lib
 from tests.shared import forked
 from tests.workers import elastic
 from tests.workers.member import MOMENTS, environment
@@ -54,9 +54,9 @@ def _killed(dataset: pathlib.Path, place: pathlib.Path, *, moment: str, victim: 
     """Trains until the moment, kills the victim, and prints how long the others lived on."""
     tells, began = place / "moment", []
     os.environ.update(environment(moment, tells))
-    processes._MEMBER = "tests.workers.member"
+    workers_lib._MEMBER = "tests.workers.member"
     case = elastic.case(dataset, count)
-    with processes.started(
+    with workers_lib.running_workers(
         count, ("pipeline.train", *case.arguments, f"--workdir={place / 'run'}")
     ) as workers:
 
@@ -66,7 +66,7 @@ def _killed(dataset: pathlib.Path, place: pathlib.Path, *, moment: str, victim: 
                 began.append(time.monotonic())
             return 0
 
-        code = launch.Watch(workers, came=kill_there).to_the_end()
+        code = workers_lib.Watch(workers, came=kill_there).to_the_end()
         left = [worker.pid for worker in workers if pathlib.Path(f"/proc/{worker.pid}/exe").exists()]
     seconds = time.monotonic() - began[0] if began else float("nan")
     print(f"exit code {code}, {len(left)} processes left, after {seconds:.1f} s", flush=True)

@@ -44,15 +44,14 @@ def _before(module: object, name: str, *, call: int = 1) -> None:
 
 
 def _install(moment: str) -> None:
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.training.engine import evaluation, lost_worker
-    from pipeline.training.engine.checkpoints import saving
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+    from pipeline.training.engine import cluster, evaluation, saving
     from tests.soak import hooks
 
     if moment == "start":
         _here()
     elif moment == "joining":
-        _before(lost_worker, "notice_silence")
+        _before(cluster, "notice_silence")
     elif moment == "save":
         _before(saving.manifest, "write", call=2)
     elif moment == "evaluation":
@@ -63,4 +62,4 @@ def _install(moment: str) -> None:
 
 if __name__ == "__main__":
     _install(os.environ[_MOMENT])
-    runpy.run_module("pipeline.training.workers.member", run_name="__main__", alter_sys=True)
+    runpy.run_module("pipeline.training.launch.member", run_name="__main__", alter_sys=True)

@@ -20,10 +20,9 @@ def _step(number: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from pipeline.training.engine import agreement
     from pipeline.training.engine import strategy as strategy_lib
-    from pipeline.training.engine.inner import train_step
-    from pipeline.training.tasks.regression import Regression
+    from pipeline.training.engine.step import train_step
+    from pipeline.training.tasks.classification import Regression
 
     strategy = strategy_lib.create("multi_worker")
     with strategy.scope():
@@ -44,4 +43,4 @@ def _step(number: int) -> None:
 
     # The first gradient is 2 * weight * mean(x²) = 2, so the weight becomes 0.
     print(f"finite: {told(1.0)}; last infinite: {told(np.inf)}", flush=True)
-    agreement.leave_together(strategy)
+    strategy_lib.leave_together(strategy)

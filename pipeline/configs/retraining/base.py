@@ -47,11 +47,11 @@ def get_config() -> ConfigDict:
     config.drift.hold = 0.3  # a new span this far away holds retraining until a person has looked; 0: never
     config.drift.ignore = ()  # features that always move, such as ("trip_start_timestamp",)
 
-    # How models are compared: pipeline/release/gate/rules.py. Empty or absent: the default there.
+    # How models are compared: pipeline/gate/rules.py. Empty or absent: the default there.
     config.gate = ConfigDict()
     config.gate_anchor = 0  # the version that no model may fall behind; 0: the first that was published
-    config.parity = ConfigDict()  # limits: pipeline/release/parity/limits.py
-    config.infra = ConfigDict()  # limits: pipeline/release/infra/limits.py
+    config.parity = ConfigDict()  # limits: pipeline/retraining/parity_result.py
+    config.infra = ConfigDict()  # limits: pipeline/serving/result.py
     config.serving_url = ""  # a TensorFlow Serving that is asked too: http://… or grpc://…
 
     config.keep = ConfigDict()

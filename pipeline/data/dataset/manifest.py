@@ -16,11 +16,11 @@ import pathlib
 import stat
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from pipeline.data import file_state, ordinary_files, process_memory, retried, waiting
-from pipeline.data.commands import flag_values
-from pipeline.data.errors import InputError
-from pipeline.data.file_state import FileState
-from pipeline.data.nearest import did_you_mean
+from pipeline.base import files as files_lib
+from pipeline.base import process_memory
+from pipeline.base.cli import flags
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.files import FileState
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
@@ -178,7 +178,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
       InputError: there is no manifest, a file is missing or has another size, or the schema file is not the
         one that the data was written with.
     """
-    directory = flag_values.absolute(directory)
+    directory = flags.absolute(directory)
     state = _state(directory / FILE_NAME)
     manifest = load(directory)
     check_files(directory, manifest)
@@ -196,7 +196,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
 
 def _state(path: pathlib.Path) -> FileState | None:
     try:
-        return file_state.of(path)
+        return files_lib.file_state(path)
     except OSError:  # of which `load` tells
         return None
 
@@ -212,7 +212,7 @@ def check_files(directory: pathlib.Path, manifest: Manifest) -> None:
         for file in files:
             _check_size(_path_in(prefix, file.path), file)
 
-    for _ in waiting.in_turns(functools.partial(retried.one_by_one, check), list(_all_files(manifest))):
+    for _ in files_lib.in_turns(functools.partial(files_lib.one_by_one, check), list(_all_files(manifest))):
         pass
 
 
@@ -223,7 +223,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
       InputError: it is another, or there is none.
       TryAgainError: no try could read it.
     """
-    [(content, _)] = retried.told(lambda: published_in_turn(directory, manifest, [name]))
+    [(content, _)] = files_lib.retry_naming_file(lambda: published_in_turn(directory, manifest, [name]))
     return content
 
 
@@ -233,19 +233,19 @@ def published_in_turn(
     """The same of several files, and which files they were; raises OSError where another try may read one."""
     prefix, digests, found = _prefix(directory), manifest.digests_of_files, []
     paths = [_path_in(prefix, name) for name in names]
-    files = ordinary_files.opened_ahead(paths)
+    files = files_lib.opened_ahead(paths)
     for path, name in zip(paths, names, strict=True):
         try:
-            content, status = ordinary_files.read_open(next(files), path)
+            content, status = files_lib.read_open(next(files), path)
         except OSError as error:
-            if not retried.is_final(error):  # the next try may read it
+            if not files_lib.is_final_failure(error):  # the next try may read it
                 raise
             failed = paths.index(error.filename)  # one of those that are opened ahead
             raise _not_published(paths[failed], error.strerror, digests.get(names[failed])) from None
         digest = hashlib.sha256(content).hexdigest()
         if digest != digests.get(name):
             raise _not_published(path, f"SHA-256 {digest[:12]}…", digests.get(name))
-        found.append((content, file_state.told(status)))
+        found.append((content, files_lib.state_of_status(status)))
     return found
 
 
@@ -265,7 +265,7 @@ def load(directory: pathlib.Path) -> Manifest:
     """Reads `directory`'s manifest; raises InputError where there is none or it was altered."""
     path = directory / FILE_NAME
     try:
-        document = json.loads(ordinary_files.read_bytes(path))
+        document = json.loads(files_lib.read_bytes(path))
         _check_format(path, document["format"])
         digest = document.pop("digest")
         manifest = _from_body(document)
@@ -319,7 +319,7 @@ def _links(folder: pathlib.Path) -> Set[str]:
             return {entry.name for entry in entries if entry.is_symlink()}
 
     try:
-        return retried.told(scan)
+        return files_lib.retry_naming_file(scan)
     except OSError as error:
         if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
             return set()  # `check_files` tells of its files
@@ -343,7 +343,7 @@ def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
 
 def sha256(path: pathlib.Path) -> str:
     """Digest of a file of any size, in hexadecimal, as in the manifest."""
-    with ordinary_files.opened(path) as file:
+    with files_lib.opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -414,7 +414,7 @@ def _check_size(path: str, file: File) -> None:
         status = os.stat(path)  # noqa: PTH116
         size = status.st_size if stat.S_ISREG(status.st_mode) else "not an ordinary file"
     except OSError as error:
-        if not retried.is_final(error):
+        if not files_lib.is_final_failure(error):
             raise
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         size = "no such file" if is_missing else error.strerror
@@ -443,3 +443,14 @@ def _altered(path: pathlib.Path, received: str) -> InputError:
         expected="the manifest as it was published",
         action="Restore it from a copy, or convert the raw data again.",
     )
+
+
+# --- The usual splits of a dataset, and the order in which splits are listed. Standard library only.
+
+
+TRAIN, VALIDATION, TEST = _USUAL = ("train", "validation", "test")
+
+
+def in_order(splits: Iterable[str]) -> list[str]:
+    """The usual splits in the order of their use, then any others by name."""
+    return sorted(splits, key=lambda split: (_USUAL.index(split) if split in _USUAL else len(_USUAL), split))

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.data.dataset import record_table
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.record_table import Ranges, Shards
-from pipeline.data.errors import InputError
+from pipeline.data.dataset.shards import Ranges, Shards
 
 _ALL = "all"  # every split, unless one has this name
 
@@ -71,7 +71,7 @@ class _Part(NamedTuple):
 def select(dataset: Dataset, expression: str) -> Selection:
     """Selects rows; raises InputError if the expression is wrong, names no split, or selects nothing."""
     splits, ranges = selected_ranges(dataset, expression)
-    shards = record_table.load(dataset, splits)
+    shards = shards_lib.load_tables(dataset, splits)
     return Selection(dataset=dataset, expression=expression, shards=shards, ranges=ranges)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from pipeline.data import ordinary_files
-from pipeline.data.errors import InputError
+from pipeline.base import files
+from pipeline.base.errors import InputError
 
 _PROTO_TYPE = {
     "float32": statistics_pb2.FeatureNameStatistics.FLOAT,
@@ -78,7 +78,7 @@ Statistics = Mapping[str, SplitStatistics]
 def read(path: pathlib.Path) -> Statistics:
     """Reads a statistics file; raises InputError if it is none."""
     try:
-        data = ordinary_files.read_bytes(path)
+        data = files.read_bytes(path)
     except OSError as error:
         raise _is_none(path, str(error)) from None
     return named(data, path)

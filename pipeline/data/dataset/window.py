@@ -12,10 +12,9 @@ import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard, inner_name, open_dataset
-from pipeline.data.dataset.splits import in_order
-from pipeline.data.errors import InputError
+from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard, in_order, inner_name, open_dataset
 
 FORMAT = "penstock.window/1"  # of what the digest is made of
 

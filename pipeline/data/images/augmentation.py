@@ -5,7 +5,7 @@ Standard library only: configs take their defaults from here before TensorFlow i
 
 import dataclasses
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 # Of the pixels that these settings give. Add one with every change: no run goes on with other pixels than it
 # began with. 2: crops, hue, contrast, moves and RandAugment as torchvision's and Pillow's.

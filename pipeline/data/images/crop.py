@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from pipeline.data.images.keyed_random import Draws
-from pipeline.data.tracing import apart
+from pipeline.base.tracing import apart
+from pipeline.data.images.pixels import Draws
 
 # An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
 Box = Callable[[tf.Tensor], tf.Tensor]

@@ -6,11 +6,17 @@ decoded that declares more pixels than `max_pixels`; limits.py says what is rais
 
 import tensorflow as tf
 
-from pipeline.data.images import first_frame, header, orientation, subtypes
+from pipeline.base.tracing import apart
+from pipeline.data.images import formats, pixels
 from pipeline.data.images.crop import DCT_METHOD, Box, JpegPart, decode_part, jpeg_part, times_larger
-from pipeline.data.images.limits import refuse_format, refuse_subtype, refuse_webp, require_pixels
-from pipeline.data.images.pixels import normalize, scaled
-from pipeline.data.tracing import apart
+from pipeline.data.images.pixels import (
+    normalize,
+    refuse_format,
+    refuse_subtype,
+    refuse_webp,
+    require_pixels,
+    scaled,
+)
 
 Shape = tuple[int, int, int]  # height, width, channels
 
@@ -60,23 +66,23 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     Raises:
       tf.errors.InvalidArgumentError: it is refused, when the graph runs; see limits.py.
     """
-    head = header.first_bytes(data)
+    head = pixels.first_bytes(data)
     readers = {
-        header.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
-        header.PNG: lambda: _read_png(data, head, channels, max_pixels),
-        header.GIF: apart(lambda: _read_gif(data, head, channels, max_pixels)),
-        header.WEBP: apart(lambda: _read_webp(data, head, channels, max_pixels)),
-        header.BMP: apart(lambda: _read_bmp(data, head, channels, max_pixels)),
-        header.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
+        pixels.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
+        pixels.PNG: lambda: _read_png(data, head, channels, max_pixels),
+        pixels.GIF: apart(lambda: _read_gif(data, head, channels, max_pixels)),
+        pixels.WEBP: apart(lambda: _read_webp(data, head, channels, max_pixels)),
+        pixels.BMP: apart(lambda: _read_bmp(data, head, channels, max_pixels)),
+        pixels.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
     }
-    image = tf.switch_case(header.format_of(head), readers)
+    image = tf.switch_case(pixels.format_of(head), readers)
     return tf.ensure_shape(image, [None, None, channels])
 
 
 def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     allowed = _allowed(data, _jpeg_size(data), max_pixels)
     image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=DCT_METHOD)
-    return orientation.upright(_of_jpeg(image, channels), orientation.of_jpeg(data, head))
+    return formats.turn_upright(_of_jpeg(image, channels), formats.orientation_of_jpeg(data, head))
 
 
 def _jpeg_channels(channels: int) -> int:
@@ -97,28 +103,28 @@ def _of_jpeg(image: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    is_other = subtypes.is_other_png(data, head, channels=channels)
-    allowed = _allowed(data, header.png_size(head), max_pixels)
+    is_other = formats.is_other_png(data, head, channels=channels)
+    allowed = _allowed(data, pixels.png_size(head), max_pixels)
     return tf.io.decode_png(_plain(allowed, is_other, "PNG"), channels=channels)
 
 
 def _read_gif(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    frame, screen = first_frame.of_gif(data), header.gif_size(head)
-    is_other = subtypes.is_other_gif(frame, screen, channels=channels)
+    frame, screen = formats.first_frame_of_gif(data), pixels.gif_size(head)
+    is_other = formats.is_other_gif(frame, screen, channels=channels)
     allowed = _allowed(frame.file, tf.maximum(frame.corner + frame.size, screen), max_pixels)
     return _with_channels(tf.io.decode_gif(_plain(allowed, is_other, "GIF"))[0], channels)
 
 
 def _read_webp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    frame = first_frame.of_webp(data)
-    size = header.webp_size(header.first_bytes(frame))
+    frame = formats.first_frame_of_webp(data)
+    size = pixels.webp_size(pixels.first_bytes(frame))
     allowed = _allowed(frame, size, max_pixels)
-    return _with_channels(_decode_webp(_plain(allowed, subtypes.is_other_webp(data, head), "WebP")), channels)
+    return _with_channels(_decode_webp(_plain(allowed, formats.is_other_webp(data, head), "WebP")), channels)
 
 
 def _read_bmp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    is_other = subtypes.is_other_bmp(data, head, channels=channels)
-    allowed = _allowed(data, header.bmp_size(head), max_pixels)
+    is_other = formats.is_other_bmp(data, head, channels=channels)
+    allowed = _allowed(data, pixels.bmp_size(head), max_pixels)
     return _with_channels(tf.io.decode_bmp(_plain(allowed, is_other, "BMP")), channels)
 
 
@@ -153,17 +159,17 @@ def _refused(refusal: tf.Operation | None, channels: int) -> tf.Tensor:
 
 def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) -> tf.Tensor:
     """The part that `box` says, uint8 [height, width, channels], shrunk as far as `shape` allows."""
-    turn = orientation.of_jpeg(data, header.first_bytes(data))
+    turn = formats.orientation_of_jpeg(data, pixels.first_bytes(data))
     stored = require_pixels(_jpeg_size(data), max_pixels)
-    size = orientation.seen_size(stored, turn)
+    size = formats.seen_size(stored, turn)
     seen = box(size)
     part = jpeg_part(
-        orientation.stored_part(seen, size, turn),
+        formats.stored_part(seen, size, turn),
         tf.cast(stored, tf.int32),
         times=times_larger(seen, shape),
     )
     image = decode_part(data, part, channels=_jpeg_channels(shape[-1]))
-    return orientation.upright(_of_jpeg(image, shape[-1]), turn)
+    return formats.turn_upright(_of_jpeg(image, shape[-1]), turn)
 
 
 def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:

@@ -8,22 +8,20 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
+from pipeline.base.tracing import as_written
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input import stages
 from pipeline.data.input.service import FLAG, in_turn, side_by_side
 from pipeline.data.input.stages import Stage
-from pipeline.data.input.targets import Targets
-from pipeline.data.input.training import parse_stage, training_recipe
+from pipeline.data.input.training import Targets, parse_stage, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import stream, windows
-from pipeline.data.reading.dataset_options import READY
-from pipeline.data.reading.host_share import Share, rebatched
-from pipeline.data.reading.mixture import TrainingData, parts_of
-from pipeline.data.reading.plan import ReadPlan
-from pipeline.data.tracing import as_written
+from pipeline.data.reading.fetch import READY
+from pipeline.data.reading.plan import ReadPlan, TrainingData, parts_of
+from pipeline.data.reading.sharding import Share, rebatched
 
 
 def training_batches(

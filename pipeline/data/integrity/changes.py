@@ -10,11 +10,12 @@ import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from pipeline.data import file_state, retried, waiting
-from pipeline.data.dataset import index, manifest
+from pipeline.base import files
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import manifest
+from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.errors import InputError
 
 T = TypeVar("T")
 
@@ -38,14 +39,16 @@ class Watched:
                 self._datasets[path] = each
         digests = {shard.path: shard.sha256 for each in dataset.manifest.splits.values() for shard in each}
         for name, path, states in zip(shards.names, shards.paths, shards.states.tolist(), strict=True):
-            index_path = index.file_name(path)
+            index_path = shards_lib.file_name(path)
             self._states[path], self._states[index_path] = states
             self._published[path] = digests[name]
-            self._published[index_path] = dataset.manifest.digests_of_files.get(index.file_name(name), "")
+            self._published[index_path] = dataset.manifest.digests_of_files.get(
+                shards_lib.file_name(name), ""
+            )
 
     def check(self) -> None:
         """Raises InputError where a file is no longer the one that was opened."""
-        for paths in waiting.in_turns(self._others, list(self._states)):
+        for paths in files.in_turns(self._others, list(self._states)):
             for path in paths:
                 self._compare(path)
 
@@ -54,15 +57,15 @@ class Watched:
         return [path for path in paths if self._now(path) != self._states[path]]
 
     def _now(self, path: str) -> int:
-        return self._read(path, lambda: hash(file_state.of(path)))
+        return self._read(path, lambda: hash(files.file_state(path)))
 
     def _read(self, path: str, read: Callable[[], T]) -> T:
         """What `read` finds at a path; raises InputError where it is gone, TryAgainError if out of reach."""
         try:
-            return retried.retried(read)
+            return files.retry(read)
         except OSError as error:
             if not _is_gone(error):
-                raise retried.unreadable(path, error) from None
+                raise files.unreadable(path, error) from None
             received = "no such file any more" if error.errno == errno.ENOENT else error.strerror
             raise _changed(path, received, self._published[path]) from None
 
@@ -83,7 +86,7 @@ class Watched:
 
 def _is_gone(error: OSError) -> bool:
     """Whether the file is another or none, and not only out of reach; over a network ESTALE says so too."""
-    return retried.is_final(error) or error.errno == errno.ESTALE
+    return files.is_final_failure(error) or error.errno == errno.ESTALE
 
 
 def _of_manifest(dataset: Dataset) -> str:

@@ -1,18 +1,27 @@
 """Names the damaged file and record to the user, in place of TensorFlow's error, which names neither."""
 
+import collections
 import contextlib
+import dataclasses
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
+from tqdm import tqdm
 
-from pipeline.data.commands import bus_errors
-from pipeline.data.dataset import manifest
+from pipeline.base import files
+from pipeline.base.cli import signals
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.data.dataset import manifest, tfrecord
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.errors import InputError
-from pipeline.data.integrity import checksums, undecodable, unreadable
+from pipeline.data.images import pixels
+from pipeline.data.images.decoding import decode_image
+from pipeline.data.integrity import scan
 from pipeline.data.integrity.changes import Watched
-from pipeline.data.integrity.checksums import DamagedRecord
+from pipeline.data.integrity.scan import DamagedRecord, ScanMemory, damaged_record, stored_frame
+from pipeline.data.reading import retries
+from pipeline.data.schema.feature_types import Image
 
 _LISTED = 10  # records that an error names
 _ALL_SOUND_NOW = (
@@ -37,24 +46,24 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
     image is refused, or does not decode, is named too.
     """
     try:
-        with bus_errors.answered(lambda: _lost_page(selections)):
+        with signals.answer_bus_errors(lambda: _lost_page(selections)):
             yield
     except tf.errors.DataLossError as error:
         _check_files(selections)
         raise _damaged(selections, error.message) from None
     except _OF_CHANGED_FILES as error:
         _check_files(selections)
-        if (found := undecodable.problem(selections, error.message)) is not None:
+        if (found := decoding_problem(selections, error.message)) is not None:
             raise found from None
         if _UNPARSED.search(error.message):
             raise _unparsed(selections, error.message) from None
         raise
     except UnicodeDecodeError:  # TensorFlow tells the bytes that it could not parse
         raise _unparsed(selections, "not a tf.train.Example") from None
-    except unreadable.ERRORS as error:
+    except READING_ERRORS as error:
         with contextlib.suppress(OSError):  # of the same disk
             _check_sizes(selections)
-        if (found := unreadable.problem(selections, error.message)) is not None:
+        if (found := reading_problem(selections, error.message)) is not None:
             raise found from None
         raise
 
@@ -99,7 +108,7 @@ def listed(damaged: Sequence[DamagedRecord]) -> str:
 
 
 def _damaged(selections: Sequence[Selection], message: str) -> InputError:
-    found = [(selection, checksums.damaged_records(selection)) for selection in selections]
+    found = [(selection, scan.damaged_records(selection)) for selection in selections]
     where = [
         f"dataset {selection.dataset}, split '{selection.expression}'"
         for selection, damaged in found
@@ -118,4 +127,197 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
         action=f"Restore the file from a copy, or convert the raw data again{without}."
         if damaged
         else _ALL_SOUND_NOW,
+    )
+
+
+# --- Names the record whose image does not decode: TensorFlow's error says only what is wrong with the
+# image.
+
+
+_PROGRESS_AFTER_S = 2.0
+_NODE = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*|\n.*", re.DOTALL)  # what TensorFlow says of its own graph
+
+
+def decoding_problem(selections: Sequence[Selection], message: str) -> InputError | None:
+    """What to tell of the first selected record whose image does not decode, None without one.
+
+    Decodes the images up to that one again.
+
+    Args:
+      message: of the error that ended the reading.
+    """
+    for selection in selections:
+        for record, reason in _undecodable(selection):
+            where = f"dataset {selection.dataset}, split '{selection.expression}', {record}"
+            return pixels.size_refusal(reason, where=f"image of {where}") or _undecoded(where, reason)
+    return pixels.size_refusal(message)
+
+
+def _undecodable(selection: Selection) -> Iterator[tuple[DamagedRecord, str]]:
+    """Records with TensorFlow's message on their image, in stored order."""
+    images = selection.dataset.schema.of_kind(Image)
+    ranges = selection.record_ranges if images else ()
+    count = sum(last - first for first, last in ranges)
+    numbers = itertools.chain.from_iterable(itertools.starmap(range, ranges))
+    shown = tqdm(numbers, total=count, desc="looking for the image", unit="record", delay=_PROGRESS_AFTER_S)
+    for number in shown:
+        shard = selection.shards.shard_of_record(number)
+        payload = stored_frame(selection, shard, number)[0][tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
+        for image in images:
+            try:
+                _decode(payload, image)
+            except tf.errors.InvalidArgumentError as error:
+                reason = _NODE.sub("", error.message)
+                yield damaged_record(selection, shard, number, f"image '{image.name}'"), reason
+
+
+def _decode(example: bytes, image: Image) -> None:
+    parsed = tf.io.parse_single_example(example, {image.name: tf.io.FixedLenFeature([], tf.string, "")})
+    decode_image(parsed[image.name], channels=image.channels, max_pixels=image.max_pixels)
+
+
+def _undecoded(where: str, reason: str) -> InputError:
+    return InputError(
+        where,
+        received=f"an image that does not decode ({reason})",
+        expected="images that TensorFlow decodes, as beam_jobs.convert checks them",
+        action="Leave that image out or save it anew, and convert the raw data again.",
+    )
+
+
+# --- Names the file and byte that could not be read: TensorFlow's error says at most which file.
+
+
+# What a file system answers with, beside damage and files that are gone or too short.
+READING_ERRORS = (
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.UnauthenticatedError,
+    tf.errors.UnavailableError,
+    tf.errors.UnknownError,
+)
+
+
+def reading_problem(selections: Sequence[Selection], message: str) -> TryAgainError | None:
+    """What to tell of the shard that `message`, of TensorFlow's error, names; None where it names none."""
+    paths = itertools.chain.from_iterable(selection.shards.paths for selection in selections)
+    path = next((path for path in paths if path in message), None)
+    if path is None:
+        return None
+    reason = re.search(rf"{re.escape(path)};? *([^\n\[{{]*)", message)[1].strip()
+    offset = retries.last_offset(path)
+    return TryAgainError(
+        f"dataset file {path}{'' if offset is None else f' at byte {offset:,}'}",
+        received=f"{reason or 'an error'}, after {len(files.RETRY_WAITS_S) + 2} tries or more",
+        expected="a file that can be read",
+        action="Look after the disk or the network; the same command goes on from the last checkpoint.",
+    )
+
+
+# --- Leaves damaged records out before a run starts, as many as a budget allows.
+#
+# None are left out later, so the order of all others stays a pure function of seed and position. The run
+# keeps the list of damaged records: it is all that another process needs to read the same stream.
+
+
+_FLAG = "--max_corrupt_records"
+
+_NO_MEMORY = ScanMemory(None)
+
+Damage = tuple[DamagedRecord, ...]
+
+
+def sound_selection(
+    selections: Mapping[str, Selection],
+    *,
+    budget: int,
+    known: Sequence[DamagedRecord] | None = None,
+    memory: ScanMemory = _NO_MEMORY,
+) -> tuple[dict[str, Selection], Damage]:
+    """The selections without their damaged records, and these records.
+
+    With a budget of 0 nothing is read ahead: the first damaged record ends the run.
+
+    Args:
+      budget: most records that may be left out of all selections together.
+      known: what the run left out from its start; None if it starts now.
+      memory: of what was found before; files that it knows are not read again.
+
+    Raises:
+      InputError: more is damaged than the budget allows, or than `known` says.
+    """
+    if len(known or ()) > budget:
+        raise _exceeded(f"{budget}, in a run that goes on without {listed(known)}", len(known))
+    if not budget:
+        return dict(selections), ()
+    found = {record.key: record for each in selections.values() for record in memory.damaged(each)}
+    memory.save()
+    if known is None:
+        known = tuple(found.values())
+        if len(known) > budget:
+            raise _exceeded(f"{budget} for {listed(known)}", len(known))
+    expected = {record.key for record in known}
+    new = [record for key, record in found.items() if key not in expected]
+    if new:
+        raise _is_new(new)
+    return {name: without_damaged(each, known) for name, each in selections.items()}, tuple(known)
+
+
+def without_damaged(selection: Selection, damaged: Iterable[DamagedRecord]) -> Selection:
+    """The selection without the damaged records; what is left counts as checked."""
+    left = selection.without(_numbers(selection, damaged))
+    if not left.rows:
+        raise InputError(
+            f"dataset {selection.dataset}, split '{selection.expression}'",
+            received="damage in every record",
+            expected="at least one sound record",
+            action="Restore the files from a copy, or convert the raw data again.",
+        )
+    return dataclasses.replace(left, is_checked=True)
+
+
+def _numbers(selection: Selection, damaged: Iterable[DamagedRecord]) -> Iterator[int]:
+    """Of damaged records, over all shards: of two members with the same bytes, both lose them."""
+    by_file = collections.defaultdict(list)
+    for record in damaged:
+        by_file[record.dataset, record.file].append(record.ordinal)
+    starts = selection.shards.record_starts.tolist() if by_file else []
+    for name, start in zip(selection.shards.names, starts, strict=False):
+        dataset, file = selection.dataset.owner(name)
+        for ordinal in by_file.get((dataset.manifest.digest, file), ()):
+            yield start + ordinal
+
+
+def damage_to_json(damaged: Damage) -> dict:
+    """What a run keeps of its damage."""
+    return {
+        "rows": sum(record.rows for record in damaged),
+        "records": [dataclasses.asdict(one) for one in damaged],
+    }
+
+
+def damage_from_json(document: Mapping) -> Damage:
+    """The inverse of `to_json`."""
+    return tuple(DamagedRecord(**record) for record in document["records"])
+
+
+def _exceeded(received: str, needed: int) -> InputError:
+    return InputError(
+        _FLAG,
+        received=received,
+        expected=f"at least {needed:,} to go on without them",
+        action=f"Restore the files from a copy, convert the raw data again, or set {_FLAG}={needed}.",
+    )
+
+
+def _is_new(new: Sequence[DamagedRecord]) -> InputError:
+    return InputError(
+        "--workdir",
+        received=listed(new),
+        expected="no damage but what the run left out from its start, on which the order depends",
+        action="Restore the files from a copy, or start again in an empty --workdir.",
     )

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.statistics import FeatureStatistics
-from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.numbers import zero_where
-from pipeline.data.reading.block_rows import values_by_index
-from pipeline.data.schema.kinds import Categorical
+from pipeline.data.reading.parsing import values_by_index
+from pipeline.data.schema.feature_types import Categorical
 
 Transform = Callable[[tf.Tensor], tf.Tensor]
 

@@ -1,15 +1,16 @@
 """What a model gets of a point in time: the time, and where it lies in the day, the week and the year."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.data.preprocessing.numbers import zero_where
-from pipeline.data.preprocessing.zones import offset_at
-from pipeline.data.schema import civil, zone_changes
-from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.schema import times
+from pipeline.data.schema.feature_types import Datetime
+from pipeline.data.schema.times import FOLDED_FROM, NUMBERS, PERIOD, pattern
 
 WIDTH = 7
 
@@ -21,12 +22,12 @@ def time_columns(feature: Datetime, statistics: FeatureStatistics) -> Callable[[
     and seconds), of the day of the week and of the month, on the clocks of the feature's zone.
     """
     mean, spread = _mean_and_spread(statistics)
-    table = zone_changes.changes(feature.zone)
+    table = times.zone_changes(feature.zone)
 
     def columns(moments: tf.Tensor) -> tf.Tensor:
-        missing = moments == civil.NOT_A_TIME
-        moments = tf.clip_by_value(moments, civil.FIRST, civil.LAST)  # a request may hold any int64
-        seconds = moments // civil.SECOND
+        missing = moments == times.NOT_A_TIME
+        moments = tf.clip_by_value(moments, times.FIRST, times.LAST)  # a request may hold any int64
+        seconds = moments // times.SECOND
         local = seconds + offset_at(table.utc, table.offsets, seconds)
         days = local // 86_400
         # Subtracted as int64: a float32 near 1.7e15 is exact to two minutes. Multiplied: TensorFlow makes a
@@ -35,8 +36,8 @@ def time_columns(feature: Datetime, statistics: FeatureStatistics) -> Callable[[
         values = [
             standardized,
             *_on_circle(local % 86_400, 86_400),
-            *_on_circle(civil.weekday_index(days), 7),
-            *_on_circle(civil.month_index(days), 12),
+            *_on_circle(times.weekday_index(days), 7),
+            *_on_circle(times.month_index(days), 12),
         ]
         return zero_where(missing, tf.stack(values, axis=1))  # (batch, WIDTH)
 
@@ -45,16 +46,109 @@ def time_columns(feature: Datetime, statistics: FeatureStatistics) -> Callable[[
 
 def missing_time(moments: tf.Tensor) -> tf.Tensor:
     """Microseconds [batch] → float32 [batch, 1]: 1 where the time is missing."""
-    return tf.cast(moments == civil.NOT_A_TIME, tf.float32)[:, None]
+    return tf.cast(moments == times.NOT_A_TIME, tf.float32)[:, None]
 
 
 def _mean_and_spread(statistics: FeatureStatistics) -> tuple[int, float]:
     """Microseconds; a day where all times are the same."""
     summary = statistics.numeric
-    return (round(summary.mean), summary.std or float(civil.DAY)) if summary else (0, float(civil.DAY))
+    return (round(summary.mean), summary.std or float(times.DAY)) if summary else (0, float(times.DAY))
 
 
 def _on_circle(position: tf.Tensor, length: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Sine and cosine, float32 [batch], of `position`, int64 [batch], on a circle of `length` steps."""
     angle = tf.cast(position, tf.float32) * (2 * math.pi / length)
     return tf.sin(angle), tf.cos(angle)
+
+
+# --- Points in time from the text of a request, read as `beam_jobs/cells/datetimes` reads raw data.
+
+
+_MOST, _MOST_MINUTES = "23:59", 23 * 60 + 59  # of an offset from UTC
+_LIKE = (("%Y", "2000"), ("%m", "01"), ("%d", "01"))
+
+
+def moments_of(feature: Datetime, texts: tf.Tensor) -> tf.Tensor:
+    """Microseconds since 1970, int64 [batch], of `texts` [batch]; NOT_A_TIME where a text is no such time."""
+    is_date = tf.strings.regex_full_match(texts, pattern(feature.format))
+    texts = tf.where(is_date, texts, _example(feature.format))
+    parts = {name: _number(_part(feature, texts, name), name) for name in NUMBERS}
+    half = tf.strings.lower(_part(feature, texts, "half"))
+    sign = _part(feature, texts, "sign")
+    local, exists = _civil_time(parts, half)
+    written = (parts["zone_hours"] * 3600 + parts["zone_minutes"] * 60) * tf.where(sign == "-", _int(-1), 1)
+    has_offset = (sign != "") | (_part(feature, texts, "utc") != "")
+    table = times.zone_changes(feature.zone)
+    offset = tf.where(has_offset, written, offset_at(table.wall, table.offsets, local // times.SECOND))
+    return tf.where(is_date & exists, local - offset * times.SECOND, _int(times.NOT_A_TIME))
+
+
+def texts_of(feature: Datetime, moments: np.ndarray) -> list[str]:
+    """Texts that `moments_of` reads as `moments`, int64 [batch]; empty where there is no time."""
+    minute = 60 * times.SECOND
+    year_1, year_10000 = times.FIRST + _MOST_MINUTES * minute, times.LAST + 1 - _MOST_MINUTES * minute
+    # A text has years 1 to 9999, so what lies outside of them in UTC is written with an offset.
+    minutes = np.where(moments >= year_10000, -_MOST_MINUTES, np.where(moments < year_1, _MOST_MINUTES, 0))
+    written = moments.astype("datetime64[us]") + minutes.astype("timedelta64[m]")
+    offsets = [f"{'-' if offset < 0 else '+'}{_MOST}" if offset else "Z" for offset in minutes]
+    return [
+        "" if np.isnat(moment) else _dated(feature.format, str(moment), offset)
+        for moment, offset in zip(written, offsets, strict=True)
+    ]
+
+
+def _dated(format: str, moment: str, offset: str) -> str:
+    """`moment` as NumPy writes it, with its date in this format."""
+    date, time = moment.split("T")
+    for directive, number in zip(("%Y", "%m", "%d"), date.split("-"), strict=True):
+        format = format.replace(directive, number)
+    return f"{format}T{time}{offset}"
+
+
+def _civil_time(parts: dict[str, tf.Tensor], half: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Microseconds since 1970 as the clock shows them, int64 [batch], and whether there is such a time."""
+    year, month, day, hour = (parts[name] for name in ("year", "month", "day", "hour"))
+    exists = (year >= 1) & (month >= 1) & (month <= 12)
+    months = tf.clip_by_value(month, 1, 12)
+    exists &= (day >= 1) & (day <= times.days_of_month(year, months))
+    exists &= tf.where(half != "", (hour >= 1) & (hour <= 12), hour <= 23)
+    exists &= (parts["minute"] <= 59) & (parts["second"] <= 59)
+    exists &= (parts["zone_hours"] <= 23) & (parts["zone_minutes"] <= 59)
+    hour = tf.where(half != "", hour % 12 + tf.where(half == "p", _int(12), 0), hour)
+    seconds = ((times.days(year, months, day) * 24 + hour) * 60 + parts["minute"]) * 60 + parts["second"]
+    return seconds * times.SECOND + parts["fraction"], exists
+
+
+def _part(feature: Datetime, texts: tf.Tensor, name: str) -> tf.Tensor:
+    """What stands for the part in each text [batch]; empty where it is left out."""
+    return tf.strings.regex_replace(texts, pattern(feature.format, part=name), r"\1")
+
+
+def _number(texts: tf.Tensor, name: str) -> tf.Tensor:
+    if name == "fraction":
+        # Digits behind the sixth are finer than a microsecond.
+        texts = tf.strings.substr(texts + "000000", 0, 6)
+    return tf.strings.to_number(tf.where(texts == "", "0", texts), tf.int64)
+
+
+def _example(format: str) -> str:
+    for directive, value in _LIKE:
+        format = format.replace(directive, value)
+    return format
+
+
+def _int(value: int) -> tf.Tensor:
+    return tf.constant(value, tf.int64)
+
+
+# --- The offset of a time zone from UTC, looked up in a table inside the graph.
+
+
+def offset_at(changes: Sequence[int], offsets: Sequence[int], seconds: tf.Tensor) -> tf.Tensor:
+    """Seconds ahead of UTC, int64 [batch], at `seconds` since 1970, int64 [batch], of the clock of `changes`.
+
+    `changes` are the `utc` or the `wall` of a `ZoneChanges`, `offsets` are its offsets.
+    """
+    past = tf.maximum(tf.constant(0, tf.int64), (seconds - FOLDED_FROM) // PERIOD)
+    position = tf.searchsorted(tf.constant(changes, tf.int64), seconds - past * PERIOD, side="right")
+    return tf.gather(tf.constant(offsets, tf.int64), position)

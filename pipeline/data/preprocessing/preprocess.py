@@ -7,19 +7,239 @@ normalization layer silently loses its state (measured), a rebuilt one cannot.
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
+import keras
+import numpy as np
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import SplitStatistics
-from pipeline.data.errors import InputError
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import RESCALING, require_image_dtype, rescaling_left
-from pipeline.data.preprocessing import numbers
-from pipeline.data.preprocessing.kinds import Transform, inputs_by_kind
-from pipeline.data.preprocessing.measured import check_measured
-from pipeline.data.schema.kinds import Image
+from pipeline.data.preprocessing import datetimes, numbers
+from pipeline.data.preprocessing.categories import category_ids, known_ids
+from pipeline.data.preprocessing.datetimes import moments_of, texts_of
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    KindTable,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
 from pipeline.data.schema.schema import Schema
+
+# --- What the features of each kind give to a model: columns of numbers, ids, sequences of ids, an image.
+
+
+Transform = Callable[..., tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NumericInput:
+    """`transform`: the features, each [batch, …] → float32 [batch, width], NaN and infinities as they are."""
+
+    features: tuple[str, ...]
+    transform: Transform
+    width: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CategoryInput:
+    """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
+
+    They are [batch, len(cardinalities)]; those of one feature may be [batch].
+    """
+
+    features: tuple[str, ...]
+    transform: Transform
+    cardinalities: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequenceInput:
+    """`transform`: a feature [batch, …] → ids, int32 [batch, length], each below `size`; 0 is padding."""
+
+    feature: str
+    transform: Transform
+    length: int
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What all features of one kind give to a model together, in the order in which the model gets it."""
+
+    numeric: tuple[NumericInput, ...] = ()
+    categories: tuple[CategoryInput, ...] = ()
+    sequences: tuple[SequenceInput, ...] = ()
+    image: Image | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InModel:
+    """How a model is fed with one kind.
+
+    `is_text` says that requests may spell a string in several ways. `read`: cleaned text of a request, string
+    [batch] → what a record holds of it, [batch]; without it, that is the text. `spelled` is its inverse.
+    """
+
+    inputs: Callable[[Sequence[Feature], SplitStatistics], Inputs]
+    is_text: bool = True
+    read: Callable[[Feature, tf.Tensor], tf.Tensor] | None = None
+    spelled: Callable[[Feature, np.ndarray], list[str]] | None = None
+
+
+def inputs_by_kind(features: Sequence[Feature], statistics: SplitStatistics) -> list[Inputs]:
+    """What `features` give, kind by kind in the order of the table."""
+    for feature in features:
+        OF_KIND.of(feature)  # raises where a kind has no entry
+    return [
+        entry.inputs([feature for feature in features if type(feature) is kind], statistics)
+        for kind, entry in OF_KIND.entries.items()
+    ]
+
+
+def _categorical(features: Sequence[Categorical], statistics: SplitStatistics) -> Inputs:
+    ids = []
+    for feature in features:
+        transform, cardinality = category_ids(feature, statistics.features[feature.name])
+        ids.append(CategoryInput(features=(feature.name,), transform=transform, cardinalities=(cardinality,)))
+    return Inputs(categories=tuple(ids))
+
+
+def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs:
+    """Standardized numbers, then one mark a feature for what is missing; and the quantile bins as ids."""
+    if not features:
+        return Inputs()
+    names = tuple(feature.name for feature in features)
+    marked = tuple(feature.name for feature in features if feature.missing == "mark")
+    distances = numbers.standardized(features, statistics.features)
+    bins, cardinalities = numbers.bin_ids(features, statistics.features)
+    marks = NumericInput(features=marked, transform=numbers.missing, width=len(marked))
+    return Inputs(
+        numeric=(
+            NumericInput(features=names, transform=distances, width=len(names)),
+            *([marks] if marked else []),
+        ),
+        categories=(CategoryInput(features=names, transform=bins, cardinalities=cardinalities),),
+    )
+
+
+def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
+    del statistics
+    flat = [
+        NumericInput(features=(feature.name,), transform=numbers.flat, width=math.prod(feature.shape))
+        for feature in features
+    ]
+    return Inputs(numeric=tuple(flat))
+
+
+def _text(features: Sequence[Text], statistics: SplitStatistics) -> Inputs:
+    del statistics
+    return Inputs(
+        sequences=tuple(
+            SequenceInput(
+                feature=feature.name,
+                transform=_word_ids(feature),
+                length=feature.length,
+                size=feature.buckets + 1,
+            )
+            for feature in features
+        )
+    )
+
+
+def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
+    del statistics
+    return Inputs(
+        sequences=tuple(
+            SequenceInput(
+                feature=feature.name,
+                transform=_token_ids(feature),
+                length=feature.length,
+                size=feature.vocabulary_size + 1,
+            )
+            for feature in features
+        )
+    )
+
+
+def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inputs:
+    """The columns of each time, then one mark a feature for what is missing."""
+    times = [
+        NumericInput(
+            features=(feature.name,),
+            transform=datetimes.time_columns(feature, statistics.features[feature.name]),
+            width=datetimes.WIDTH,
+        )
+        for feature in features
+    ]
+    marks = [
+        NumericInput(features=(feature.name,), transform=datetimes.missing_time, width=1)
+        for feature in features
+        if feature.missing == "mark"
+    ]
+    return Inputs(numeric=(*times, *marks))
+
+
+def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
+    del statistics
+    if len(features) > 1:
+        raise InputError(
+            "image features of the schema",
+            received=", ".join(f"'{feature.name}'" for feature in features),
+            expected="at most one",
+            action="Leave the others out of the schema that you train with.",
+        )
+    return Inputs(image=features[0] if features else None)
+
+
+def _label(features: Sequence[Label], statistics: SplitStatistics) -> Inputs:
+    """Nothing: the label is what the model predicts."""
+    del features, statistics
+    return Inputs()
+
+
+def _word_ids(feature: Text) -> Transform:
+    """Text [batch] → the first `length` words as 1 + hash, int32 [batch, length], padded with 0."""
+    hashing = keras.layers.Hashing(num_bins=feature.buckets)
+
+    def ids(text: tf.Tensor) -> tf.Tensor:
+        words = tf.strings.split(text)
+        hashed = words.with_flat_values(1 + tf.cast(hashing(words.flat_values), tf.int32))
+        return hashed[:, : feature.length].to_tensor(shape=[None, feature.length])
+
+    return ids
+
+
+def _token_ids(feature: Tokens) -> Transform:
+    """Token ids, int32 or int64 [batch, length] → int32, from 1; what the vocabulary lacks is padding, 0."""
+    return lambda tokens: tf.cast(known_ids(tokens, size=feature.vocabulary_size), tf.int32)
+
+
+# A model gets the inputs in this order: moving an entry changes what a trained model's columns mean.
+OF_KIND = KindTable(
+    where=__name__,
+    tells="what a model gets of a feature",
+    entry="InModel, with `inputs` of (the features of the kind, SplitStatistics) to Inputs",
+    entries={
+        Categorical: InModel(inputs=_categorical),
+        Numeric: InModel(inputs=_numeric, read=numbers.numbers_of, spelled=numbers.texts_of),
+        Tensor: InModel(inputs=_tensor),
+        Text: InModel(inputs=_text),
+        Tokens: InModel(inputs=_tokens),
+        Image: InModel(inputs=_image, is_text=False),
+        Label: InModel(inputs=_label),
+        Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of),
+    },
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,3 +355,47 @@ def _image_shape(image: Image, image_size: tuple[int, int] | None) -> tuple[int,
             action="Set --config.image_size=224,224 or any other size.",
         )
     return (height, width, image.channels)
+
+
+# --- Refuses inputs whose preprocessing is learned from statistics that their schema does not keep.
+
+
+def check_measured(schema: Schema) -> None:
+    """Raises InputError for the first input of a model that needs statistics and declares `none`."""
+    for feature in schema.inputs:
+        if feature.statistics == "none" and _is_learned(feature):
+            raise InputError(
+                f"feature '{feature.name}' as a model's input",
+                received='"statistics": "none"',
+                expected="its statistics, from which standardising or a vocabulary is learned",
+                action="Remove the field and convert again, or move the column to 'ignore'.",
+            )
+
+
+def _is_learned(feature: Feature) -> bool:
+    if isinstance(feature, Categorical):
+        return feature.encoding == "vocabulary" and not feature.vocabulary
+    return isinstance(feature, Numeric | Datetime)
+
+
+# --- Where the labels of a regression lie, and how far they spread: the measure of whether numbers differ.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelScale:
+    """Mean and standard deviation of the labels that are trained on, in the label's unit.
+
+    The logits of a classification have no unit: 1 is much for them, whatever the labels are.
+    """
+
+    mean: float = 0.0
+    spread: float = 1.0  # above 0
+
+
+def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
+    """That of a label; `statistics` are those of the train split."""
+    measured = statistics.features[label.name].numeric if label.name in statistics.features else None
+    if label.task != "regression" or measured is None:
+        return LabelScale()
+    # Equal labels spread as far as they are from 0.
+    return LabelScale(mean=measured.mean, spread=measured.std or abs(measured.mean) or 1.0)

@@ -1,4 +1,4 @@
-"""Rows in a seeded order, from any position on, on any number of hosts. May import dataset and schema.
+"""Reads rows in a seeded order, from any position on, on any number of hosts.
 
-Start with stream.py; order.py says which row stands at a position.
+May import dataset and schema. Start with stream.py; order.py says which row stands at a position.
 """

@@ -1,15 +1,104 @@
 """How a training stream is read, resolved once: which rows, in which way and order, from where, for whom."""
 
 import dataclasses
+import functools
+import math
+import operator
 from typing import Literal
 
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.errors import InputError
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.lanes.lanes import MOST_LANES
-from pipeline.data.reading.mixture import TrainingData, main_of, parts_of
+from pipeline.data.reading.canonical_shards import MOST_LANES
+from pipeline.data.reading.sharding import Share
+
+# --- What is trained on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
+
+
+CYCLE = 1000
+_MOST_WEIGHT = 1e100  # sums of larger ones may be infinite
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """A selection and how much of the stream comes from it, relative to the other weights."""
+
+    selection: Selection
+    weight: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """The schema, statistics and epochs of the first part are those of the mixture.
+
+    Raises:
+      InputError: a weight is not positive or gives less than a row a cycle, or the parts differ in layout or
+        schema.
+    """
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        first = _kind(self.main)
+        for part in self.parts:
+            if _kind(part.selection) != first:
+                raise _error(part, f"layout and schema {_kind(part.selection)}", f"{first}, as the first has")
+        for part in self.parts:
+            if not part.weight < _MOST_WEIGHT:
+                raise _error(part, f"weight {part.weight:g}", f"a number below {_MOST_WEIGHT:g}")
+        for part, count in zip(self.parts, self.counts, strict=True):
+            if not (part.weight > 0 and count > 0):
+                raise _error(part, f"weight {part.weight:g}", f"at least 1/{CYCLE:,} of all weights")
+
+    @property
+    def main(self) -> Selection:
+        return self.parts[0].selection
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of each part in a cycle: the weights, rounded so that they add up (largest remainders)."""
+        weights = [max(0.0, part.weight) for part in self.parts]
+        # Left to right: since Python 3.12 sum() rounds otherwise, and other counts are another order.
+        total = functools.reduce(operator.add, weights) or 1.0
+        exact = [CYCLE * weight / total for weight in weights]
+        counts = [math.floor(share) for share in exact]
+        by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
+        for i in by_remainder[: CYCLE - sum(counts)]:
+            counts[i] += 1
+        return tuple(counts)
+
+    @property
+    def rows(self) -> int:
+        """Positions of an epoch, in which the first part's rows are read once."""
+        return math.ceil(self.main.rows * CYCLE / self.counts[0])
+
+
+TrainingData = Selection | Mixture
+
+
+def main_of(data: TrainingData) -> Selection:
+    """The selection whose schema, statistics and epochs count."""
+    return parts_of(data)[0]
+
+
+def parts_of(data: TrainingData) -> tuple[Selection, ...]:
+    """The selections that are read."""
+    return tuple(part.selection for part in data.parts) if isinstance(data, Mixture) else (data,)
+
+
+def _kind(selection: Selection) -> tuple[str, str]:
+    return selection.dataset.manifest.layout, selection.dataset.schema.fingerprint[:12]
+
+
+def _error(part: Part, received: str, expected: str) -> InputError:
+    return InputError(
+        f"--config.mixture, dataset {part.selection.dataset}, split '{part.selection.expression}'",
+        received=received,
+        expected=expected,
+        action="Correct the weight, or convert this data with the schema and layout of the first dataset.",
+    )
+
 
 SINGLE_RECORD_BYTES = 4 << 10  # 4 KiB: from there on, decoding a record costs more than fetching it alone
 SHUFFLES = ("auto", "global", "windows")

@@ -7,17 +7,17 @@ training; a row is a serialized record (string) or, from blocks, its words (uint
 import dataclasses
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
-from pipeline.data.reading import mapped, mixed, single, windows
-from pipeline.data.reading.dataset_options import dataset_options
-from pipeline.data.reading.fetching.fetched import CALLS_AT_ONCE
-from pipeline.data.reading.fetching.reads_in_flight import MOST_READS
-from pipeline.data.reading.fetching.record_fetch import PIECES_AT_ONCE
-from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE
-from pipeline.data.reading.mixture import CYCLE, Mixture
-from pipeline.data.reading.plan import ReadPlan, WayName
-from pipeline.data.tracing import as_written
+from pipeline.base.tracing import as_written
+from pipeline.data.dataset import shards as shards_lib
+from pipeline.data.reading import order, records, windows
+from pipeline.data.reading.fetch import MOST_READS, PIECES_AT_ONCE, Fetch, dataset_options
+from pipeline.data.reading.plan import CYCLE, SINGLE_RECORD_BYTES, Mixture, ReadPlan, WayName
+from pipeline.data.reading.records import CALLS_AT_ONCE, fetched
+from pipeline.data.reading.sharding import Share, rebatched
+from pipeline.data.reading.windows import UNITS_AT_ONCE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,9 @@ class Way:
 # run over all of them.
 WAYS: Mapping[WayName, Way] = {
     # Every record is fetched by its offset, in a permutation of the whole epoch: for large records.
-    "single": Way(layouts=("rows",), read=single.read, numbers=single.numbers, at_once=CALLS_AT_ONCE),
+    "single": Way(
+        layouts=("rows",), read=records.read_single, numbers=records.single_numbers, at_once=CALLS_AT_ONCE
+    ),
     # Runs of records are permuted over the epoch, and rows inside a window of such runs: for small records.
     "windows": Way(
         layouts=("rows", "blocks"),
@@ -56,9 +58,9 @@ WAYS: Mapping[WayName, Way] = {
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
     "mapped": Way(
         layouts=("blocks",),
-        read=mapped.read,
-        gather=mapped.gather,
-        numbers=single.numbers,  # the same permutation
+        read=records.read_mapped,
+        gather=records.gather,
+        numbers=records.single_numbers,  # the same permutation
         is_local=True,
     ),
 }
@@ -112,16 +114,16 @@ def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
 
 
 def _mixed(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    if mixed.is_large(plan.data):
-        return mixed.fetch(plan, _mixed_numbers(plan, batches))
-    return mixed.read(plan, batches, read_part=lambda _, part: read(part))
+    if is_large_mixture(plan.data):
+        return fetch_mixture(plan, _mixed_numbers(plan, batches))
+    return read_mixture(plan, batches, read_part=lambda _, part: read(part))
 
 
 def _mixed_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
     def numbers(part: int, plan: ReadPlan) -> tf.data.Dataset:
         return way_of(plan).numbers(plan, 1).map(_of_part(part))
 
-    return mixed.read(plan, batches, read_part=numbers)
+    return read_mixture(plan, batches, read_part=numbers)
 
 
 def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
@@ -132,3 +134,93 @@ def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.
         return positions, tf.stack([part * tf.ones_like(rows), rows], axis=1)
 
     return both
+
+
+# --- The stream of a mixture: exact over every cycle, and the same from any position.
+#
+# In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
+# of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
+# at any position without reading what comes before. A part of few rows and much weight begins its next epoch
+# earlier.
+#
+# Cycles of small rows are read and mixed. Of large ones, such as photographs, only the numbers are mixed,
+# and each record is fetched when its position comes: two cycles of photographs would take gigabytes.
+
+
+_CYCLES_AT_ONCE = 2  # their order stays
+_SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
+
+
+def read_mixture(
+    plan: ReadPlan, batches: int, *, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """Endless (positions int64 [n], rows [n, …]) that the plan's share has, of a mixture.
+
+    Args:
+      batches: global batches that are read at once, where other hosts read their share of them.
+      read_part: the stream of a part of the mixture, of its number and plan.
+    """
+    return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
+
+
+def is_large_mixture(mixture: Mixture) -> bool:
+    """Whether the records of a cycle are too large to be held."""
+    return _mean_bytes(mixture) >= SINGLE_RECORD_BYTES
+
+
+def fetch_mixture(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
+    """(positions int64 [n], records string [n]) of (positions, numbers int64 [n, 2]): part, and row of it."""
+    shards = [part.selection.shards for part in plan.data.parts]
+    starts = tf.constant(np.cumsum([0, *(each.records for each in shards[:-1])]))
+
+    @as_written
+    def numbers_of(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
+        return tf.raw_ops.DeepCopy(x=positions), tf.gather(starts, numbers[:, 0]) + numbers[:, 1]
+
+    fetch_ = Fetch(shards_lib.join_tables(shards))
+    return fetched(numbers, numbers_of, fetch_, mean_bytes=_mean_bytes(plan.data))
+
+
+def _mean_bytes(mixture: Mixture) -> float:
+    """Of the records of a cycle; 0 of blocks, whose rows are small."""
+    shards = [part.selection.shards for part in mixture.parts]
+    if shards[0].rows_in_record > 1:
+        return 0.0
+    return sum(n * each.mean_bytes for n, each in zip(mixture.counts, shards, strict=True)) / CYCLE
+
+
+def _cycles(
+    plan: ReadPlan, mixture: Mixture, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
+) -> tf.data.Dataset:
+    """A cycle an element; the first one starts at the plan's position."""
+    position = tf.convert_to_tensor(plan.position, tf.int64)
+    first_cycle, offset = position // CYCLE, position % CYCLE
+
+    def rows_of(number: int, count: int) -> tf.data.Dataset:
+        part = plan.of_part(
+            number,
+            seed=plan.seed + number * _SEED_STRIDE,
+            position=first_cycle * count,
+            share=Share(global_batch=count),
+        )
+        return rebatched(read_part(number, part), count).map(_rows_only)
+
+    @as_written
+    def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
+        size = tf.constant(CYCLE, tf.int64)
+        mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=order.OF_A_MIXTURE)
+        skipped = tf.where(cycle == first_cycle, offset, tf.zeros_like(offset))
+        positions = cycle * CYCLE + tf.range(size)
+        return positions[skipped:], tf.gather(tf.concat(parts, axis=0), mixed[skipped:])
+
+    parts = [rows_of(number, count) for number, count in enumerate(mixture.counts)]
+    cycles = tf.data.Dataset.range(first_cycle, tf.int64.max)
+    return tf.data.Dataset.zip(cycles, tf.data.Dataset.zip(*parts)).map(
+        mix, num_parallel_calls=_CYCLES_AT_ONCE, deterministic=True
+    )
+
+
+@as_written
+def _rows_only(_: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    return rows

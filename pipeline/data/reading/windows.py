@@ -4,20 +4,242 @@ For small records, and for blocks that cannot be mapped into memory. Every lane 
 (`lanes/lanes.py`), and a host reads those of its lanes alone.
 """
 
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import tensorflow as tf
 
+from pipeline.base.tracing import apart, as_written
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.reading.dataset_options import dataset_options
-from pipeline.data.reading.host_share import cut_runs, rebatched
-from pipeline.data.reading.lanes import window_parts
-from pipeline.data.reading.lanes.lane_windows import UNITS_AT_ONCE, LaneWindows
-from pipeline.data.reading.lanes.lanes import all_lanes
-from pipeline.data.reading.lanes.part_rows import PartRows
-from pipeline.data.reading.lanes.stretches import Slots
-from pipeline.data.reading.lanes.weaving import NOWHERE
+from pipeline.data.reading import canonical_shards, order
+from pipeline.data.reading.canonical_shards import (
+    Lanes,
+    Slots,
+    UnitPlace,
+    WindowParts,
+    all_lanes,
+    lanes_of_group,
+    unit_places,
+    unit_size,
+)
+from pipeline.data.reading.fetch import Fetch, dataset_options
+from pipeline.data.reading.parsing import words_of_blocks
 from pipeline.data.reading.plan import ReadPlan
-from pipeline.data.tracing import as_written
+from pipeline.data.reading.sharding import cut_runs, rebatched
+
+# --- Rows of several lanes → rows in the order of the stream.
+#
+# Each row comes with its place: how many rows of these lanes the stream has before it. Rows are written to
+# their places in one pass, whatever the order in which they were read. Lanes do not get their rows in step:
+# what comes before any lane's next row goes on; the rest is kept for the next time.
+
+
+NOWHERE = -(1 << 30)  # the place of a row that was read and is not selected
+
+
+class Unit(NamedTuple):
+    """Rows of all lanes that follow those of the unit before; in several parts, of r rows each."""
+
+    base: tf.Tensor  # int64 []
+    end: tf.Tensor  # int64 []: from this place on, rows may come later
+    places: tuple[tf.Tensor, ...]  # int32 [r], after the base; below 0 those that are not wanted
+    rows: tuple[tf.Tensor, ...]  # [r, …]
+
+
+class _State(NamedTuple):
+    start: tf.Tensor  # int64 []: the next place
+    places: tf.Tensor  # int32 [k], after the start: of rows that were kept
+    rows: tf.Tensor  # [k, …]
+
+
+def interleave(units: tf.data.Dataset, lanes: Lanes, *, position: tf.Tensor) -> tf.data.Dataset:
+    """(positions int64 [n], rows [n, …]): the stream of all these lanes from `position`, int64 [], on."""
+    rows = units.element_spec.rows[0]
+    nothing = _State(
+        start=lanes.places_before(position),
+        places=tf.zeros([0], tf.int32),
+        rows=tf.zeros([0, *rows.shape[1:]], rows.dtype),
+    )
+
+    # With a signature it is traced once; `scan` would trace it again for states of other sizes.
+    some = tf.TensorSpec([None, *rows.shape[1:]], rows.dtype)
+    any_state = _State(tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int32), some)
+
+    @functools.partial(tf.function, autograph=False, input_signature=[any_state, units.element_spec])
+    def weave(state: _State, unit: Unit) -> tuple[_State, tuple[tf.Tensor, tf.Tensor]]:
+        start = state.start
+        end = tf.maximum(start, unit.end)
+        count = tf.cast(end - start, tf.int32)
+        base = tf.cast(unit.base - start, tf.int32)
+        places = [some + base for some in unit.places]
+        read = tf.add_n([tf.size(each) for each in places])
+        # Where windows end with batches, all rows that were read go on, and no other.
+        done, kept = tf.cond(
+            (read == count) & (tf.size(state.places) == 0),
+            lambda: (_stitched(places, unit.rows), nothing[1:]),
+            lambda: _parted([state.places, *places], [state.rows, *unit.rows], count),
+        )
+        done = tf.ensure_shape(done, [None, *nothing.rows.shape[1:]])
+        return _State(end, *kept), (lanes.positions(start, end), done)
+
+    return units.scan(nothing, as_written(weave))
+
+
+def _parted(
+    places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor
+) -> tuple[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
+    """The rows of the first `count` places, and what is kept: places after those, and their rows."""
+    done = (_in_order if len(rows) == 2 else _in_place)(places, rows, count)
+    is_kept = [each >= count for each in places]
+    kept, of_kept = (tf.concat(_chosen(parts, is_kept), axis=0) for parts in (places, rows))
+    return done, (kept - count, of_kept)
+
+
+def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
+    """The rows of the first `count` places, of what was kept and of a unit of one part; see `_stitched`."""
+    are_now = [(each >= 0) & (each < count) for each in places]
+    [of_kept, read] = _chosen(places, are_now)
+    [kept] = _chosen(rows[:1], are_now[:1])
+    numbers = tf.cast(tf.reshape(tf.where(are_now[1]), [-1]), tf.int32)
+    done = tf.gather(rows[1], tf.scatter_nd(read[:, None], numbers, count[None]))
+    return tf.tensor_scatter_nd_update(done, of_kept[:, None], kept)
+
+
+def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
+    """The same of a unit of several parts."""
+    # A slice of the rows that go on would be another copy. So the others are written in the place of the
+    # first one; this comes last, and stays.
+    to = [tf.where((each >= 0) & (each < count), each, 0) for each in places]
+    first = _chosen(rows, [each == 0 for each in places])
+    to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
+    stitched = tf.dynamic_stitch(to, rows + first)
+    # Where nothing goes on, it is one row that is not meant.
+    return tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
+
+
+def _stitched(places: Sequence[tf.Tensor], rows: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Rows, [r, …] each, written to their places, int32 [r] each: every one from 0 on, once."""
+    if len(rows) == 1:
+        # Without filling up what is written later. And strings lie in memory in the order in which they were
+        # copied: what parses them finds them faster where this is their own.
+        return tf.gather(rows[0], tf.math.invert_permutation(places[0]))
+    return tf.dynamic_stitch(places, rows)
+
+
+def _chosen(parts: list[tf.Tensor], are_chosen: list[tf.Tensor]) -> list[tf.Tensor]:
+    # `boolean_mask` is seven times the operations, which cost more than small parts do.
+    chosen = [tf.reshape(tf.where(are), [-1]) for are in are_chosen]
+    return [tf.gather(part, rows) for part, rows in zip(parts, chosen, strict=True)]
+
+
+# --- The windows of lanes, read unit by unit: a unit is as many windows of each lane as are read together.
+
+
+UNITS_AT_ONCE = 2  # their order stays
+
+
+class LaneWindows:
+    """Reads some lanes of a selection in windows of its parts.
+
+    With `only_numbers` it gives the number of each row over all shards, and reads nothing.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        parts: WindowParts,
+        lanes: Lanes,
+        *,
+        seed: int,
+        only_numbers: bool = False,
+    ) -> None:
+        self._rows, self.lanes = selection.rows, lanes
+        self._seed = seed
+        is_of_blocks = selection.shards.rows_in_record > 1
+        self._size = unit_size(parts, lanes, is_of_blocks=is_of_blocks)
+        of_lane = self._size.windows * parts.in_window(lanes.count)  # parts
+        of_group = lanes_of_group(
+            lanes.here,
+            parts=of_lane,
+            in_windows=parts.in_windows,
+            is_of_blocks=is_of_blocks,
+        )
+        self._group_sizes = [min(of_group, lanes.here - i) for i in range(0, lanes.here, of_group)]
+        self._counts = tf.constant(parts.rows)
+        usual = of_lane * of_group
+        self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
+
+    def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
+        """Endless (positions int64 [n], rows [n, …]) from there on."""
+        position, lanes = tf.convert_to_tensor(position, tf.int64), self.lanes
+        begin = position // lanes.global_batch * lanes.global_batch
+        in_turn = unit_places(
+            self._counts, lanes, rows=self._rows, seed=self._seed, begin=begin, unit=self._size
+        )
+        units = in_turn.map(as_written(self._unit_at), num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
+        return interleave(units, lanes, position=position)
+
+    def _unit_at(self, at: UnitPlace) -> Unit:
+        stretches, (size, together) = at.stretches, self._size
+        window = at.window[:, None] + tf.range(together + 1, dtype=tf.int64)
+        slots = stretches.slots_before(window * size)
+        before = stretches.rows_before(slots)
+        chosen = stretches.slots(slots[:, 0], slots[:, -1])
+        chosen = chosen._replace(parts=tf.gather(at.order_of_parts, chosen.parts))
+        mixed = self._mixed(at.epoch, window[:, :-1], before)
+        rows = at.begins + before[:, 0], at.begins + before[:, -1]
+        return self._unit(chosen, slots[:, -1] - slots[:, 0], *rows, mixed)
+
+    def _unit(
+        self, chosen: Slots, parts: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, mixed: tf.Tensor
+    ) -> Unit:
+        """The rows of the lanes from the numbers `begins` on to before `ends`, int64 [lanes] both.
+
+        Args:
+          chosen: the parts that hold them, of which each lane has `parts`, int64 [lanes].
+          mixed: int32 [n], which row each becomes, lane after lane.
+        """
+        lanes, counts = self.lanes, ends - begins
+        numbers_of_lanes = tf.range(lanes.first, lanes.end)
+        batch = tf.reduce_min(begins) // lanes.size
+        # The number of a row in its lane, after that batch, less its number among the rows of all lanes here.
+        to_lane = tf.cast(begins - batch * lanes.size - tf.cumsum(counts, exclusive=True), tf.int32)
+        of_lane = tf.reduce_max(counts)
+
+        def alike() -> tf.Tensor:
+            each = tf.reshape(mixed, [lanes.here, of_lane]) + to_lane[:, None]
+            return tf.reshape(lanes.places(each, numbers_of_lanes[:, None]), [-1])
+
+        def apiece() -> tf.Tensor:
+            lane = tf.repeat(tf.range(lanes.here), counts)
+            return lanes.places(mixed + tf.gather(to_lane, lane), lanes.first + lane)
+
+        places = self._grouped(tf.cond(tf.reduce_min(counts) == of_lane, alike, apiece), counts)
+        of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
+        read = [self._read(Slots(*each), some) for each, some in zip(of_groups, places, strict=True)]
+        places, rows = zip(*read, strict=True)
+        # Whole batches alone go on: groups of any size would be cut into batches by one more copy.
+        first, end = (at * lanes.here * lanes.size for at in (batch, tf.reduce_min(ends) // lanes.size))
+        return Unit(base=first, end=end, places=places, rows=rows)
+
+    def _grouped(self, values: tf.Tensor, of_lanes: tf.Tensor) -> list[tf.Tensor]:
+        """Values, lane after lane, of which each has so many, int64 [lanes] → those of each group."""
+        groups = tf.split(of_lanes, self._group_sizes)
+        return tf.split(values, [tf.reduce_sum(group) for group in groups], num=len(groups))
+
+    def _mixed(self, epoch: tf.Tensor, windows: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
+        """Which row each row inside a window becomes: int32 [n], lane after lane.
+
+        Args:
+          windows: int64 [lanes, windows], their numbers.
+          before: int64 [lanes, windows + 1], rows of the lane before each of them, and after the last.
+        """
+        rows = tf.reshape(before[:, 1:] - before[:, :-1], [-1])
+        lane = tf.range(self.lanes.first, self.lanes.end, dtype=tf.int64)
+        number = tf.reshape(windows * self.lanes.count + lane[:, None], [-1])
+        return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)
 
 
 def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
@@ -35,13 +257,13 @@ def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -
 
     There is one lane: it is the order of a global batch of one example.
     """
-    parts = window_parts.cut(selection)
+    parts = canonical_shards.cut_windows(selection)
     return LaneWindows(selection, parts, all_lanes(parts, global_batch=1), seed=seed).rows_from(position)
 
 
 def stored_rows(selection: Selection) -> tf.data.Dataset:
     """Every row once, in stored order: (positions int64 [n], rows [n, …]), a window at a time."""
-    parts = window_parts.cut(selection)
+    parts = canonical_shards.cut_windows(selection)
     together, count = parts.in_windows, len(parts.rows)
     read_rows = PartRows(selection, parts, usual=min(together, count))
     rows_of_parts, ends = tf.constant(parts.rows), tf.constant(np.cumsum(parts.rows))
@@ -64,7 +286,7 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
 
 
 def _of_plan(plan: ReadPlan, *, only_numbers: bool) -> LaneWindows:
-    share, parts = plan.share, window_parts.cut(plan.selection)
+    share, parts = plan.share, canonical_shards.cut_windows(plan.selection)
     lanes = all_lanes(parts, global_batch=share.global_batch, most=plan.most_lanes)
     if not share.is_all and _begins_a_batch(plan):
         lanes = lanes.of_run(*share.run)
@@ -92,3 +314,76 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
 def _begins_a_batch(plan: ReadPlan) -> bool:
     """Whether hosts' runs are those of lanes: not if the global batch was changed in the middle of one."""
     return isinstance(plan.position, int) and plan.position % plan.share.global_batch == 0
+
+
+# --- The rows of chosen parts as they are read, each with the place that it is to have.
+
+
+_MOST_USUAL = 64  # blocks: a dataset of each is traced
+
+
+class PartNumbers:
+    """Gives the number of each row over all shards, int64 [r], and reads nothing."""
+
+    def __init__(self, parts: WindowParts) -> None:
+        self._first_rows = tf.constant(parts.first_row)
+
+    def __call__(self, chosen: Slots, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        first = tf.gather(self._first_rows, chosen.parts) + chosen.skipped
+        return places, tf.ragged.range(first, first + chosen.rows).flat_values
+
+
+class PartRows:
+    """Reads the rows of parts.
+
+    Args:
+      usual: how many parts are mostly chosen.
+    """
+
+    def __init__(self, selection: Selection, parts: WindowParts, *, usual: int) -> None:
+        self._usual, self._schema = usual, selection.dataset.schema
+        self._first, self._skipped = tf.constant(parts.first_record), tf.constant(parts.skipped_rows)
+        self._rows_in_record = selection.shards.rows_in_record
+        self._fetch = Fetch(selection.shards)
+        # One function for all groups: hundreds of datasets of one record would take seconds to trace.
+        some = tf.TensorSpec([None], tf.int64)
+        self._words, self._runs = apart(self._words_of, some), apart(self._fetch.runs, some, some)
+
+    def __call__(self, chosen: Slots, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The places, int32 [r], of the r rows that are read of the chosen parts, and these, [r, …].
+
+        Args:
+          places: of those of them that are wanted, int32 [n].
+        """
+        first = tf.gather(self._first, chosen.parts)
+        if self._rows_in_record == 1:
+            return places, self._runs(first + chosen.skipped, chosen.rows)
+        words = self._words(first)
+        read = tf.shape(words)[0]
+        # Nearly always whole blocks.
+        is_whole = tf.size(places) == read
+        return tf.cond(is_whole, lambda: places, lambda: self._placed(chosen, places, read)), words
+
+    def _placed(self, chosen: Slots, places: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+        """Places of all rows that are read, int32 [read]."""
+        skipped = tf.gather(self._skipped, chosen.parts) + chosen.skipped
+        begins = tf.range(tf.size(skipped, tf.int64)) * self._rows_in_record + skipped
+        wanted = tf.ragged.range(begins, begins + chosen.rows).flat_values
+        return tf.tensor_scatter_nd_update(tf.fill([read], NOWHERE), wanted[:, None], places)
+
+    def _words_of(self, numbers: tf.Tensor) -> tf.Tensor:
+        """Rows of the blocks of these numbers, int64 [n]; the usual number of them costs a third less."""
+
+        def any_number() -> tf.Tensor:
+            return self._runs(numbers, tf.ones_like(numbers))
+
+        def usual() -> tf.Tensor:
+            # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer.
+            filled = tf.pad(numbers, [[0, self._usual]])[: self._usual]
+            return self._fetch.records(tf.reshape(filled, [self._usual]))
+
+        # Where reads are slow, `runs` has many in flight.
+        is_apart = self._fetch.in_flight.is_slow or self._usual > _MOST_USUAL
+        is_usual = tf.size(numbers) == self._usual
+        blocks = any_number() if is_apart else tf.cond(is_usual, usual, any_number)
+        return words_of_blocks(blocks, self._schema)

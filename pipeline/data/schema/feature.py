@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 Wire = Literal["float", "int64", "bytes"]
 Missing = Literal["reject", "default", "mark"]

@@ -7,21 +7,238 @@ adding a feature is one edit. Standard library and numpy only: Beam workers impo
 
 import collections
 import dataclasses
+import datetime
 import functools
 import hashlib
+import itertools
 import json
+import keyword
 import pathlib
 import re
-from collections.abc import Mapping
+import types
+import typing
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from pipeline.data import atomic_files, ordinary_files
-from pipeline.data.errors import InputError
-from pipeline.data.schema import feature_json, split_by
-from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_json import refuse_unknown_keys, schema_error
-from pipeline.data.schema.kinds import Label, Numeric
-from pipeline.data.schema.split_by import SplitBy
+from pipeline.base import files
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature import Clean, Feature
+from pipeline.data.schema.feature_types import KINDS, Label, Numeric
+
+# --- The JSON form of one feature, and what a schema file may get wrong in it.
+
+
+# Fields that change no byte of the records.
+COMMENTS = ("description", "evidence", "max_missing_fraction", "statistics")
+
+
+def feature_to_json(feature: Feature, *, comments: bool) -> dict:
+    """The feature as JSON, without the fields that are left at their default."""
+    document: dict = {"kind": feature.kind}
+    for field in dataclasses.fields(feature):
+        value = getattr(feature, field.name)
+        if field.name in COMMENTS and not comments:
+            continue
+        if field.name == "evidence" and feature.statistics == "none":
+            continue  # it holds values
+        if field.name == "clean":
+            value = _non_defaults(value)
+            if value:
+                document["clean"] = value
+        elif field.name == "name" or value != _default(field):
+            document[field.name] = _plain(value)
+    return document
+
+
+def feature_from_json(document: object) -> Feature:
+    """The inverse of `to_json`; raises InputError naming the field that is wrong."""
+    if not isinstance(document, Mapping):
+        raise schema_error("features", repr(document), "an object for each feature")
+    kind = KINDS.get(str(document.get("kind")))
+    thing = f"feature '{document.get('name', '?')}'"
+    if kind is None:
+        raise schema_error(f"{thing}, field 'kind'", document.get("kind"), f"one of {', '.join(KINDS)}")
+    refuse_unknown_keys(thing, document, {"kind", *(field.name for field in dataclasses.fields(kind))})
+    values = {name: _typed(thing, kind, name, v) for name, v in document.items() if name != "kind"}
+    return kind(**{"name": "", **values})
+
+
+def _typed(thing: str, owner: type, field: str, value: object) -> object:
+    """A JSON value as the field of the dataclass `owner` holds it, checked against the field's annotation."""
+    hint = _hints(owner)[field]
+    if hint is Clean:
+        return _clean_from_json(thing, value)
+    wanted, items = _json_types(hint)
+    members = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
+    right = _is_a(value, wanted) and (not items or all(_is_a(member, items) for member in members))
+    if not right:
+        expected = " or ".join(kind.__name__ for kind in wanted)
+        of = f" of {items[0].__name__}" if items else ""
+        raise schema_error(f"{thing}, field '{field}'", repr(value), expected + of)
+    return tuple(value) if isinstance(value, list) else value
+
+
+_hints = functools.cache(typing.get_type_hints)
+
+
+def _json_types(hint: object) -> tuple[tuple[type, ...], tuple[type, ...]]:
+    """JSON types of a value with this annotation and, of a list or an object, the types of its members."""
+    origin, of = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return (type(of[0]),), ()
+    if origin is types.UnionType:
+        return tuple(dict.fromkeys(one for option in of for one in _json_types(option)[0])), ()
+    if origin is tuple:
+        return (list,), _json_types(of[0])[0]
+    if origin is Mapping:
+        return (dict,), (() if of[1] is object else (str,))
+    return ((int, float) if hint is float else (hint,)), ()
+
+
+def _is_a(value: object, types: tuple[type, ...]) -> bool:
+    # In JSON, true is no number; in Python it is.
+    return isinstance(value, types) and not isinstance(value, bool)
+
+
+def _clean_from_json(thing: str, document: object) -> Clean:
+    if not isinstance(document, Mapping):
+        raise schema_error(f"{thing}, field 'clean'", repr(document), "an object")
+    refuse_unknown_keys(
+        f"{thing}, field 'clean'", document, {field.name for field in dataclasses.fields(Clean)}
+    )
+    return Clean(**{name: _typed(thing, Clean, name, value) for name, value in document.items()})
+
+
+def _default(field: dataclasses.Field) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return "" if field.default is dataclasses.MISSING else field.default
+
+
+def _non_defaults(clean: Clean) -> dict:
+    values = {field.name: getattr(clean, field.name) for field in dataclasses.fields(clean)}
+    defaults = {field.name: _default(field) for field in dataclasses.fields(clean)}
+    return {name: _plain(value) for name, value in values.items() if value != defaults[name]}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def refuse_unknown_keys(thing: str, document: Mapping, allowed: set[str]) -> None:
+    """Raises InputError if `document` has a key that is not `allowed`."""
+    unknown = sorted(set(document) - allowed)
+    if unknown:
+        raise schema_error(f"{thing}, keys", ", ".join(unknown), f"only {', '.join(sorted(allowed))}")
+
+
+def schema_error(thing: str, received: object, expected: str) -> InputError:
+    """The error of a schema whose `thing` is wrong."""
+    return InputError(
+        f"schema {thing}".replace("schema schema", "schema"),
+        received=received,
+        expected=expected,
+        action="Correct the schema file.",
+    )
+
+
+# --- What decides the split of a row, where a schema says so: the values of columns, or cut-offs in one of
+# them.
+#
+# Standard library only: Beam workers import this file.
+
+
+SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+Start = str | float  # a date or a time, or a number
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitBy:
+    """All rows with the same values in `columns` go to one split.
+
+    Or, with `starts`: rows whose value in the one column is before the first start go to the split `first`,
+    all others to that of the last start that they have reached. Starts ascend; all are points in time in
+    ISO 8601 (without a zone: UTC), or all are numbers.
+    """
+
+    columns: tuple[str, ...]
+    first: str = ""
+    starts: Mapping[str, Start] = dataclasses.field(default_factory=dict)  # by split
+
+    def __post_init__(self) -> None:
+        if not self.columns or not all(isinstance(name, str) and name for name in self.columns):
+            raise _error("", list(self.columns), "names of columns")
+        for split in self.splits:
+            if not SPLIT_NAME.fullmatch(split):
+                raise _error("", f"split {split!r}", "lower-case letters, digits and '_', a letter first")
+        if self.first in self.starts:
+            raise _error(", 'first'", self.first, "another split than those of 'from'")
+        if any(before >= after for before, after in itertools.pairwise(self.bounds)):
+            raise _error(", 'from'", dict(self.starts), "cut-offs that ascend")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that cut-offs part, in their order; none where a hash decides."""
+        return (self.first, *self.starts) if self.starts else ()
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the cut-offs are points in time."""
+        return any(isinstance(start, str) for start in self.starts.values())
+
+    @property
+    def bounds(self) -> list[float]:
+        """The starts: microseconds since 1970-01-01 UTC, or numbers."""
+        return [_microseconds(start) if self.is_time else start for start in self.starts.values()]
+
+
+def split_by_to_json(split_by: SplitBy) -> list | dict:
+    """A list of columns, or an object with the cut-offs."""
+    if not split_by.starts:
+        return list(split_by.columns)
+    return {"column": split_by.columns[0], "first": split_by.first, "from": dict(split_by.starts)}
+
+
+def split_by_from_json(document: object) -> SplitBy:
+    """The inverse of `to_json`; raises InputError naming what is wrong."""
+    if isinstance(document, list):
+        return SplitBy(columns=tuple(document))
+    if not isinstance(document, Mapping):
+        expected = "a list of columns, or an object with 'column', 'first' and 'from'"
+        raise _error("", repr(document), expected)
+    refuse_unknown_keys("split_by", document, {"column", "first", "from"})
+    starts, first = document.get("from"), document.get("first", "train")
+    if not isinstance(starts, Mapping) or not starts or not all(map(_is_start, starts.values())):
+        expected = "an object: each split, and the date or number from which on rows are in it"
+        raise _error(", 'from'", repr(starts), expected)
+    if not isinstance(first, str):
+        raise _error(", 'first'", repr(first), "the name of a split")
+    return SplitBy(columns=(document.get("column"),), first=first, starts=dict(starts))
+
+
+def _is_start(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _microseconds(start: Start) -> int:
+    try:
+        moment = datetime.datetime.fromisoformat(start)
+    except (TypeError, ValueError):
+        expected = "all dates or times in ISO 8601, such as 2026-11-01, or all numbers"
+        raise _error(", 'from'", repr(start), expected) from None
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)) - _EPOCH) // _MICROSECOND
+
+
+def _error(where: str, received: object, expected: str) -> Exception:
+    return schema_error(f"split_by{where}", received, expected)
+
 
 FORMAT = "penstock.schema/1"
 FILE_NAME = "schema.json"
@@ -116,7 +333,7 @@ def load(path: str | pathlib.Path) -> Schema:
     """Reads a schema file; raises InputError naming the field that is wrong."""
     path = pathlib.Path(path)
     try:
-        content = ordinary_files.read_bytes(path)
+        content = files.read_bytes(path)
     except IsADirectoryError:
         raise InputError(
             f"schema file {path}",
@@ -131,7 +348,7 @@ def load(path: str | pathlib.Path) -> Schema:
             expected="a JSON schema",
             action="Write one with `python -m beam_jobs.infer_schema --output=schema.json`.",
         ) from None
-    except ordinary_files.NotOrdinaryError as error:
+    except files.NotOrdinaryError as error:
         raise InputError(
             f"schema file {path}",
             received=error.strerror,
@@ -158,7 +375,7 @@ def loads(content: bytes, path: str | pathlib.Path) -> Schema:
 
 def save(schema: Schema, path: str | pathlib.Path) -> None:
     """Writes the file that `load` reads."""
-    atomic_files.write_bytes(path, dumps(schema).encode())
+    files.write_bytes(path, dumps(schema).encode())
 
 
 def dumps(schema: Schema) -> str:
@@ -174,8 +391,8 @@ def to_json(schema: Schema, *, comments: bool = True) -> dict:
     if schema.row_id:
         document["row_id"] = list(schema.row_id)
     if schema.split_by:
-        document["split_by"] = split_by.to_json(schema.split_by)
-    document["features"] = [feature_json.to_json(feature, comments=comments) for feature in schema.features]
+        document["split_by"] = split_by_to_json(schema.split_by)
+    document["features"] = [feature_to_json(feature, comments=comments) for feature in schema.features]
     if schema.ignore:
         document["ignore"] = dict(schema.ignore) if comments else sorted(schema.ignore)
     return document
@@ -203,11 +420,11 @@ def from_json(document: Mapping) -> Schema:
         )
     return Schema(
         name=str(document.get("name", "")),
-        features=tuple(feature_json.from_json(feature) for feature in features),
+        features=tuple(feature_from_json(feature) for feature in features),
         ignore=dict(ignore),
         row_id=tuple(row_id),
         raw_files=dict(raw_files),
-        split_by=split_by.from_json(document["split_by"]) if "split_by" in document else None,
+        split_by=split_by_from_json(document["split_by"]) if "split_by" in document else None,
     )
 
 
@@ -241,3 +458,69 @@ def incompatibilities(reader: Schema, dataset: Schema) -> list[str]:
 
 def _canonical(document: object) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+# --- What a feature may be called: an identifier, which every tool behind the dataset takes as a name.
+#
+# Standard library only: Beam workers import this file.
+
+
+# The arguments of a SavedModel's signature begin with a letter.
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_RESERVED = {*keyword.kwlist, "self"}
+
+
+def is_identifier(name: str) -> bool:
+    """Whether `name` may be the argument of a function, and a node of a TensorFlow graph."""
+    return bool(_IDENTIFIER.fullmatch(name)) and name not in _RESERVED
+
+
+def ascii_words(text: str) -> str:
+    """The ASCII letters and digits of `text`, joined by `_`; accents are dropped."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")
+
+
+def identifiers(columns: Iterable[str]) -> dict[str, str]:
+    """An identifier for each raw column, in the order of the columns: `plan type` → `plan_type`.
+
+    A column whose name is one keeps it; of names that are equal but for their case, the first does. The
+    others are numbered.
+    """
+    columns = list(columns)
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    by_right = sorted(range(len(columns)), key=lambda number: (not is_identifier(columns[number]), number))
+    for number in by_right:
+        name = next(name for name in _candidates(columns[number], number + 1) if name.lower() not in taken)
+        found[columns[number]] = name
+        taken.add(name.lower())
+    return {column: found[column] for column in columns}
+
+
+def check_names(schema: Schema) -> None:
+    """Raises InputError if a feature's name is no identifier, before any row is read."""
+    names = identifiers(feature.name for feature in schema.features)
+    for feature in schema.features:
+        if not is_identifier(feature.name):
+            raise InputError(
+                f"schema feature '{feature.name}', field 'name'",
+                received=repr(feature.name),
+                expected="an identifier: ASCII letters, digits and '_', a letter first, no word of Python",
+                action=f'Write "name": "{names[feature.name]}", "column": "{feature.source_column}".',
+            )
+
+
+def _candidates(column: str, number: int) -> Iterator[str]:
+    """Ever more names for the column of this number, the best first."""
+    stem = column if is_identifier(column) else _as_identifier(column, number)
+    yield stem
+    yield from (f"{stem}_{n}" for n in itertools.count(2))
+
+
+def _as_identifier(column: str, number: int) -> str:
+    words = ascii_words(column.replace("ß", "ss"))
+    if not words:
+        return f"column_{number}"
+    words = words if words[0].isalpha() else f"column_{words}"
+    return f"{words}_" if words in _RESERVED else words

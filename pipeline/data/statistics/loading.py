@@ -3,15 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import statistics
-from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, Dataset, published_bytes
-from pipeline.data.dataset.splits import TRAIN, in_order
+from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN, Dataset, in_order, published_bytes
 from pipeline.data.dataset.statistics import SplitStatistics, Statistics
-from pipeline.data.errors import InputError
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulator_bytes, accumulator_file
-from pipeline.data.statistics.accumulator_file import FILE_NAME, Splits
-from pipeline.data.statistics.cursor import DamagedError
+from pipeline.data.statistics import encoding
+from pipeline.data.statistics.encoding import FILE_NAME, Splits
+from pipeline.data.statistics.samples import DamagedError
 
 _Read = TypeVar("_Read")
 
@@ -37,11 +36,11 @@ def content(dataset: Dataset) -> bytes:
 
 def _of_split(dataset: Dataset, splits: Sequence[Splits], name: str) -> SplitStatistics:
     parts = [
-        _told(member, accumulator_bytes.loads, each[name], member.schema)
+        _told(member, encoding.loads_accumulator, each[name], member.schema)
         for member, each in zip(dataset.members, splits, strict=True)
         if name in each
     ]
-    return accumulator_file.results(accumulator_file.merged(parts, dataset.schema), dataset.schema)
+    return encoding.results(encoding.merged(parts, dataset.schema), dataset.schema)
 
 
 def _gathered(member: Dataset) -> Splits:
@@ -53,7 +52,7 @@ def _gathered(member: Dataset) -> Splits:
             action="Convert its raw data again, or read that dataset alone.",
         )
     published = published_bytes(member.directory, member.manifest, FILE_NAME)
-    return _told(member, accumulator_file.loads, published, member.schema)
+    return _told(member, encoding.loads, published, member.schema)
 
 
 def _told(member: Dataset, read: Callable[[bytes, Schema], _Read], content: bytes, schema: Schema) -> _Read:

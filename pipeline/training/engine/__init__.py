@@ -1,4 +1,4 @@
-"""TensorFlow's part of training: strategy, precision, the compiled steps, checkpoints, evaluation.
+"""Runs the compiled part of training with TensorFlow: strategy, precision, steps, checkpoints, evaluation.
 
-May import tasks, loop, state and pipeline/data. Start with inner.py.
+May import tasks, loop, state and data. Start with step.py.
 """

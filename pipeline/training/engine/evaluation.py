@@ -1,7 +1,7 @@
 """Evaluation under a strategy: every example of a split exactly once, whatever the number of replicas."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import keras
 import numpy as np
@@ -9,16 +9,14 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.input.batches import evaluation_batches, evaluation_steps
-from pipeline.data.input.targets import Targets, TargetsOfBatch
+from pipeline.data.input.training import Targets, TargetsOfBatch
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import host_share
+from pipeline.data.reading import sharding
 from pipeline.data.schema.schema import Schema
-from pipeline.training.engine.evaluation_hooks import observed
-from pipeline.training.engine.guards import step_shapes
-from pipeline.training.engine.host_batches import distributed
-from pipeline.training.tasks.metrics import EvaluationMetrics
-from pipeline.training.tasks.registry import task_of
+from pipeline.training.engine import batches
+from pipeline.training.engine.batches import distributed
+from pipeline.training.tasks.registry import EvaluationMetrics, task_of
 from pipeline.training.tasks.task import Task
 
 
@@ -78,7 +76,7 @@ class Evaluator:
         return self._batches[split]
 
     def _host_batches(self, split: str, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        share = host_share.of_context(context, global_batch=self._even_batch(split))
+        share = sharding.share_of_context(context, global_batch=self._even_batch(split))
         return evaluation_batches(
             self._selections[split], self._preprocess, share=share, targets=self._targets
         )
@@ -122,4 +120,35 @@ def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task
         parts = strategy.run(replica, args=(inputs, targets, mask))
         return tf.nest.map_structure(lambda part: strategy.gather(part, axis=0), parts)
 
-    return tf.function(step_shapes.traced_once(predict, thing=thing), autograph=False)
+    return tf.function(batches.traced_once(predict, thing=thing), autograph=False)
+
+
+# --- Tells Keras callbacks of an evaluation, as `Model.evaluate` does.
+
+
+def observed(
+    steps: Iterable[int], hooks: keras.callbacks.CallbackList | None, metrics: EvaluationMetrics
+) -> Iterator[int]:
+    """The steps; the hooks `on_test_*` are called around each of them, and around all.
+
+    Args:
+      metrics: what the caller's body adds each step's examples to.
+    """
+    if hooks is None:
+        yield from steps
+        return
+    hooks.on_test_begin()
+    for step in steps:
+        hooks.on_test_batch_begin(step)
+        yield step
+        hooks.on_test_batch_end(step, _numbers(hooks, "on_test_batch_end", metrics))
+    hooks.on_test_end(_numbers(hooks, "on_test_end", metrics))
+
+
+def _numbers(
+    hooks: keras.callbacks.CallbackList, name: str, metrics: EvaluationMetrics
+) -> dict[str, float] | None:
+    """What the hook is told; nothing where no callback has it: an ROC AUC after every batch is dear."""
+    base = getattr(keras.callbacks.Callback, name)
+    is_heard = any(getattr(type(callback), name) is not base for callback in hooks.callbacks)
+    return metrics.numbers() if is_heard else None

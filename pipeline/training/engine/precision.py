@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 _CPU_BFLOAT16_FLAGS = ("amx_bf16", "avx512_bf16")

@@ -2,12 +2,17 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import keras
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
-from pipeline.data.errors import InputError
-from pipeline.training.engine import cluster, lost_worker, waiting
+from pipeline.base.errors import InputError
+from pipeline.training.engine import cluster
 
 _AUTO = "auto"
 _MOST_LOGICAL = 1024  # devices that one processor stands for
@@ -114,9 +119,9 @@ def _multi_worker() -> tf.distribute.Strategy:
             expected="a cluster, and a task in it that trains: chief or worker",
             action="Set it in every worker; start no evaluators, the workers evaluate together.",
         )
-    lost_worker.notice_silence(len(found.addresses))
+    cluster.notice_silence(len(found.addresses))
     print(f"waiting    for {len(found.addresses)} workers", flush=True)
-    with waiting.ended_by_signals(), _own_port(found.addresses[found.number]):
+    with cluster.ended_by_signals(), _own_port(found.addresses[found.number]):
         return tf.distribute.MultiWorkerMirroredStrategy(found.resolver())
 
 
@@ -201,3 +206,171 @@ def _split_cpu(parts: int) -> None:
     if parts > 1 and configured != parts:
         # Once in a process, before first use: TensorFlow raises otherwise.
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * parts)
+
+
+# --- Runs of the same bits: TensorFlow's own switch, and a clock that it allows.
+
+
+def enable_determinism(strategy: tf.distribute.Strategy) -> None:
+    """Has TensorFlow compute the same bits each time, or refuse an operation that cannot.
+
+    On a CPU it changes no bit of our models (2.21, measured); on a GPU it chooses slower algorithms; on a TPU
+    there is nothing to choose. It holds for the whole process, and cannot be taken back.
+    """
+    if not isinstance(strategy, tf.distribute.TPUStrategy):
+        tf.config.experimental.enable_op_determinism()
+
+
+def determinism_clock(strategy: tf.distribute.Strategy, *, is_deterministic: bool) -> Callable[[], tf.Tensor]:
+    """A clock for a graph: seconds, float64 []."""
+    forbidden = is_deterministic and not isinstance(strategy, tf.distribute.TPUStrategy)
+    return timestamp if forbidden else tf.timestamp
+
+
+def timestamp() -> tf.Tensor:
+    """Seconds, float64 [], read when the graph comes by; as `tf.timestamp`, which determinism forbids."""
+    return tf.ensure_shape(tf.numpy_function(_now, [], tf.float64), [])
+
+
+def _now() -> np.float64:
+    return np.float64(time.time())
+
+
+# --- What layers do differently on several replicas: each drops other units, all share their statistics.
+#
+# Without this, Keras (3.15, measured) draws the same dropout mask on every replica, and BatchNormalization
+# keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in one list: where
+# replicas wait for each other within the model, as for shared statistics, the later one deletes the
+# earlier's.
+
+
+# Odd, so that its multiples differ; large, so that replicas' seeds are far from those of other layers.
+_SEED_STEP = 0x9E3779B1
+
+
+def adapt_to_replicas(model: keras.Model, *, replicas: int) -> None:
+    """Makes the model's layers fit for `replicas` replicas; call it before the model is traced."""
+    if replicas == 1:
+        return
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = True
+        layer._losses = _Losses()
+        for generator in layer._seed_generators:
+            generator.next = _of_replica(generator.next)
+
+
+class _Losses(threading.local):
+    """A layer's list of losses, one for each replica: each is traced in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._own: list[tf.Tensor] = []
+
+    def extend(self, losses: Sequence[tf.Tensor]) -> None:
+        self._own.extend(losses)
+
+    def clear(self) -> None:
+        self._own.clear()
+
+    def __getitem__(self, part: slice) -> list[tf.Tensor]:
+        return self._own[part]
+
+
+def _of_replica(draw: Callable) -> Callable:
+    """Draws seeds [2] that differ between replicas; those of replica 0 are the layer's own."""
+
+    def draw_of_replica(*args, **kwargs) -> tf.Tensor:
+        seed = tf.convert_to_tensor(draw(*args, **kwargs))
+        context = tf.distribute.get_replica_context()
+        number = context.replica_id_in_sync_group if context else 0
+        step = tf.cast(number, seed.dtype) * tf.constant(_SEED_STEP, seed.dtype)
+        return seed + tf.stack([step, tf.zeros([], seed.dtype)])
+
+    return draw_of_replica
+
+
+# --- What all processes that train together must decide alike.
+
+
+_MS_TO_LEAVE = 20_000
+_SIGNALS = 65  # Linux numbers them 1 to 64
+
+
+def largest(strategy: tf.distribute.Strategy, asked: Callable[[], int]) -> Callable[[], int]:
+    """A function () → the largest number, 0 to 64, that `asked` gives in any of the processes.
+
+    All must call it equally often: it sums over the workers of a cluster.
+    """
+    if name_of(strategy) != "multi_worker":
+        return asked
+
+    counted = _summed(strategy)
+
+    def agreed() -> int:
+        counts = np.bincount([asked()], minlength=_SIGNALS).astype(np.int32)
+        return int(np.flatnonzero(counted(tf.constant(counts)).numpy()).max())
+
+    return agreed
+
+
+def same_step(strategy: tf.distribute.Strategy, step: int) -> int:
+    """The step that this process goes on from; all must call it.
+
+    Raises:
+      InputError: another one goes on from another step: it has found other checkpoints.
+    """
+    if name_of(strategy) != "multi_worker":
+        return step
+    found = _of_all(strategy)(step)
+    if len(set(found.tolist())) > 1:
+        listed = ", ".join(f"worker {worker} step {one:,}" for worker, one in enumerate(found))
+        raise InputError(
+            "--workdir",
+            received=f"other checkpoints than on other workers ({listed})",
+            expected="a directory that all workers see, so that all go on from the same step",
+            action="Put it on a file system that all share, or copy worker 0's directory to the others.",
+        )
+    return step
+
+
+def latest_step(strategy: tf.distribute.Strategy) -> Callable[[int], int]:
+    """A function of a step → the latest that any of the processes gives; it waits for all of them."""
+    if name_of(strategy) != "multi_worker":
+        return lambda step: step
+    of_all = _of_all(strategy)
+    return lambda step: int(of_all(step).max())
+
+
+def leave_together(strategy: tf.distribute.Strategy) -> None:
+    """Waits until no worker needs another any more; call it where a process does nothing but end.
+
+    One that ends while another still fetches what it had summed looks lost (TensorFlow 2.21, measured).
+    """
+    if name_of(strategy) != "multi_worker":
+        return
+    # No public module has it. What is trained is saved: one that is lost now changes nothing.
+    with contextlib.suppress(tf.errors.OpError):
+        context.context().wait_at_barrier("penstock/end", _MS_TO_LEAVE)
+
+
+def _of_all(strategy: tf.distribute.Strategy) -> Callable[[int], np.ndarray]:
+    """A function of a number → those of all workers, int64 [workers]."""
+    workers = len(strategy.cluster_resolver.cluster_spec().job_tasks("worker"))
+    summed = _summed(strategy)
+
+    def of_all(number: int) -> np.ndarray:
+        numbers = np.zeros(workers, np.int64)
+        numbers[worker(strategy)] = number
+        return summed(tf.constant(numbers)).numpy() * workers // strategy.num_replicas_in_sync
+
+    return of_all
+
+
+def _summed(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A tensor → the sum of those that all replicas have."""
+
+    @tf.function(autograph=False)
+    def summed(values: tf.Tensor) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(tf.identity, args=(values,)), axis=None)
+
+    return summed

@@ -1,4 +1,4 @@
-"""What is trained: the model, the data and the optimizer that a config names.
+"""Builds what is trained: the model, the data and the optimizer that a config names.
 
-May import engine, tasks, models and pipeline/data. Start with model.py.
+May import engine, tasks, models and data. Start with model.py.
 """

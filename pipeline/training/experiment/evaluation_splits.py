@@ -2,10 +2,9 @@
 
 from ml_collections import ConfigDict
 
-from pipeline.data.dataset.manifest import Dataset
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import TEST, TRAIN, VALIDATION, Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.dataset.splits import TEST, TRAIN, VALIDATION
-from pipeline.data.errors import InputError
 
 
 def validation_split(config: ConfigDict, dataset: Dataset) -> str:

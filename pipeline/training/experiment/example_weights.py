@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 from ml_collections import ConfigDict
 
+from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
-from pipeline.data.errors import InputError
-from pipeline.data.nearest import did_you_mean
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 
 FLAG = "--config.train.example_weights"

@@ -1,18 +1,17 @@
 """The preprocessing and the model that a config and a dataset ask for."""
 
+import fnmatch
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 from ml_collections import ConfigDict
 
 from models.registry import MODELS
+from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.dataset.statistics import NumericSummary, SplitStatistics
-from pipeline.data.errors import InputError
-from pipeline.data.nearest import did_you_mean
-from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
-from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
-from pipeline.data.schema.kinds import Label
+from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs, Preprocess, label_scale
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import example_weights
@@ -162,3 +161,26 @@ def _error(
     action: str = "Correct it in the config file or on the command line.",
 ) -> InputError:
     return InputError(thing, received=received, expected=expected, action=action)
+
+
+# --- Variables of a model, chosen by patterns of their names.
+
+
+def matching(
+    patterns: Sequence[str], variables: Sequence[keras.Variable], *, key: str
+) -> list[keras.Variable]:
+    """Those whose path, such as `embeddings/table`, matches a pattern as file names do: `embeddings/*`.
+
+    Raises:
+      InputError: a pattern matches none; `key` is where it stands in the config.
+    """
+    paths = sorted(each.path for each in variables)
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in paths):
+            raise InputError(
+                f"--config.{key}",
+                received=f"{pattern!r}, which no variable is called",
+                expected=f"patterns of {', '.join(paths)}",
+                action="Correct it in the config file or on the command line; * stands for any characters.",
+            )
+    return [each for each in variables if any(fnmatch.fnmatchcase(each.path, one) for one in patterns)]

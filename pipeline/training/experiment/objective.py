@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from ml_collections import ConfigDict
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import SplitStatistics
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import example_weights
 from pipeline.training.tasks.objective import Objective

@@ -1,4 +1,4 @@
-"""The outer loop, which knows no engine: when to log, evaluate, call back and save.
+"""Runs the outer loop, which knows no engine: when to log, evaluate, call back and save.
 
-May import pipeline/data. Start with outer.py.
+May import state and data. Start with outer.py.
 """

@@ -13,10 +13,42 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from pipeline.data.errors import InputError
-from pipeline.data.nearest import did_you_mean
-from pipeline.training.loop import not_finite
-from pipeline.training.loop.not_finite import NotFiniteError
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.training.loop.clock import Checkpoints, Tally
+
+# --- What is said where a number is infinite or not a number: what is saved, and where one goes on.
+
+
+TRAIN_OTHERWISE = (
+    "Train in an empty --workdir with a lower --config.optimizer.learning_rate, or with --precision=float32."
+)
+
+
+class NotFiniteError(InputError):
+    """A number of the run is infinite or not a number."""
+
+
+def not_finite(thing: str, received: object, *, newest: int) -> NotFiniteError:
+    """The error that ends the run.
+
+    Args:
+      thing: what is not finite, and after which step.
+      newest: step of the newest checkpoint, which is from before; 0: there is none.
+    """
+    return NotFiniteError(
+        thing,
+        received=received,
+        expected="finite numbers",
+        action=f"{saved_batch(newest)} {TRAIN_OTHERWISE}",
+    )
+
+
+def saved_batch(newest: int) -> str:
+    """What is saved: the newest checkpoint, of step `newest`; 0: there is none."""
+    return (
+        f"The newest checkpoint, of step {newest:,}, is from before." if newest else "Nothing is saved yet."
+    )
+
 
 Policy = Literal["stop", "skip", "roll_back"]
 POLICIES: Sequence[Policy] = ("stop", "skip", "roll_back")
@@ -86,13 +118,13 @@ def stopped(step: int, blame: Blame, *, newest: int, workdir: str) -> NotFiniteE
     advice = (
         f"{look}; correct the data, or go on in this --workdir with --config.train.on_bad_step=skip."
         if blame.is_certain
-        else f"{look}. {not_finite.TRAIN_OTHERWISE}"
+        else f"{look}. {TRAIN_OTHERWISE}"
     )
     return NotFiniteError(
         f"step {step:,}",
         received=_named_only(blame),
         expected="finite numbers",
-        action=f"{not_finite.saved(newest)} {advice}",
+        action=f"{saved_batch(newest)} {advice}",
     )
 
 
@@ -103,7 +135,7 @@ def too_many(events: Sequence[Event], *, allowed: int, newest: int) -> NotFinite
         f"steps {steps}",
         received="losses or gradients that are not finite",
         expected=f"at most {allowed} such steps: --config.train.bad_steps_allowed",
-        action=f"{not_finite.saved(newest)} {not_finite.TRAIN_OTHERWISE}",
+        action=f"{saved_batch(newest)} {TRAIN_OTHERWISE}",
     )
 
 
@@ -113,3 +145,63 @@ def _named(step: int, blame: Blame) -> str:
 
 def _named_only(blame: Blame) -> str:
     return f"a loss or gradient that is not finite{f': {blame.text}' if blame.text else ''}"
+
+
+# --- Watches a run for steps whose loss is not finite, and does about them what its guard says.
+
+
+class Watch:
+    """One process's watch over its steps; `events` is what was done since the run began."""
+
+    def __init__(self, guard: Guard, checkpoints: Checkpoints) -> None:
+        self._guard = guard
+        self._checkpoints = checkpoints
+        self._first = 0
+        self.events: list[Event] = []
+
+    def begin(self, step: int, events: Sequence[Event]) -> None:
+        """Told the step at which this process begins, and what was done before."""
+        self._first, self.events = step, list(events)
+
+    def judged(self, tally: Tally, stop: int) -> tuple[Tally, Mapping | None]:
+        """What counts of the steps before `stop`; and the session to go on from, where it was rolled back.
+
+        Raises:
+          NotFiniteError: the run ends.
+        """
+        bad = [self._first + number for number in tally.bad]
+        tally = dataclasses.replace(tally, bad=())
+        if not bad:
+            return tally, None
+        if self._guard.policy != "skip":
+            return Tally(), self.rolled_back(bad[0], stop)
+        for step in bad:
+            self._did(*skipped(step, self._guard.blame(step, False)))
+        return dataclasses.replace(tally, skipped=len(bad)), None
+
+    def rolled_back(self, step: int, stop: int) -> Mapping:
+        """Takes the weights of the newest checkpoint as those of `stop`; returns the session saved there.
+
+        Raises:
+          NotFiniteError: rolling back is not asked for, or there is no checkpoint.
+        """
+        self._checkpoints.finish()
+        # Restored in any case: what the model holds now can judge no record.
+        taken, saved = self._checkpoints.restore() if self._checkpoints.newest else (0, {})
+        blame = self._guard.blame(step, not taken)
+        if self._guard.policy != "roll_back" or not taken:
+            raise stopped(step, blame, newest=taken, workdir=self._guard.workdir)
+        self._did(*rolled_back(step, to=taken, until=stop, blame=blame))
+        return saved
+
+    @property
+    def rolls_back(self) -> bool:
+        return self._guard.policy == "roll_back"
+
+    def _did(self, event: Event, line: str) -> None:
+        self.events.append(event)
+        self._guard.tell(event, line)
+        if len(self.events) > self._guard.allowed:
+            self._checkpoints.finish()
+            newest = self._checkpoints.newest
+            raise too_many(self.events, allowed=self._guard.allowed, newest=newest)

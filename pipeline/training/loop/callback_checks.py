@@ -3,10 +3,8 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from pipeline.data.errors import InputError
-from pipeline.data.nearest import did_you_mean
-from pipeline.training.loop.callback_table import REFUSED, SURVIVORS
-from pipeline.training.loop.callbacks import WORKDIR_MARK
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.training.loop.callbacks import REFUSED, SURVIVORS, WORKDIR_MARK
 
 _KEYS = ("class_name", "config")
 _SUFFIXES = (".csv", ".tsv", ".txt", ".log")  # of no file of the run's own

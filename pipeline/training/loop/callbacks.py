@@ -6,16 +6,17 @@ between.
 """
 
 import contextlib
+import dataclasses
+import math
 import os
 import pathlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 
-from pipeline.data.errors import InputError
-from pipeline.training.loop.callback_table import SURVIVORS
-from pipeline.training.loop.csv_rows import CSVLogger
+from pipeline.base import files
+from pipeline.base.errors import InputError
 
 WORKDIR_MARK = "{workdir}"
 
@@ -102,3 +103,164 @@ def _file(name: str, workdir: pathlib.Path | None) -> str:
     if workdir is None:
         return os.devnull
     return name.replace(WORKDIR_MARK, str(workdir))
+
+
+# --- A CSVLogger with all its columns, and its rows over a restart: each of before the checkpoint once.
+
+
+class CSVLogger(keras.callbacks.CSVLogger):
+    """Keras's, with a column of each number that is logged in any epoch.
+
+    Keras (3.15) takes the columns from the first epoch. Where no validation is due in it, it adds those of
+    training once more as `val_…`: one that a validation alone has, such as `val_auc`, would be left out.
+    """
+
+    def __init__(self, filename: str, *, logged: Sequence[str] = (), **arguments) -> None:
+        super().__init__(filename, **arguments)
+        self._logged = logged
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.keys = self.keys or sorted({*self._logged, *(logs or {})})
+        super().on_epoch_end(epoch, logs)
+
+
+def csv_state(callback: keras.callbacks.CSVLogger) -> dict:
+    """The columns, and the text of the file: a line an epoch. The file itself may be deleted meanwhile."""
+    path = pathlib.Path(callback.filename)
+    text = path.read_bytes().decode() if path.is_file() else ""
+    return {"keys": callback.keys, "text": text}
+
+
+def restore_csv(callback: keras.callbacks.CSVLogger, kept: Mapping) -> None:
+    """Writes the file as it was, and goes on after its last line."""
+    if "text" not in kept:  # of an earlier version, which began the file anew
+        return
+    path = pathlib.Path(callback.filename)
+    callback.csv_file.close()
+    if path.is_file():
+        files.write_bytes(path, kept["text"].encode())
+    callback.csv_file = path.open("a")
+    callback.writer, callback.keys = None, kept["keys"]
+    callback.append_header = not kept["text"]
+
+
+# --- The Keras callbacks that survive a kill: the arguments that they take, and what a checkpoint holds of
+# each.
+#
+# Any other class is refused before training. To add one, add it here; the tests run over this table.
+
+
+Wrong = str  # what was expected in place of a value; empty: the value is right
+Arguments = Mapping[str, Callable[[object], Wrong]]
+
+
+def _whole(value: object) -> Wrong:
+    is_right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return "" if is_right else "a whole number, 0 or more"
+
+
+def _number(value: object) -> Wrong:
+    is_right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return "" if is_right else "a number"
+
+
+def _not_negative(value: object) -> Wrong:
+    return "" if not _number(value) and value >= 0 else "a number, 0 or more"
+
+
+def _number_or_none(value: object) -> Wrong:
+    return "" if value is None or not _number(value) else "a number or None"
+
+
+def _fraction(value: object) -> Wrong:
+    return "" if not _number(value) and 0 < value < 1 else "a number between 0 and 1"
+
+
+def _bool(value: object) -> Wrong:
+    return "" if isinstance(value, bool) else "True or False"
+
+
+def _verbose(value: object) -> Wrong:
+    return "" if isinstance(value, bool) else _whole(value)
+
+
+def _text(value: object) -> Wrong:
+    return "" if isinstance(value, str) and value else "a string"
+
+
+def _mode(value: object) -> Wrong:
+    return "" if value in ("auto", "min", "max") else "'auto', 'min' or 'max'"
+
+
+def _separator(value: object) -> Wrong:
+    is_right = isinstance(value, str) and len(value) == 1 and value not in '"\r\n'
+    return "" if is_right else "one character, neither a quotation mark nor a line break"
+
+
+def _not_append(value: object) -> Wrong:
+    return "" if value is False else "False: the run itself goes on with the file that it began"
+
+
+def _of_attributes(*names: str) -> Callable[[keras.callbacks.Callback], dict]:
+    return lambda callback: {name: getattr(callback, name) for name in names}
+
+
+def _set_attributes(callback: keras.callbacks.Callback, kept: Mapping) -> None:
+    vars(callback).update(kept)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Survivor:
+    """How a class of callbacks is made, and how it goes on after a kill.
+
+    `state` gives JSON that may hold arrays; `restore` puts it back, after `on_train_begin`.
+    """
+
+    arguments: Arguments
+    needed: Sequence[str] = ()  # arguments without a default
+    state: Callable[[keras.callbacks.Callback], dict] = lambda callback: {}
+    restore: Callable[[keras.callbacks.Callback, Mapping], None] = _set_attributes
+
+
+_MONITOR: Arguments = {
+    "monitor": _text,
+    "mode": _mode,
+    "min_delta": _number,
+    "patience": _whole,
+    "verbose": _verbose,
+}
+
+SURVIVORS: Mapping[str, Survivor] = {
+    "EarlyStopping": Survivor(
+        arguments=_MONITOR
+        | {"baseline": _number_or_none, "restore_best_weights": _bool, "start_from_epoch": _whole},
+        # Not min_delta, whose sign Keras turns in the first epoch of each process (3.15).
+        state=_of_attributes("wait", "stopped_epoch", "best", "best_epoch", "best_weights"),
+    ),
+    # The learning rate that it sets is a variable of the optimizer, which the checkpoint holds.
+    "ReduceLROnPlateau": Survivor(
+        arguments=_MONITOR | {"factor": _fraction, "cooldown": _whole, "min_lr": _not_negative},
+        state=_of_attributes("wait", "best", "cooldown_counter"),
+    ),
+    "CSVLogger": Survivor(
+        arguments={"filename": _text, "separator": _separator, "append": _not_append},
+        needed=("filename",),
+        state=csv_state,
+        restore=restore_csv,
+    ),
+    "TerminateOnNaN": Survivor(arguments={"raise_error": _bool}),
+}
+
+_NO_FUNCTIONS = "run.json cannot hold a function"
+REFUSED: Mapping[str, str] = {
+    "BackupAndRestore": "The run continues from its own checkpoints; leave this callback out.",
+    "History": "history.jsonl holds the curves anyway; leave this callback out.",
+    "LambdaCallback": f"{_NO_FUNCTIONS}; leave this callback out.",
+    "LearningRateScheduler": f"{_NO_FUNCTIONS}; choose a --config.optimizer.schedule.",
+    "ModelCheckpoint": "The run saves itself: see --config.train.checkpoint_every_steps.",
+    "OrbaxCheckpoint": "The run saves itself: see --config.train.checkpoint_every_steps.",
+    "ProgbarLogger": "Progress is shown anyway; leave this callback out.",
+    "RemoteMonitor": "What it sends twice after a kill cannot be taken back; read history.jsonl instead.",
+    "SwapEMAWeights": "Averages of the weights are a matter of --config.optimizer; leave this callback out.",
+    "TensorBoard": "Summaries are written to <workdir>/summaries anyway; leave this callback out.",
+}

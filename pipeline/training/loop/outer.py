@@ -2,20 +2,17 @@
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import keras
 import numpy as np
 
-from pipeline.data.commands.deferred import Interrupted
+from pipeline.base.cli.signals import Interrupted
 from pipeline.training.loop import callbacks as callbacks_lib
-from pipeline.training.loop.bad_steps import Event, Guard
-from pipeline.training.loop.checkpoints import Checkpoints
-from pipeline.training.loop.not_finite import NotFiniteError
-from pipeline.training.loop.schedule import Cadence
-from pipeline.training.loop.step_sums import Tally
-from pipeline.training.loop.watch import Watch
+from pipeline.training.loop.bad_steps import Event, Guard, NotFiniteError, Watch
+from pipeline.training.loop.clock import Cadence, Checkpoints, Tally, Times
 
 Point = dict[str, object]  # a line of history.jsonl
 InnerLoop = Callable[[int], Tally]  # runs so many steps from where its last call left off
@@ -226,3 +223,77 @@ class Session:
 
     def _averages(self, tally: Tally) -> dict[str, float]:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
+
+
+# --- Runs the first step of a process alone, and tells how long it took: that step compiles.
+
+
+Show = Callable[[float, float], None]  # seconds to trace the graph, seconds of the first step
+
+
+def announce_first_step(
+    build: Callable[[], InnerLoop],
+    show: Show,
+    *,
+    times: Times,
+    clock: Callable[[], float] = time.perf_counter,
+) -> InnerLoop:
+    """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest.
+
+    `times` is told of tracing, of the first step and of all others.
+    """
+    start = clock()
+    with times.during("compile"):
+        loop = build()
+    traced = clock() - start
+    is_first = True
+
+    def run(steps: int) -> Tally:
+        nonlocal is_first
+        if not is_first:
+            return train(steps)
+        is_first = False
+        with times.during("compile"):
+            tally = loop(1)
+        times.trained(1, waited=tally.input_wait_s, first=True)
+        show(traced, tally.seconds)
+        return tally + train(steps - 1) if steps > 1 else tally
+
+    def train(steps: int) -> Tally:
+        with times.during("training"):
+            tally = loop(steps)
+        times.trained(steps, waited=tally.input_wait_s)
+        return tally
+
+    return run
+
+
+# --- Checkpoints whose time counts: what saving takes from the loop, not what is written beside it.
+
+
+class TimedCheckpoints:
+    """`checkpoints`, with `times` told of saving and of waiting for what is being written."""
+
+    def __init__(self, checkpoints: Checkpoints, times: Times) -> None:
+        self._checkpoints = checkpoints
+        self._times = times
+
+    @property
+    def newest(self) -> int:
+        return self._checkpoints.newest
+
+    @property
+    def blocked_s(self) -> Sequence[float]:
+        return self._checkpoints.blocked_s
+
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None:
+        with self._times.during("checkpoint"):
+            self._checkpoints.save(step, session, metrics=metrics)
+            self._times.saved(self._checkpoints.blocked_s[-1])
+
+    def finish(self) -> None:
+        with self._times.during("checkpoint"):
+            self._checkpoints.finish()
+
+    def restore(self) -> tuple[int, Mapping]:
+        return self._checkpoints.restore()  # a part of the start

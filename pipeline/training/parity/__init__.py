@@ -1,1 +1,4 @@
-"""Does one way of computing give what another gives? Start with subject.py; pipeline/parity.py asks all."""
+"""Compares two ways of computing the same: layers, updates and precision, number by number.
+
+May import the rest of training. Start with compare.py.
+"""

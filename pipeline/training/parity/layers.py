@@ -10,8 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.training.parity.compared import Comparison, Difference, comparison, relative_error
-from pipeline.training.parity.subject import BFLOAT16, Subject
+from pipeline.training.parity.compare import (
+    BFLOAT16,
+    Comparison,
+    Difference,
+    Subject,
+    comparison,
+    relative_error,
+)
 
 _EXAMPLES = 64  # activations of all layers are in memory together
 # bfloat16 has 8 significant bits: each rounding is off by up to 2^-8. A layer that adds in float32, as

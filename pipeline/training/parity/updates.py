@@ -12,13 +12,19 @@ import numpy as np
 import tensorflow as tf
 from ml_collections import ConfigDict
 
-from pipeline.data.reading.dataset_options import dataset_options
-from pipeline.training.engine import replicas
-from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.data.reading.fetch import dataset_options
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
-from pipeline.training.parity.compared import Comparison, Difference, comparison, relative_error
-from pipeline.training.parity.subject import FLOAT32, Subject
-from pipeline.training.replaying.training_stream import Batch
+from pipeline.training.parity.compare import (
+    FLOAT32,
+    Comparison,
+    Difference,
+    Subject,
+    comparison,
+    relative_error,
+)
+from pipeline.training.replay.stream import Batch
 
 PARTS = 2  # replicas, and micro-batches
 _STEPS = 3
@@ -122,7 +128,7 @@ def step_changes(
     """What the training step changes each trainable variable by."""
     with strategy.scope():
         model = subject.model()
-        replicas.adapt(model, replicas=strategy.num_replicas_in_sync)
+        strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         clip = subject.config.optimizer.clip_norm
         model.optimizer = _optimizer(subject, model.trainable_variables, clip_norm=clip)
     size = subject.config.global_batch

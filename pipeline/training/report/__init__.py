@@ -1,4 +1,4 @@
-"""What a run tells its user: terminal, history, TensorBoard, and one HTML page.
+"""Reports a run to its user: terminal, history, TensorBoard, and one HTML page.
 
-May import state, tasks and pipeline/data. Start with reporter.py, then page.py.
+May import state, tasks, data, feed and pipeline/report. Start with reporter.py, then page.py.
 """

@@ -3,16 +3,14 @@
 import os
 import pathlib
 
-from pipeline.data import atomic_files
-from pipeline.training.report.drawing.document import document
-from pipeline.training.report.drawing.markup import Markup, tag
-from pipeline.training.report.sections.dataset import dataset_section
-from pipeline.training.report.sections.findings import findings_section
-from pipeline.training.report.sections.inputs import ReportInputs, read_inputs
-from pipeline.training.report.sections.provenance import origin, provenance_section, title
-from pipeline.training.report.sections.results import headline, results_section
-from pipeline.training.report.sections.time_account import time_account_section
-from pipeline.training.report.sections.training import training_section
+from pipeline.base import files
+from pipeline.report.html import Markup, document, tag
+from pipeline.training.report.data import dataset_section
+from pipeline.training.report.findings import findings_section
+from pipeline.training.report.inputs import ReportInputs, read_inputs
+from pipeline.training.report.provenance import origin, provenance_section, title
+from pipeline.training.report.results import headline, results_section
+from pipeline.training.report.run import time_account_section, training_section
 
 FILE_NAME = "report.html"
 
@@ -26,7 +24,7 @@ def write_report(workdir: str | os.PathLike) -> pathlib.Path:
     workdir = pathlib.Path(workdir)
     page = render(read_inputs(workdir))
     path = workdir / FILE_NAME
-    atomic_files.write_bytes(path, page.encode())
+    files.write_bytes(path, page.encode())
     return path
 
 

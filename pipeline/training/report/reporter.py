@@ -2,14 +2,21 @@
 
 import dataclasses
 import datetime
+import pathlib
+import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import TextIO
 
-from pipeline.data import atomic_files
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from pipeline.base import files as files_lib
+from pipeline.base.errors import InputError
 from pipeline.training.report.page import write_report
-from pipeline.training.report.progress import Progress
-from pipeline.training.report.summaries import Summaries
-from pipeline.training.state import history, run_record
+from pipeline.training.state import run_record
+from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -42,7 +49,7 @@ class Reporter:
         lengthened = before.lengthened if before else ()
         if before and before.total_steps != record.total_steps:
             lengthened = (*lengthened, {"step": step, "total_steps": before.total_steps})
-        history.keep_up_to(workdir.history, step if logged is None else logged)
+        workdir_lib.keep_history_up_to(workdir.history, step if logged is None else logged)
         self._record = dataclasses.replace(record, started=started, finished=False, lengthened=lengthened)
         self._write_record(step)
         self._summaries = Summaries(workdir.summaries)
@@ -50,7 +57,7 @@ class Reporter:
 
     def __call__(self, point: Mapping) -> None:
         """Receives a log point."""
-        history.append(self._workdir.history, point)
+        workdir_lib.append_history(self._workdir.history, point)
         self._summaries.write(point)
         self._progress.show(point)
         if "validation" in point:
@@ -75,7 +82,7 @@ class Reporter:
         """Receives the final metrics. After this the run counts as finished."""
         self._progress.close()
         self._summaries.close()
-        atomic_files.write_json(self._workdir.evaluation, evaluation)
+        files_lib.write_json(self._workdir.evaluation, evaluation)
         files = run_record.digests(self._workdir.path, self._workdir.evaluation.name)
         self._record = dataclasses.replace(self._record, finished=True, files=files)
         self._write_record(step)
@@ -85,3 +92,136 @@ class Reporter:
         seconds = round(self._clock() - self._start, 3)
         self._record = dataclasses.replace(self._record, steps=step, seconds=seconds)
         run_record.write(self._workdir.run, self._record)
+
+
+# --- TensorBoard summaries of a run: `tensorboard --logdir=<workdir>/summaries`.
+
+
+class Summaries:
+    """Writes log points (the lines of history.jsonl), training and evaluation as two runs of one chart."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        try:
+            self._training = tf.summary.create_file_writer(str(directory / "train"))
+            self._evaluation = tf.summary.create_file_writer(str(directory / "evaluation"))
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"summaries {directory}",
+                received=error.message,
+                expected="a directory that can be written to",
+                action="Remove what stands there; the same command goes on from the last checkpoint.",
+            ) from None
+
+    def write(self, point: Mapping) -> None:
+        """Writes the numbers of one log point."""
+        _write(self._training, point, point["step"])
+        _write(self._evaluation, point.get("validation", {}), point["step"])
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._training.close()
+        self._evaluation.close()
+
+
+def _float32(value: float) -> np.float32:
+    """What TensorBoard draws: TensorFlow refuses a Python float beyond float32, as squared errors can be."""
+    with np.errstate(over="ignore"):
+        return np.float32(value)
+
+
+def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> None:
+    with writer.as_default(step=step):
+        for name, value in numbers.items():
+            if isinstance(value, float):
+                tf.summary.scalar(name, _float32(value))
+    writer.flush()
+
+
+# --- Progress of a run on the terminal: a bar where someone is watching, lines where output goes to a file.
+
+
+class Progress:
+    """Shows log points (the lines of history.jsonl) as they come."""
+
+    def __init__(
+        self,
+        *,
+        total_steps: int,
+        step: int,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._done, self._since = step, clock()  # what the time left is reckoned from
+        self._stream = stream or sys.stdout
+        self._total = total_steps
+        is_watched = self._stream.isatty()
+        self._bar = tqdm(
+            total=total_steps, initial=step, unit="step", file=self._stream, disable=not is_watched
+        )
+
+    def first_step(self, tracing_s: float, step_s: float) -> None:
+        """Says that training has begun: compiling may take minutes."""
+        self._done, self._since = self._done + 1, self._clock()
+        self.tell(f"first step done; tracing took {tracing_s:.1f} s, compiling and running it {step_s:.1f} s")
+
+    def tell(self, line: str) -> None:
+        """Shows a line, above the bar where there is one."""
+        self._bar.write(line, file=self._stream)
+        self._stream.flush()
+
+    def show(self, point: Mapping) -> None:
+        """Shows one log point."""
+        if self._bar.disable:
+            line = f"{describe(point, self._total)}{self._left(point['step'])}"
+            print(line, file=self._stream, flush=True)
+            return
+        self._bar.update(point["step"] - self._bar.n)
+        self._bar.set_postfix_str(", ".join(_speed_and_loss(point)))
+        if "validation" in point:
+            self._bar.write(describe(point, self._total), file=self._stream)
+
+    def _left(self, step: int) -> str:
+        """The time left after `step`, at the speed until then, with evaluation; the bar has its own."""
+        if not self._done < step < self._total:
+            return ""
+        seconds = (self._clock() - self._since) / (step - self._done) * (self._total - step)
+        return f"  left {datetime.timedelta(seconds=round(seconds))}"
+
+    def close(self) -> None:
+        """Ends the bar."""
+        self._bar.close()
+
+
+def describe(point: Mapping, total_steps: int) -> str:
+    """One line of step, epoch, loss, accuracy, speed, time spent waiting for input, validation metrics."""
+    words = [
+        f"step {point['step']:,}/{total_steps:,}",
+        f"epoch {point['epoch']:.2f}",
+        *_speed_and_loss(point),
+    ]
+    if "validation" in point:
+        words.append(summary(point["validation"]))
+    return "  ".join(words)
+
+
+def summary(metrics: Mapping) -> str:
+    """The numbers of an evaluation in one line, after the name of its split."""
+    numbers = [f"{name} {number(value)}" for name, value in metrics.items() if isinstance(value, float)]
+    return f"{metrics['split']}: {' '.join(numbers)}"
+
+
+def number(value: float) -> str:
+    """Four decimals; four digits of a small number, six from a thousand on: 0.0009432 0.1234 1.68355e+11."""
+    if value and abs(value) < 0.1:
+        return f"{value:.4g}"
+    return f"{value:.4f}" if abs(value) < 1_000 else f"{value:.6g}"
+
+
+def _speed_and_loss(point: Mapping) -> list[str]:
+    return [
+        *(f"{name} {number(point[name])}" for name in ("loss", "accuracy") if name in point),
+        f"{point['examples_per_s']:,.0f} examples/s",
+        f"{point['step_ms']:.1f} ms/step",
+        f"input wait {point['input_wait']:.1%}",
+    ]

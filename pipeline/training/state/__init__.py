@@ -1,4 +1,4 @@
-"""What a run keeps on disk, and the records that test a restored model.
+"""Keeps a run on disk: its record, history, goodput log and checkpoints.
 
-May import pipeline/data. Start with workdir.py.
+May import data. Start with workdir.py, which says where each file is.
 """

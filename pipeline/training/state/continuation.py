@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ml_collections import ConfigDict
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.training.state.run_record import RunRecord, field
 
 # Keys of the config, or sections of it, that must be the same in all commands on one working directory.

@@ -10,14 +10,13 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data import ordinary_files
+from pipeline.base import files
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.errors import InputError
 from pipeline.data.integrity.damage import naming_damage
-from pipeline.data.preprocessing import example_writer
-from pipeline.data.preprocessing.label_scale import LabelScale
-from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import block_rows, parsing, windows
+from pipeline.data.preprocessing import requests
+from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess
+from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.schema import Schema
 
 RECORDS = 8
@@ -46,7 +45,7 @@ def write(path: pathlib.Path, selection: Selection) -> None:
 def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[str, tf.Tensor]:
     """Model inputs of the saved records, at most [RECORDS, …]."""
     try:
-        ordinary_files.read_bytes(path)  # TensorFlow would wait for a pipe
+        files.read_bytes(path)  # TensorFlow would wait for a pipe
         serialized = next(iter(tf.data.TFRecordDataset(str(path)).batch(RECORDS)))
     except (tf.errors.OpError, StopIteration, OSError):
         raise InputError(
@@ -70,10 +69,8 @@ def _first_records(selection: Selection) -> list[bytes]:
     rows = rows[:RECORDS]
     if rows.dtype == tf.string:
         return rows.numpy().tolist()
-    features = block_rows.raw_of_compact(block_rows.features_of_words(rows, dataset.schema), dataset.schema)
-    return example_writer.serialize(
-        {name: values.numpy() for name, values in features.items()}, dataset.schema
-    )
+    features = parsing.raw_of_compact(parsing.features_of_words(rows, dataset.schema), dataset.schema)
+    return requests.serialize({name: values.numpy() for name, values in features.items()}, dataset.schema)
 
 
 def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelScale = _WITHOUT_UNIT) -> None:

@@ -4,10 +4,10 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.data import atomic_files, self_digest
+from pipeline.base import documents, files
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import sha256
-from pipeline.data.errors import InputError
-from pipeline.training.state import workdir as files
+from pipeline.training.state import workdir
 
 # Files of the working directory that a run writes once, and later commands read.
 _VOUCHED_FOR = ("golden.tfrecord", "schema.json", "statistics.pb", "dataset_statistics.pb", "damaged.json")
@@ -58,7 +58,7 @@ class RunRecord:
 
 def read(path: pathlib.Path) -> RunRecord | None:
     """The record; None where there is no such file. Raises InputError where the file holds none."""
-    document = files.read_json(path)
+    document = workdir.read_json(path)
     if document is None:
         return None
     fields = {field.name: field for field in dataclasses.fields(RunRecord)}
@@ -75,14 +75,14 @@ def read(path: pathlib.Path) -> RunRecord | None:
             expected="what the training run wrote there",
             action="Restore the file from a copy, or train in an empty --workdir.",
         )
-    if "files" in document or self_digest.KEY in document:  # else of an earlier version
+    if "files" in document or documents.DIGEST_KEY in document:  # else of an earlier version
         _check_digest(path, document)
     return RunRecord(**{name: value for name, value in document.items() if name in fields})
 
 
 def write(path: pathlib.Path, record: RunRecord) -> None:
     """Replaces the file at once."""
-    atomic_files.write_json(path, self_digest.with_digest(dataclasses.asdict(record)))
+    files.write_json(path, documents.with_digest(dataclasses.asdict(record)))
 
 
 def digests(workdir: pathlib.Path, *more: str) -> dict[str, str]:
@@ -108,7 +108,7 @@ def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
 
 def _check_digest(path: pathlib.Path, document: Mapping) -> None:
     try:
-        self_digest.check(document)
+        documents.check_digest(document)
     except ValueError as error:
         raise InputError(
             f"file {path}",

@@ -9,16 +9,14 @@ import pathlib
 import shutil
 from collections.abc import Mapping
 
-from pipeline.data import atomic_files
-from pipeline.data.commands import flag_values
+from pipeline.base import files
+from pipeline.base.cli import flags
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import sha256
-from pipeline.data.errors import InputError
-from pipeline.data.schema import feature_json
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
-from pipeline.training.state import continuation, run_record
-from pipeline.training.state.checkpoints import directory, manifest
-from pipeline.training.state.checkpoints.directory import Entry
+from pipeline.training.state import checkpoints, continuation, run_record
+from pipeline.training.state.checkpoints import Entry
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
@@ -45,7 +43,7 @@ class Start:
 
     @property
     def checkpoint(self) -> pathlib.Path:
-        return directory.path_of(self.source.checkpoints, self.step)
+        return checkpoints.path_of(self.source.checkpoints, self.step)
 
     def __str__(self) -> str:
         return f"the weights of {self.told['workdir']}, step {self.step:,}"
@@ -53,13 +51,13 @@ class Start:
 
 def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
     """The run at `path`; raises InputError unless it is finished and has a checkpoint."""
-    run = Workdir(flag_values.absolute(path))
+    run = Workdir(flags.absolute(path))
     record = run_record.read(run.run)
     if record is None:
         raise _unfit(path, _what_is_there(run.path))
     if not record.finished:
         raise _unfit(path, f"a run that is not finished, at step {record.steps:,} of {record.total_steps:,}")
-    if not directory.newest_first(run.checkpoints):
+    if not checkpoints.newest_first(run.checkpoints):
         raise _unfit(path, "a finished run without a checkpoint")
     run_record.check_files(run.path, record)
     return run, record
@@ -69,14 +67,14 @@ def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
     """Of one of the run's checkpoints; raises InputError where it is not as it was written."""
     try:
         entry.check()
-    except manifest.DamagedError as error:
+    except checkpoints.DamagedError as error:
         raise _unfit(run.path, f"a damaged checkpoint ({error})") from None
     if entry.is_flat:
         raise _unfit(run.path, f"the checkpoint {entry.path.name}, which an earlier version wrote")
     told = {
         "workdir": str(run.path),
         "step": entry.step,
-        "checkpoint": sha256(entry.path / manifest.FILE_NAME),
+        "checkpoint": sha256(entry.path / checkpoints.FILE_NAME),
         "dataset_digest": record.dataset_digest,
     }
     return Start(source=run, step=entry.step, told=told)
@@ -122,11 +120,11 @@ def keep(start: Start, workdir: Workdir) -> None:
     temporary = Workdir(copy.path.with_name(f"{copy.path.name}.tmp"))
     shutil.rmtree(temporary.path, ignore_errors=True)
     source = start.source
-    shutil.copytree(start.checkpoint, directory.path_of(temporary.checkpoints, start.step))
+    shutil.copytree(start.checkpoint, checkpoints.path_of(temporary.checkpoints, start.step))
     for name in (source.run, source.schema, source.statistics, source.golden):
         shutil.copyfile(name, temporary.path / name.name)
     for path in (*sorted(temporary.path.rglob("*")), temporary.path):
-        atomic_files.synchronise(path)
+        files.synchronise(path)
     shutil.rmtree(copy.path, ignore_errors=True)  # of a run that was killed before it began
     temporary.path.rename(copy.path)
 
@@ -143,7 +141,7 @@ def _differing(before: Schema, now: Schema) -> list[str]:
 
 
 def _features(schema: Schema) -> dict[str, dict]:
-    return {each.name: feature_json.to_json(each, comments=False) for each in schema.features}
+    return {each.name: schema_lib.feature_to_json(each, comments=False) for each in schema.features}
 
 
 def _what_is_there(path: pathlib.Path) -> str:

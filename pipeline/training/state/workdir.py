@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
 
-from pipeline.data import ordinary_files
-from pipeline.data.commands import flag_values
+from pipeline.base import documents, files
+from pipeline.base.cli import flags
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 
 
@@ -86,7 +87,7 @@ class Workdir:
 
 def existing(directory: pathlib.Path) -> Workdir:
     """The working directory of a run, with an absolute path; raises InputError where no run.json is."""
-    workdir = Workdir(flag_values.absolute(directory))
+    workdir = Workdir(flags.absolute(directory))
     if not workdir.run.exists():
         raise no_run(workdir.path, "a directory without run.json")
     return workdir
@@ -105,7 +106,7 @@ def no_run(directory: pathlib.Path, received: str) -> InputError:
 def read_json(path: pathlib.Path) -> dict | None:
     """The document; None where there is no such file. Raises InputError where the file is not JSON."""
     try:
-        document = json.loads(ordinary_files.read_bytes(path))
+        document = json.loads(files.read_bytes(path))
         if document is None:  # which would pass for a file that is not there
             raise ValueError("null")
         return document
@@ -119,3 +120,43 @@ def read_json(path: pathlib.Path) -> dict | None:
             action="Restore the file from a copy; or delete it: the same pipeline.train command goes on "
             "from the last checkpoint.",
         ) from None
+
+
+# --- history.jsonl: one line of JSON a log point, with a checksum, so that a damaged line is noticed.
+
+
+# Fields that measure the machine: they differ between runs that are equal otherwise.
+MEASURED = (
+    *("examples_per_s", "step_ms", "step_p50_ms", "step_p95_ms", "step_max_ms", "input_wait"),
+    *("gflops_per_s", "mfu", "host_peak_mb", "device_peak_mb", documents.CHECKSUM),
+)
+_WITHOUT = "the curves of before"
+
+
+def append_history(path: pathlib.Path, point: Mapping) -> None:
+    """Appends the line of a log point."""
+    documents.append_line(path, point)
+
+
+def keep_history_up_to(path: pathlib.Path, step: int) -> None:
+    """Drops what was logged after `step`, and a last line that a kill cut short.
+
+    Raises:
+      InputError: a line is damaged, or that of `step` is missing though there are others.
+    """
+    points = read_history(path)
+    kept = [point for point in points if point["step"] <= step]
+    # What is saved is logged first: so the line of the step that a checkpoint is of is always there.
+    if step and points and (not kept or kept[-1]["step"] != step):
+        received = f"no line of step {step:,}, of which there is a checkpoint"
+        raise documents.damaged_lines(path, received, without=_WITHOUT)
+    documents.replace_lines(path, kept)
+
+
+def read_history(path: pathlib.Path) -> list[dict]:
+    """The log points of all whole lines; raises InputError where one is damaged."""
+    return documents.read_lines(path, checked=_with_step, without=_WITHOUT)
+
+
+def _with_step(point: dict) -> dict:
+    return {**point, "step": int(point["step"])}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from pipeline.data.input.targets import Mixed, Plain, TargetsOfBatch, own_of
+from pipeline.data.input.training import Mixed, Plain, TargetsOfBatch, own_of
 from pipeline.training.tasks.task import Task
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
-from pipeline.training.tasks.classification import Binary, Multiclass
-from pipeline.training.tasks.regression import Regression
+import numpy as np
+
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.task import Task
 
 TASKS: Mapping[str, Task] = {"binary": Binary(), "multiclass": Multiclass(), "regression": Regression()}
@@ -21,3 +22,63 @@ def task_of(label: Label) -> Task:
             action="Add its object to TASKS in pipeline/training/tasks/registry.py, or change the label.",
         )
     return TASKS[label.task]
+
+
+# --- Metrics of an evaluation: the training loop's own and that of an exported model both use these.
+
+
+WEIGHTED = "weighted_"  # before the name of a number, of which each example has the weight of its own
+
+
+class EvaluationMetrics:
+    """Takes batches of labels and predictions, gives a summary that JSON can hold."""
+
+    def __init__(self, label: Label) -> None:
+        self._label = label
+        self._examples = 0
+        self._accumulator = task_of(label).accumulator(label)
+        self._weighted = task_of(label).accumulator(label)
+        self._weight = 0.0
+
+    def update(
+        self,
+        labels: np.ndarray,
+        predictions: np.ndarray,
+        mask: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Adds a batch.
+
+        Args:
+          labels: [batch], class indices or values.
+          predictions: [batch, …], as the task's `predictions` gives them.
+          mask: [batch], 0 where an example is padding; None: none is.
+          weights: [batch], of the examples; None: they have none.
+        """
+        keep = slice(None) if mask is None else np.asarray(mask) > 0
+        kept, predicted = np.asarray(labels)[keep], np.asarray(predictions, np.float64)[keep]
+        self._examples += len(kept)
+        self._accumulator.update(kept, predicted)
+        if weights is not None and task_of(self._label).has_weighted_metrics:
+            weighing = np.asarray(weights, np.float64)[keep]
+            self._weighted.update(kept, predicted, weighing)
+            self._weight += float(weighing.sum())
+
+    def numbers(self) -> dict[str, float]:
+        """Those of `result` that are one number each: what a callback is told."""
+        return {name: value for name, value in self.result().items() if isinstance(value, float)}
+
+    def result(self) -> dict:
+        """The metrics over all examples so far; `loss` is in nats, or squared units of the label.
+
+        Where examples have weights, the numbers are there twice: the second time with them, as `weighted_…`.
+        """
+        summary = {"task": self._label.task, "examples": self._examples}
+        if self._label.classes:
+            summary["classes"] = list(self._label.classes)
+        plain = self._accumulator.result() if self._examples else {}
+        return summary | plain | self._weighted_numbers()
+
+    def _weighted_numbers(self) -> dict[str, float]:
+        found = self._weighted.result() if self._weight else {}
+        return {f"{WEIGHTED}{name}": value for name, value in found.items() if isinstance(value, float)}

@@ -1,7 +1,7 @@
 """What a task is: all that a run, an evaluation, an export and the report ask of it, in one object.
 
 A task turns a model's logits into losses, predictions and metrics. Its rules for the label itself (dtype,
-classes) stand in pipeline/data/schema/label_tasks.py, which Beam workers read without TensorFlow.
+classes) stand in pipeline/data/schema/feature_types.py, which Beam workers read without TensorFlow.
 """
 
 import abc
@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.feature_types import Label
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

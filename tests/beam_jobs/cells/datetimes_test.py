@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.cells.typed import parse
-from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.schema.feature_types import Datetime
 from tests.shared.moments import microseconds
 
 ZURICH = zoneinfo.ZoneInfo("Europe/Zurich")

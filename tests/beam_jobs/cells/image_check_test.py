@@ -11,8 +11,8 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
-from beam_jobs.cells.image_check import BadImageError, check_image, has_image_header, read_image
-from pipeline.data.schema.kinds import Image
+from beam_jobs.cells.images import BadImageError, check_image, has_image_header, read_image
+from pipeline.data.schema.feature_types import Image
 from tests.shared.pictures import encode
 
 ANY = Image(name="image")

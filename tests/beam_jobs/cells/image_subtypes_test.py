@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from beam_jobs.cells import image_subtypes
-from beam_jobs.cells.image_check import BadImageError, check_image
-from pipeline.data.schema.kinds import Image
+from beam_jobs.cells import image_formats
+from beam_jobs.cells.images import BadImageError, check_image
+from pipeline.data.schema.feature_types import Image
 from tests.pictures import subtypes
 
 REFUSED = [
@@ -53,5 +53,5 @@ def test_it_is_refused_by_its_header(name: str, channels: int, expected: str):
 def test_a_damaged_end_is_refused_that_pillow_does_not_mind(name: str, damage: Callable, expected: str):
     data = subtypes.subtypes()[name](np.random.default_rng(0), 8, 12)
     kind = name[:3].upper()
-    assert image_subtypes.difference(data, kind, channels=3) == ""
-    assert expected in image_subtypes.difference(damage(data), kind, channels=3)
+    assert image_formats.subtype_difference(data, kind, channels=3) == ""
+    assert expected in image_formats.subtype_difference(damage(data), kind, channels=3)

@@ -8,7 +8,7 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 
-from beam_jobs.cells import jpeg_check
+from beam_jobs.cells import image_formats
 
 MOST = 1_000_000
 
@@ -23,9 +23,11 @@ def encoded(mode: str = "RGB", size: tuple[int, int] = (61, 45), **options: obje
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 @pytest.mark.parametrize("size", [(1, 1), (8, 7), (61, 45), (640, 9)])
 def test_a_plain_jpeg_has_a_size(mode: str, size: tuple[int, int]):
-    assert jpeg_check.size_of(encoded(mode, size), max_pixels=MOST) == size
+    assert image_formats.jpeg_size(encoded(mode, size), max_pixels=MOST) == size
     assert (
-        jpeg_check.size_of(encoded(mode, size, restart_marker_blocks=2) + b"behind its end", max_pixels=MOST)
+        image_formats.jpeg_size(
+            encoded(mode, size, restart_marker_blocks=2) + b"behind its end", max_pixels=MOST
+        )
         == size
     )
 
@@ -44,7 +46,7 @@ def test_a_plain_jpeg_has_a_size(mode: str, size: tuple[int, int]):
     ],
 )
 def test_all_else_is_left_to_others(data: bytes):
-    assert jpeg_check.size_of(data, max_pixels=MOST) is None
+    assert image_formats.jpeg_size(data, max_pixels=MOST) is None
 
 
 def test_a_damaged_header_never_gives_another_size_than_libjpeg_reads():
@@ -54,7 +56,7 @@ def test_a_damaged_header_never_gives_another_size_than_libjpeg_reads():
     for _ in range(500):
         damaged = bytearray(data)
         damaged[choose.randrange(640)] = choose.randrange(256)
-        size = jpeg_check.size_of(bytes(damaged), max_pixels=MOST)
+        size = image_formats.jpeg_size(bytes(damaged), max_pixels=MOST)
         if size:
             told += 1
             assert tuple(tf.io.decode_jpeg(bytes(damaged)).shape[1::-1]) == size

@@ -12,7 +12,7 @@ import pytest
 
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 
 WHOLE = Numeric(name="n", number="int64", missing="default", default=0)
 REAL = Numeric(name="n", missing="mark")

@@ -5,7 +5,7 @@ import pytest
 
 from beam_jobs.cells.typed import parse
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor, Text, Tokens
 
 
 def parsed(feature: Feature, *cells: str | bytes) -> tuple[list, dict[int, str]]:

@@ -9,8 +9,8 @@ import pytest
 
 from beam_jobs.conversion import assignment
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.conversion.shuffle_files import Spill
-from beam_jobs.sources.pieces.source import RawRows
+from beam_jobs.conversion.shuffle import Spill
+from beam_jobs.sources.source import RawRows
 
 FRACTIONS = [Fraction("0.8"), Fraction("0.1"), Fraction("0.1")]
 IDS = pa.array([f"row {number}" for number in range(1000)])

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.conversion.bucket_rows import bucket_rows, in_hash_order, ties_ranked
-from beam_jobs.conversion.shuffle_files import Spill
-from beam_jobs.records import examples
-from beam_jobs.records.examples import encode
-from pipeline.data.schema.kinds import Numeric
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.conversion import records as records_lib
+from beam_jobs.conversion.records import encode
+from beam_jobs.conversion.shuffle import Spill
+from beam_jobs.conversion.writer import bucket_rows, in_hash_order, ties_ranked
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared import forked
 
@@ -60,7 +60,7 @@ def test_rows_are_sorted_by_their_hash():
 
 @pytest.mark.parametrize("rows_at_once", [2, 1000])
 def test_rows_of_one_hash_are_sorted_by_their_records(monkeypatch: pytest.MonkeyPatch, rows_at_once: int):
-    monkeypatch.setattr(examples, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(records_lib, "_ROWS_AT_ONCE", rows_at_once)
     rows = [(5, 300), (9, 1), (5, 2), (5, 70), (9, 0), (7, 4)]
     records = set()
     for seed in range(20):

@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from beam_jobs.conversion import leaked_records, plan
+from beam_jobs.checks.anomalies import Policy
+from beam_jobs.checks.validate import Rules
+from beam_jobs.conversion import dataset, plan
 from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.launch.run import Run
 from beam_jobs.sources.csv import CsvFiles
-from beam_jobs.sources.pieces.source import Input
-from beam_jobs.validation.anomalies import Policy
-from beam_jobs.validation.verdict import Rules
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Numeric
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
@@ -50,6 +50,6 @@ def test_they_can_stop_the_publication(tmp_path: pathlib.Path):
 
 
 def test_blocks_cannot_be_stopped_for_what_their_index_does_not_tell():
-    leaked_records.check_countable(Policy(severities={"leakage": "warning"}), layout="blocks")
+    dataset.check_countable(Policy(severities={"leakage": "warning"}), layout="blocks")
     with pytest.raises(InputError, match="--severity=leakage=error: received --layout=blocks"):
-        leaked_records.check_countable(Policy(severities={"leakage": "error"}), layout="blocks")
+        dataset.check_countable(Policy(severities={"leakage": "error"}), layout="blocks")

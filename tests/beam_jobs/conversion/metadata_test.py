@@ -5,9 +5,9 @@ import pathlib
 import pytest
 import tensorflow_datasets as tfds
 
-from beam_jobs.conversion.metadata import write_tfds_metadata
+from beam_jobs.conversion.dataset import write_tfds_metadata
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Label, Numeric, Text
+from pipeline.data.schema.feature_types import Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from pipeline.data.dataset import blocks, index, manifest
+from pipeline.data.dataset import blocks, manifest, shards
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import Ended, RunBinary
 
@@ -45,17 +45,17 @@ def test_tfds_reads_every_row(dataset: pathlib.Path):
 def test_the_index_leads_a_plain_reader_to_every_record(dataset: pathlib.Path):
     [shard] = manifest.open_dataset(dataset).manifest.splits["train"]
     content = (dataset / shard.path).read_bytes()
-    found = index.load(dataset / index.file_name(shard.path))
+    found = shards.load(dataset / shards.file_name(shard.path))
     starts = (found.offsets + np.uint64(12)).tolist()
     records = [content[a : a + n] for a, n in zip(starts, found.lengths.tolist(), strict=True)]
     assert ages(records) == AGES
-    assert index.content_hashes(records).tolist() == found.hashes.tolist()
+    assert shards.content_hashes(records).tolist() == found.hashes.tolist()
     assert len(content) == starts[-1] + len(records[-1]) + 4
 
 
 def test_the_manifest_vouches_for_the_index(dataset: pathlib.Path):
     [shard] = manifest.open_dataset(dataset).manifest.splits["train"]
-    assert index.file_name(shard.path) in {file.path for file in manifest.load(dataset).files}
+    assert shards.file_name(shard.path) in {file.path for file in manifest.load(dataset).files}
 
 
 def test_blocks_hold_the_rows_of_the_same_conversion_in_the_same_order(

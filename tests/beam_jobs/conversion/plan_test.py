@@ -8,11 +8,10 @@ import pytest
 
 from beam_jobs.conversion import plan
 from beam_jobs.sources.csv import CsvFiles
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Numeric
-from pipeline.data.schema.schema import Schema
-from pipeline.data.schema.split_by import SplitBy
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Numeric
+from pipeline.data.schema.schema import Schema, SplitBy
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
 

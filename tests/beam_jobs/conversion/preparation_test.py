@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 from apache_beam.pvalue import TaggedOutput
 
-from beam_jobs.cells.rows import arrow_schema
+from beam_jobs.cells.typed import arrow_schema
 from beam_jobs.conversion.assignment import ShardKey
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
-from beam_jobs.conversion.shuffle_files import Spill
+from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import REJECTED
-from beam_jobs.launch.progress import Progress
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows, Source
-from pipeline.data.schema.kinds import Numeric
+from beam_jobs.launch.run import Progress
+from beam_jobs.sources.source import Input, Piece, RawRows, Source
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(name="s", features=(Numeric(name="number", number="int64"),))

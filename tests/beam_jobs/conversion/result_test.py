@@ -5,16 +5,16 @@ import dataclasses
 import pyarrow as pa
 import pytest
 
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.conversion import result
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.conversion import dataset
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.conversion.shard_writer import WrittenShard
+from beam_jobs.conversion.writer import WrittenShard
 from beam_jobs.launch.outcome import Outcome
-from beam_jobs.sources.pieces.rejections import Rejected
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Numeric
+from beam_jobs.sources.source import Rejected
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulator_bytes
+from pipeline.data.statistics import encoding
 from tests.shared import measuring
 
 PLAN = Plan(
@@ -28,7 +28,7 @@ def described(rows: int) -> bytes:
     """What workers say that they gathered of so many rows."""
     columns = [{"": number, "x": 0.5} for number in range(rows)]
     batch = pa.RecordBatch.from_pylist(columns, schema=arrow_schema(SCHEMA))
-    return accumulator_bytes.dumps(measuring.gathered(SCHEMA, batch))
+    return encoding.dumps_accumulator(measuring.gathered(SCHEMA, batch))
 
 
 def shard(number: int, *, rows: int) -> WrittenShard:
@@ -55,7 +55,7 @@ WHOLE = Outcome(
 
 
 def test_all_rows_written_or_rejected_are_fine():
-    result.check_reconciled(WHOLE, PLAN, SCHEMA)
+    dataset.check_reconciled(WHOLE, PLAN, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_all_rows_written_or_rejected_are_fine():
 )
 def test_lost_and_repeated_rows_are_noticed(changed: dict):
     with pytest.raises(InputError, match="The runner lost or repeated rows; nothing was published"):
-        result.check_reconciled(dataclasses.replace(WHOLE, **changed), PLAN, SCHEMA)
+        dataset.check_reconciled(dataclasses.replace(WHOLE, **changed), PLAN, SCHEMA)
 
 
 def test_statistics_that_no_worker_sent_are_refused():
     with pytest.raises(InputError, match="Somebody else writes there"):
-        result.statistics_of(dataclasses.replace(WHOLE, statistics={"train": b"garbage"}), PLAN, SCHEMA)
+        dataset.statistics_of(dataclasses.replace(WHOLE, statistics={"train": b"garbage"}), PLAN, SCHEMA)

@@ -8,14 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from beam_jobs.conversion.assignment import Splitting, split_rows
 from beam_jobs.conversion.plan import Plan
-from beam_jobs.conversion.splitting import Splitting, split_rows
-from beam_jobs.sources.pieces.source import RawRows
-from pipeline.data.schema.datetime_kind import Datetime
+from beam_jobs.sources.source import RawRows
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.kinds import Numeric
-from pipeline.data.schema.schema import Schema
-from pipeline.data.schema.split_by import SplitBy
+from pipeline.data.schema.feature_types import Datetime, Numeric
+from pipeline.data.schema.schema import Schema, SplitBy
 
 HALVES = Plan(
     pieces=(),

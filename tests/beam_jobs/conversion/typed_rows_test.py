@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_jobs.conversion import typed_rows
-from beam_jobs.sources.pieces.source import RawRows
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from beam_jobs.conversion import preparation
+from beam_jobs.sources.source import RawRows
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(
@@ -31,8 +31,8 @@ def raw(x: list[str], c: list[str], y: list[str]) -> RawRows:
     return RawRows(columns=pa.record_batch(columns), sources="data.csv", numbers=numbers)
 
 
-def typed(rows: RawRows) -> typed_rows.TypedRows:
-    return typed_rows.type_rows(rows, SCHEMA)
+def typed(rows: RawRows) -> preparation.TypedRows:
+    return preparation.type_rows(rows, SCHEMA)
 
 
 def test_good_rows_are_typed():
@@ -65,23 +65,23 @@ def test_the_cells_of_conforming_rows():
 
 def test_a_column_that_the_schema_does_not_know_is_named():
     with pytest.raises(InputError, match="column 'z', which the schema does not know"):
-        typed_rows.check_declared(["x", "raw c", "y", "z"], SCHEMA, "data.csv")
+        preparation.check_declared(["x", "raw c", "y", "z"], SCHEMA, "data.csv")
 
 
 def test_names_with_bytes_that_are_no_utf_8_point_at_the_encoding():
     names = ["x", "raw c", "y", "citt\\xe0"]
     with pytest.raises(InputError, match="--encoding"):
-        typed_rows.check_declared(names, SCHEMA, "data.csv")
+        preparation.check_declared(names, SCHEMA, "data.csv")
     with pytest.raises(InputError, match="--encoding"):
-        typed_rows.check_present(["x", "y", "raw \\xe7"], SCHEMA, "data.csv")
+        preparation.check_present(["x", "y", "raw \\xe7"], SCHEMA, "data.csv")
 
 
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(InputError, match="also 'raw c', which the schema reads"):
-        typed_rows.check_present(["x", "y"], SCHEMA, "data.csv")
+        preparation.check_present(["x", "y"], SCHEMA, "data.csv")
 
 
 def test_ignored_columns_may_be_there_or_not():
     for names in (["x", "raw c", "y"], ["x", "raw c", "y", "note", "note.deeper"]):
-        typed_rows.check_declared(names, SCHEMA, "data.csv")
-        typed_rows.check_present(names, SCHEMA, "data.csv")
+        preparation.check_declared(names, SCHEMA, "data.csv")
+        preparation.check_present(names, SCHEMA, "data.csv")

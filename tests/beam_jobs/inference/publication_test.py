@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from beam_jobs.inference import publication
+from beam_jobs.inference import job
 from beam_jobs.launch.outcome import Outcome, WrittenFile
-from beam_jobs.sources.pieces.rejections import Rejected
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Rejected
+from pipeline.base.errors import InputError
 
 FILES = tuple(WrittenFile(path="", file_name=name, rows=2, bytes=1, sha256="") for name in ("a", "b"))
 WHOLE = Outcome(
@@ -16,10 +16,10 @@ WHOLE = Outcome(
 
 
 def test_all_rows_predicted_or_rejected_are_fine():
-    publication.check_reconciled(WHOLE)
+    job.check_reconciled(WHOLE)
 
 
 @pytest.mark.parametrize("changed", [{"rows_read": 6}, {"files": FILES[:1]}, {"files": (FILES[0],) * 2}])
 def test_lost_and_repeated_rows_are_noticed(changed: dict):
     with pytest.raises(InputError, match="The runner lost or repeated rows; nothing was published"):
-        publication.check_reconciled(dataclasses.replace(WHOLE, **changed))
+        job.check_reconciled(dataclasses.replace(WHOLE, **changed))

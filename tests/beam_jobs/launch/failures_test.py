@@ -6,8 +6,8 @@ import tempfile
 
 import pytest
 
-from beam_jobs.launch import failures
-from pipeline.data.errors import InputError
+from beam_jobs.launch import runners
+from pipeline.base.errors import InputError
 
 FROM_A_WORKER = """Traceback (most recent call last):
   File "worker.py", line 7, in process
@@ -23,13 +23,13 @@ KeyError: "'age' [while running 'Prepare']"
 
 
 def test_bad_input_passes_as_it_is():
-    with pytest.raises(InputError, match="the file"), failures.told_in_one_line(pathlib.Path("out")):
+    with pytest.raises(InputError, match="the file"), runners.one_line_errors(pathlib.Path("out")):
         raise InputError("the file", received="0 bytes", expected="rows", action="Check it.")
 
 
 def test_a_name_that_is_too_long_is_told_as_such():
     too_long = pytest.raises(InputError, match="--output=out: received a file name that is too long")
-    with too_long, failures.told_in_one_line(pathlib.Path("out")):
+    with too_long, runners.one_line_errors(pathlib.Path("out")):
         raise OSError(errno.ENAMETOOLONG, "File name too long", "out")
 
 
@@ -43,13 +43,13 @@ def test_a_name_that_is_too_long_is_told_as_such():
 )
 def test_a_full_disk_is_told_as_such(error: Exception):
     full = pytest.raises(InputError, match="--output=out: received a disk that is full")
-    with full as raised, failures.told_in_one_line(pathlib.Path("out")):
+    with full as raised, runners.one_line_errors(pathlib.Path("out")):
         raise error
     assert "\n" not in str(raised.value)
 
 
 def test_a_bug_is_told_by_its_cause_and_the_rest_is_kept_in_a_file():
-    with pytest.raises(InputError) as raised, failures.told_in_one_line(pathlib.Path("out")):
+    with pytest.raises(InputError) as raised, runners.one_line_errors(pathlib.Path("out")):
         raise RuntimeError(FROM_A_WORKER)
     assert "KeyError" in raised.value.received
     assert "\n" not in str(raised.value)
@@ -62,6 +62,6 @@ def test_a_bug_is_told_where_its_traceback_cannot_be_kept(monkeypatch: pytest.Mo
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with (
         pytest.raises(InputError, match=r"KeyError.*could not be kept"),
-        failures.told_in_one_line(pathlib.Path("out")),
+        runners.one_line_errors(pathlib.Path("out")),
     ):
         raise RuntimeError(FROM_A_WORKER)

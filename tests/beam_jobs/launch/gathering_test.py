@@ -4,7 +4,7 @@ import pathlib
 
 import apache_beam as beam
 
-from beam_jobs.launch import gathering
+from beam_jobs.launch import run
 from beam_jobs.launch.outcome import Outputs, WrittenFile
 
 
@@ -18,7 +18,7 @@ def test_files_stand_in_the_order_of_their_names(tmp_path: pathlib.Path):
             rejected=(pipeline | "Rejections" >> beam.Create([]),),
             files=pipeline | "Files" >> beam.Create(files),
         )
-        gathering.gather(pipeline, outputs, str(tmp_path / "outcome"))
-    found = gathering.load(str(tmp_path / "outcome"), file_type=WrittenFile)
+        run.gather(pipeline, outputs, str(tmp_path / "outcome"))
+    found = run.load_gathered(str(tmp_path / "outcome"), file_type=WrittenFile)
     assert [file.file_name for file in found.files] == ["a", "b", "c"]
     assert (found.rows_read, found.rows_written, found.rejected.rows) == (3, 3, 0)

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from beam_jobs.launch import outcome_json
+from beam_jobs.launch import outcome as outcome_lib
 from beam_jobs.launch.outcome import Outcome, WrittenFile
-from beam_jobs.sources.pieces.rejections import Rejected, Rejection
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Rejected, Rejection
+from pipeline.base.errors import InputError
 
 
 def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
@@ -21,7 +21,7 @@ def outcome(*, path: str = "/data/_tmp/run/a", file_name: str = "a") -> Outcome:
 
 
 def dumped(found: Outcome) -> bytes:
-    return outcome_json.dumps(
+    return outcome_lib.dumps_outcome(
         rows_read=found.rows_read,
         rejected=found.rejected,
         files=found.files,
@@ -31,7 +31,7 @@ def dumped(found: Outcome) -> bytes:
 
 
 def loaded(data: bytes) -> Outcome:
-    return outcome_json.loads(data, file_type=WrittenFile, directory="/data/_tmp/run")
+    return outcome_lib.loads_outcome(data, file_type=WrittenFile, directory="/data/_tmp/run")
 
 
 def test_it_comes_back_bit_for_bit():

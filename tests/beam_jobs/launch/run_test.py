@@ -12,14 +12,12 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 
 from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
-from beam_jobs.launch.progress import Progress
-from beam_jobs.launch.run import Run, run_job
-from beam_jobs.publication.destination import Destination
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.rejections import Rejection
-from beam_jobs.sources.pieces.source import Input, Piece
-from pipeline.data.commands import interrupt
-from pipeline.data.errors import InputError
+from beam_jobs.launch.output import Destination
+from beam_jobs.launch.run import Progress, Run, run_job
+from beam_jobs.sources import files
+from beam_jobs.sources.source import Input, Piece, Rejection
+from pipeline.base.cli import signals
+from pipeline.base.errors import InputError
 
 
 class Write(beam.DoFn):
@@ -145,7 +143,7 @@ class Service(PipelineRunner):
 
 
 def test_an_interrupt_cancels_a_job_that_would_go_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(interrupt, "has_come", lambda: True)
+    monkeypatch.setattr(signals, "signal_has_come", lambda: True)
     service = Service()
     with pytest.raises(KeyboardInterrupt):
         runners.run_to_end(beam.Pipeline(runner=service))

@@ -4,19 +4,19 @@ import pathlib
 import subprocess
 import sys
 
-from beam_jobs.launch import worker_wheel
+from beam_jobs.launch import runners
 
 
 def test_the_same_code_gives_the_same_wheel(tmp_path: pathlib.Path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    one, two = (worker_wheel.build(tmp_path / name) for name in ("one", "two"))
+    one, two = (runners.build_wheel(tmp_path / name) for name in ("one", "two"))
     assert one.name == two.name
     assert one.read_bytes() == two.read_bytes()
 
 
 def test_pip_installs_it_and_workers_find_all_that_they_run(tmp_path: pathlib.Path):
-    wheel = worker_wheel.build(tmp_path)
+    wheel = runners.build_wheel(tmp_path)
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", "code")
     subprocess.run([*pip, str(wheel)], cwd=tmp_path, check=True)
     script = (

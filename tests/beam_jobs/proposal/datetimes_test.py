@@ -2,11 +2,10 @@
 
 import pytest
 
-from beam_jobs.proposal.datetimes import unread_dates
-from beam_jobs.proposal.features import propose_feature
-from beam_jobs.proposal.remarks import feature_remarks
-from beam_jobs.proposal.table import propose
-from pipeline.data.schema.datetime_kind import Datetime
+from beam_jobs.schema.datetimes import unread_dates
+from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.table import propose
+from pipeline.data.schema.feature_types import Datetime
 from tests.beam_jobs.proposal.profiles import profile
 
 

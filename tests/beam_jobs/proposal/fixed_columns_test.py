@@ -5,10 +5,10 @@ import pathlib
 
 import PIL.Image
 
-from beam_jobs.cells.image_check import check_image
-from beam_jobs.proposal.fixed_columns import propose_images
+from beam_jobs.cells.images import check_image
+from beam_jobs.schema.proposal import propose_images
 from beam_jobs.sources.images import ImageFolders
-from beam_jobs.sources.pieces.source import Input
+from beam_jobs.sources.source import Input
 from tests.pictures.subtypes import exif
 
 

@@ -4,13 +4,13 @@ import pathlib
 
 import pytest
 
-from beam_jobs.proposal import from_source
-from beam_jobs.proposal.from_source import propose_from
-from beam_jobs.proposal.profiles import read_profiles
+from beam_jobs.schema import proposal
+from beam_jobs.schema.profiles import read_profiles
+from beam_jobs.schema.proposal import propose_from
 from beam_jobs.sources.csv import CsvFiles
-from beam_jobs.sources.pieces.partitions import WithPartitions
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources.files import WithPartitions
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Path,
         path.write_bytes(b"x\n1\n2\n3\n")
         return found
 
-    monkeypatch.setattr(from_source, "read_profiles", changing)
+    monkeypatch.setattr(proposal, "read_profiles", changing)
     with pytest.raises(InputError, match=r"x\.csv: received another size or time of change"):
         propose_from(CsvFiles(), [Input(location=str(path))], max_rows=10)

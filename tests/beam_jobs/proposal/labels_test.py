@@ -2,10 +2,10 @@
 
 import pytest
 
-from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.labels import candidates, label_remarks, propose_label
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
+from beam_jobs.schema.labels import candidates, label_remarks, propose_label
+from beam_jobs.schema.profiles import ColumnProfile
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Label
 from tests.beam_jobs.proposal.profiles import profile
 
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from beam_jobs.proposal.from_source import propose_from
-from beam_jobs.proposal.useless import leaving_out
+from beam_jobs.schema.features import leaving_out
+from beam_jobs.schema.proposal import propose_from
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.pieces.source import Input
+from beam_jobs.sources.source import Input
 
 DRAW = random.Random(1)
 ROWS = [

@@ -1,6 +1,6 @@
 """Profiles of columns, written down as values."""
 
-from beam_jobs.proposal.column_profile import ColumnProfile
+from beam_jobs.schema.profiles import ColumnProfile
 
 
 def profile(*values: object, name: str = "c") -> ColumnProfile:

@@ -2,11 +2,9 @@
 
 import pytest
 
-from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.features import propose_feature
-from beam_jobs.proposal.labels import propose_label
-from beam_jobs.proposal.remarks import feature_remarks
-from beam_jobs.proposal.spellings import case_aliases, sentinels
+from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.labels import propose_label
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, sentinels
 
 
 def test_spellings_that_differ_in_case_are_the_most_frequent_one():

@@ -7,13 +7,11 @@ import shlex
 
 import pytest
 
-from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.features import propose_feature
-from beam_jobs.proposal.remarks import feature_remarks
-from beam_jobs.proposal.table import propose
-from beam_jobs.proposal.useless import leaving_out, why_useless
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Categorical, Numeric, Text
+from beam_jobs.schema.features import feature_remarks, leaving_out, propose_feature, why_useless
+from beam_jobs.schema.profiles import ColumnProfile
+from beam_jobs.schema.table import propose
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Categorical, Numeric, Text
 from tests.beam_jobs.proposal.profiles import profile
 
 

@@ -2,8 +2,7 @@
 
 import pyarrow as pa
 
-from beam_jobs.proposal.column_profile import ColumnProfile
-from beam_jobs.proposal.value_counts import ValueCounts
+from beam_jobs.schema.profiles import ColumnProfile, ValueCounts
 
 
 def counted(*batches: list, limit: int = 100, most_bytes: int = 1 << 20) -> ValueCounts:

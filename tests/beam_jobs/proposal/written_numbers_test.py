@@ -4,10 +4,9 @@ import pyarrow as pa
 import pytest
 
 from beam_jobs.cells.typed import parse
-from beam_jobs.proposal.features import propose_feature
-from beam_jobs.proposal.labels import propose_label
-from beam_jobs.proposal.remarks import feature_remarks
-from pipeline.data.schema.kinds import Numeric
+from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.labels import propose_label
+from pipeline.data.schema.feature_types import Numeric
 from tests.beam_jobs.proposal.profiles import profile
 
 

@@ -4,18 +4,18 @@ import pathlib
 
 import pytest
 
-from beam_jobs.publication import file_names
-from pipeline.data.dataset import index
+from beam_jobs.launch import claims
+from pipeline.data.dataset import shards
 
 GOLDENS = pathlib.Path(__file__).parents[2] / "goldens"  # datasets that `convert` has written
-SHARD = file_names.shard("census", "train", 3, 12)
+SHARD = claims.shard("census", "train", 3, 12)
 OURS = (
     SHARD,
-    index.file_name(SHARD),
-    file_names.predictions(0, 2, "parquet"),
-    file_names.ANOMALIES,
-    file_names.SCHEMA_PROTO,
-    file_names.TEMPORARY,
+    shards.file_name(SHARD),
+    claims.predictions(0, 2, "parquet"),
+    claims.ANOMALIES,
+    claims.SCHEMA_PROTO,
+    claims.TEMPORARY,
     "rejected",
     "conversion.json",
     "income.labels.txt",
@@ -24,17 +24,17 @@ OURS = (
 
 @pytest.mark.parametrize("name", OURS)
 def test_what_a_run_writes_is_ours(name: str):
-    assert file_names.is_ours(name)
+    assert claims.is_ours(name)
 
 
 def test_every_file_of_a_dataset_is_ours_but_the_one_that_vouches_for_it():
     datasets = [*GOLDENS.glob("v*/rows"), *GOLDENS.glob("v*/blocks")]
     found = {path.name for dataset in datasets for path in dataset.iterdir()}
     assert len(found) > len(OURS)
-    assert [name for name in found if not file_names.is_ours(name)] == ["manifest.json"]
+    assert [name for name in found if not claims.is_ours(name)] == ["manifest.json"]
 
 
 # The files that vouch for the others are written last: where they are, nothing is left over.
-@pytest.mark.parametrize("name", ["thesis.tex", "manifest.json", file_names.PREDICTIONS, "schema.json.bak"])
+@pytest.mark.parametrize("name", ["thesis.tex", "manifest.json", claims.PREDICTIONS, "schema.json.bak"])
 def test_anything_else_is_not(name: str):
-    assert not file_names.is_ours(name)
+    assert not claims.is_ours(name)

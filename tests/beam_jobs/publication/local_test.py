@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from beam_jobs.publication import local
-from beam_jobs.publication.claim import MARK
-from pipeline.data.errors import InputError
+from beam_jobs.launch import local_output
+from beam_jobs.launch.claims import CLAIM_MARK
+from pipeline.base.errors import InputError
 
 
 def killed_run(output: pathlib.Path) -> None:
@@ -22,7 +22,7 @@ def killed_run(output: pathlib.Path) -> None:
 
 def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
     output = tmp_path / "data" / "s" / "1.0.0"
-    with pytest.raises(ZeroDivisionError), local.claimed(str(output)) as destination:
+    with pytest.raises(ZeroDivisionError), local_output.claimed(str(output)) as destination:
         (destination.local / "shard").write_text("half")
         (output / "schema.json").write_text("half")
         raise ZeroDivisionError
@@ -30,7 +30,7 @@ def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
 
 
 def test_the_vouching_file_is_written_last(tmp_path: pathlib.Path):
-    with local.claimed(str(tmp_path)) as destination:
+    with local_output.claimed(str(tmp_path)) as destination:
         (destination.local / "shard").write_text("records")
         destination.move(str(destination.local / "shard"), "s-train.tfrecord-00000-of-00001")
         assert not (tmp_path / "manifest.json").exists()
@@ -53,7 +53,7 @@ def test_all_files_are_on_the_disk_before_one_vouches_for_them(
         synced.append((name, (tmp_path / "manifest.json").exists()))
 
     monkeypatch.setattr(os, "fsync", watched)
-    with local.claimed(str(tmp_path)) as destination:
+    with local_output.claimed(str(tmp_path)) as destination:
         (tmp_path / "schema.json").write_text("{}")
         (tmp_path / "rejected").mkdir()
         (tmp_path / "rejected" / "rejected.jsonl").write_text("")
@@ -63,7 +63,7 @@ def test_all_files_are_on_the_disk_before_one_vouches_for_them(
 
 
 def test_the_vouching_file_is_never_half_written(tmp_path: pathlib.Path):
-    with pytest.raises(UnicodeEncodeError), local.claimed(str(tmp_path)) as destination:
+    with pytest.raises(UnicodeEncodeError), local_output.claimed(str(tmp_path)) as destination:
         destination.commit("manifest.json", "\ud800")  # cannot be encoded: as good as a full disk
     assert list(tmp_path.iterdir()) == []
 
@@ -71,16 +71,16 @@ def test_the_vouching_file_is_never_half_written(tmp_path: pathlib.Path):
 def test_directories_that_were_there_stay(tmp_path: pathlib.Path):
     output = tmp_path / "s"
     output.mkdir()
-    with pytest.raises(ZeroDivisionError), local.claimed(str(output)):
+    with pytest.raises(ZeroDivisionError), local_output.claimed(str(output)):
         raise ZeroDivisionError
     assert list(tmp_path.rglob("*")) == [output]
 
 
 def test_what_a_killed_run_left_is_cleared(tmp_path: pathlib.Path):
     killed_run(tmp_path)
-    with local.claimed(str(tmp_path)) as destination:
+    with local_output.claimed(str(tmp_path)) as destination:
         assert [path.name for path in tmp_path.iterdir()] == ["_tmp"]
-        assert sorted((tmp_path / "_tmp").iterdir()) == sorted([destination.local, tmp_path / MARK])
+        assert sorted((tmp_path / "_tmp").iterdir()) == sorted([destination.local, tmp_path / CLAIM_MARK])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,14 +88,14 @@ def test_foreign_files_among_them_are_never_removed(tmp_path: pathlib.Path):
     killed_run(tmp_path)
     (tmp_path / "thesis.tex").write_text("years of work")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=r"thesis\.tex"), local.claimed(str(tmp_path)):
+    with pytest.raises(InputError, match=r"thesis\.tex"), local_output.claimed(str(tmp_path)):
         pytest.fail("a foreign directory was claimed")
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_files_named_like_ours_without_our_mark_are_never_removed(tmp_path: pathlib.Path):
     (tmp_path / "mnist-train.tfrecord-00000-of-00001").write_text("written by TFDS")
-    with pytest.raises(InputError, match="mnist-train"), local.claimed(str(tmp_path)):
+    with pytest.raises(InputError, match="mnist-train"), local_output.claimed(str(tmp_path)):
         pytest.fail("a foreign directory was claimed")
     assert (tmp_path / "mnist-train.tfrecord-00000-of-00001").exists()
 
@@ -104,7 +104,10 @@ def test_a_tmp_of_somebody_else_is_never_emptied(tmp_path: pathlib.Path):
     (tmp_path / "_tmp").mkdir()
     (tmp_path / "_tmp" / "thesis.tex").write_text("years of work")
     for _ in range(2):
-        with pytest.raises(InputError, match="a directory that holds _tmp"), local.claimed(str(tmp_path)):
+        with (
+            pytest.raises(InputError, match="a directory that holds _tmp"),
+            local_output.claimed(str(tmp_path)),
+        ):
             pytest.fail("a foreign directory was claimed")
         (tmp_path / "manifest.json.bak").touch()
     assert (tmp_path / "_tmp" / "thesis.tex").exists()
@@ -113,14 +116,14 @@ def test_a_tmp_of_somebody_else_is_never_emptied(tmp_path: pathlib.Path):
 def test_a_tmp_of_somebody_else_beside_a_published_dataset_stays(tmp_path: pathlib.Path):
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / "_tmp").mkdir()
-    with pytest.raises(InputError, match="a published dataset"), local.claimed(str(tmp_path)):
+    with pytest.raises(InputError, match="a published dataset"), local_output.claimed(str(tmp_path)):
         pytest.fail("a published dataset was claimed")
     assert (tmp_path / "_tmp").exists()
 
 
 def test_a_run_that_was_killed_before_it_left_its_mark_is_cleared(tmp_path: pathlib.Path):
     (tmp_path / "_tmp").mkdir()
-    with local.claimed(str(tmp_path)):
+    with local_output.claimed(str(tmp_path)):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -137,7 +140,7 @@ def test_a_thread_that_still_writes_does_not_bring_the_folder_back(
 
     late: list[pathlib.Path] = []
     monkeypatch.setattr(shutil, "rmtree", writes_meanwhile)
-    with pytest.raises(ZeroDivisionError), local.claimed(str(tmp_path)) as destination:
+    with pytest.raises(ZeroDivisionError), local_output.claimed(str(tmp_path)) as destination:
         late.append(destination.local)
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
@@ -146,7 +149,7 @@ def test_a_thread_that_still_writes_does_not_bring_the_folder_back(
 def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
     killed_run(tmp_path)  # killed after its last act but one
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(InputError, match="a published dataset"), local.claimed(str(tmp_path)):
+    with pytest.raises(InputError, match="a published dataset"), local_output.claimed(str(tmp_path)):
         pytest.fail("a published dataset was claimed")
     assert (tmp_path / "schema.json").exists()
     assert not (tmp_path / "_tmp").exists()
@@ -154,11 +157,11 @@ def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
 
 def test_two_runs_cannot_write_to_one_directory(tmp_path: pathlib.Path):
     with (
-        local.claimed(str(tmp_path / "s")),
+        local_output.claimed(str(tmp_path / "s")),
         pytest.raises(
             InputError, match=rf"process {os.getpid()} of host .*, running since 20.* is writing to"
         ),
-        local.claimed(str(tmp_path / "s")),
+        local_output.claimed(str(tmp_path / "s")),
     ):
         pytest.fail("a directory was claimed twice")
 
@@ -167,6 +170,6 @@ def test_an_output_below_a_file_is_refused(tmp_path: pathlib.Path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(InputError, match="a directory that can be created"),
-        local.claimed(str(tmp_path / "file" / "s")),
+        local_output.claimed(str(tmp_path / "file" / "s")),
     ):
         pytest.fail("a file was claimed as a directory")

@@ -9,9 +9,9 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.localfilesystem import LocalFileSystem
 
-from beam_jobs.publication import destination
-from beam_jobs.publication.claim import MARK
-from pipeline.data.errors import InputError
+from beam_jobs.launch import output as output_lib
+from beam_jobs.launch.claims import CLAIM_MARK
+from pipeline.base.errors import InputError
 
 _DISK = pathlib.Path(tempfile.mkdtemp(prefix="penstock-bucket-"))
 
@@ -62,7 +62,7 @@ def names(output: str) -> list[str]:
 
 def test_workers_find_the_directory_of_a_run_that_lasts(tmp_path: pathlib.Path):
     output = f"bucket://{tmp_path.name}"
-    with destination.claimed(output) as claimed:
+    with output_lib.claimed(output) as claimed:
         assert claimed.shared.startswith(f"{output}/_tmp/")
         assert FileSystems.exists(claimed.shared)
         put(f"{output}/x-train.tfrecord-00000-of-00001")
@@ -76,13 +76,13 @@ def test_a_run_that_is_killed_as_it_begins_leaves_what_the_next_clears(
     create = BucketFileSystem.create
     recorded = lambda self, path, *rest, **more: created.append(path) or create(self, path, *rest, **more)  # noqa: E731
     monkeypatch.setattr(BucketFileSystem, "create", recorded)
-    with destination.claimed(output):
-        assert created[0] == f"{output}/{MARK}"
+    with output_lib.claimed(output):
+        assert created[0] == f"{output}/{CLAIM_MARK}"
 
 
 def test_the_vouching_file_is_uploaded_last(tmp_path: pathlib.Path):
     output = f"bucket://{tmp_path.name}"
-    with destination.claimed(output) as claimed:
+    with output_lib.claimed(output) as claimed:
         (claimed.directory / "rejected").mkdir()
         (claimed.directory / "rejected" / "rejected.jsonl").write_text("")
         claimed.commit("manifest.json", "{}")
@@ -94,7 +94,7 @@ def test_the_vouching_file_is_uploaded_last(tmp_path: pathlib.Path):
 
 def test_a_run_that_fails_leaves_no_trace(tmp_path: pathlib.Path):
     output = f"bucket://{tmp_path.name}"
-    with pytest.raises(ZeroDivisionError), destination.claimed(output) as claimed:
+    with pytest.raises(ZeroDivisionError), output_lib.claimed(output) as claimed:
         put(f"{claimed.shared}/shard")
         put(f"{output}/x-train.tfrecord-00000-of-00001")
         _ = 1 / 0
@@ -103,9 +103,9 @@ def test_a_run_that_fails_leaves_no_trace(tmp_path: pathlib.Path):
 
 def test_leftovers_of_a_killed_run_are_cleared_away(tmp_path: pathlib.Path):
     output = f"bucket://{tmp_path.name}"
-    for name in (MARK, "_tmp/1", "_tmp/1/shard", "schema.json", "rejected/rejected.jsonl"):
+    for name in (CLAIM_MARK, "_tmp/1", "_tmp/1/shard", "schema.json", "rejected/rejected.jsonl"):
         put(f"{output}/{name}")
-    with destination.claimed(output):
+    with output_lib.claimed(output):
         assert not {"schema.json", "_tmp/1/shard"} & {*names(output)}
 
 
@@ -121,11 +121,11 @@ def test_leftovers_of_a_killed_run_are_cleared_away(tmp_path: pathlib.Path):
 def test_what_somebody_put_there_is_refused_and_kept(tmp_path: pathlib.Path, there: str, message: str):
     output = f"bucket://{tmp_path.name}"
     put(f"{output}/{there}")
-    with pytest.raises(InputError, match=message), destination.claimed(output):
+    with pytest.raises(InputError, match=message), output_lib.claimed(output):
         pass
     assert names(output) == [there]
 
 
 def test_a_file_system_that_beam_does_not_know_is_refused():
-    with pytest.raises(InputError, match="a location that Beam reaches"), destination.claimed("no://where"):
+    with pytest.raises(InputError, match="a location that Beam reaches"), output_lib.claimed("no://where"):
         pass

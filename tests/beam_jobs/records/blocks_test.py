@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.records.blocks import encode_blocks
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.conversion.records import encode_blocks
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks, tfrecord
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(

@@ -10,9 +10,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_jobs.cells.rows import arrow_schema
-from beam_jobs.records.examples import encode, encode_rows
-from pipeline.data.schema.kinds import Categorical, Image, Numeric, Tensor, Text, Tokens
+from beam_jobs.cells.typed import arrow_schema
+from beam_jobs.conversion.records import encode, encode_rows
+from pipeline.data.schema.feature_types import Categorical, Image, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(

@@ -5,8 +5,8 @@ import importlib.util
 import pytest
 
 from beam_jobs.sources.bigquery import BigQueryTables
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 from tests.beam_jobs.sources.samples import NOTE, FakeBigQuery
 
 

@@ -15,12 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_jobs.sources.bytes import lines
+from beam_jobs.sources import files, lines
 from beam_jobs.sources.formats import FORMATS, Format, Option, format_of, open_source
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.rejections import Rejection
-from beam_jobs.sources.pieces.source import Input, Origin, Piece, RawRows, Source
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input, Origin, Piece, RawRows, Rejection, Source
+from pipeline.base.errors import InputError
 from tests.beam_jobs.sources.samples import SAMPLES, Sample
 
 UGLY_NAMES = ("a b", "tab\there", "größe-数", "new\nline", "x[1]*?", "a=b", "%20", "back\\slash", "'\"")

@@ -10,11 +10,10 @@ import hypothesis
 import pyarrow as pa
 import pytest
 
-from beam_jobs.sources.bytes import row_starts
-from beam_jobs.sources.bytes.csv_stream import CsvStream
-from beam_jobs.sources.csv import CsvFiles
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources import csv
+from beam_jobs.sources.csv import CsvFiles, CsvStream
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 from tests.shared import forked
 
 
@@ -211,8 +210,8 @@ def test_rows_begin_where_a_careful_reader_says(block_bytes: int, content: str):
     """Against a state machine that goes byte by byte."""
     data = content.encode()
     expected = _row_starts(content)
-    with mock.patch.object(row_starts, "_BLOCK_BYTES", block_bytes):
-        find = row_starts.RowStarts(delimiter=",")
+    with mock.patch.object(csv, "_BLOCK_BYTES", block_bytes):
+        find = csv.RowStarts(delimiter=",")
         stream = pa.BufferReader(data)
         found = [find(stream, place) for place in range(1, len(data) + 1)]
     assert found == [min((s for s in expected if s >= p), default=len(data)) for p in range(1, len(data) + 1)]

@@ -4,13 +4,12 @@ import pathlib
 
 import pytest
 
-from beam_jobs.sources import dialect
-from beam_jobs.sources.bytes import encodings
+from beam_jobs.sources import byte_streams, dialect
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.dialect import delimiter_of
 from beam_jobs.sources.formats import open_source, settings_of
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 
 ROWS = [("name", "größe", "town"), *((f"n{i}", f"{i}.5", "Zürich, CH") for i in range(30))]
 QUOTED = 'id,text\n1,"a;b\n;c"\n2,"d, e"\n3,"""f"""\n'
@@ -167,13 +166,13 @@ def test_bytes_that_are_no_characters_name_the_flag(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "UTF-32", "latin-1", "cp1252", "shift_jis", "utf-7"])
 def test_an_encoding_of_text_is_taken(name: str):
-    assert encodings.check(name) == name
+    assert byte_streams.check_encoding(name) == name
 
 
 @pytest.mark.parametrize("name", ["idna", "punycode", "undefined", "base64", "klingon"])
 def test_what_reads_no_text_is_no_encoding(name: str):
     with pytest.raises(InputError, match=f"--encoding: received {name}"):
-        encodings.check(name)
+        byte_streams.check_encoding(name)
 
 
 def test_utf_16_is_not_cut(tmp_path: pathlib.Path):

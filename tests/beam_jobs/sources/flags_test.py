@@ -3,7 +3,7 @@
 import pytest
 
 from beam_jobs.sources import flags as source_flags
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from beam_jobs.sources.images import ImageFolders
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 
 
 def make(root: pathlib.Path, *names: str) -> pathlib.Path:

@@ -8,9 +8,9 @@ import pytest
 from beam_jobs.cells.typed import parse
 from beam_jobs.conversion.assignment import row_ids
 from beam_jobs.sources.jsonl import JsonLines
-from beam_jobs.sources.pieces.source import Input, RawRows
+from beam_jobs.sources.source import Input, RawRows
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Categorical, Numeric, Tensor
+from pipeline.data.schema.feature_types import Categorical, Numeric, Tensor
 
 
 def read(path: pathlib.Path, **options: int) -> list[RawRows]:

@@ -11,8 +11,8 @@ import pytest
 
 from beam_jobs.sources.avro import AvroFiles
 from beam_jobs.sources.parquet import ParquetFiles
-from beam_jobs.sources.pieces.source import Input, RawRows, Source
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input, RawRows, Source
+from pipeline.base.errors import InputError
 
 ROWS = [{"n": number, "address": {"zip": f"{number:05}", "geo": None}} for number in range(100)]
 
@@ -59,7 +59,7 @@ def test_text_that_repeats_is_read_a_few_rows_at_a_time(tmp_path: pathlib.Path):
 _PEAK = """
 import sys, pyarrow as pa
 from beam_jobs.sources.parquet import ParquetFiles
-from beam_jobs.sources.pieces.source import Input
+from beam_jobs.sources.source import Input
 source = ParquetFiles()
 rows = [raw.columns for piece in source.pieces([Input(location=sys.argv[1])]) for raw in source.read(piece)]
 print(rows[0].column("text")[0].as_buffer().size, pa.default_memory_pool().max_memory())

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from beam_jobs.sources.pieces.source import Origin
+from beam_jobs.sources.source import Origin
 
 NOTE = 'two\nlines, "quoted", für 3 €'
 

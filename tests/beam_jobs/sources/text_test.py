@@ -6,12 +6,11 @@ import pathlib
 import numpy as np
 import pytest
 
-from beam_jobs.sources.bytes import batches, lines
-from beam_jobs.sources.pieces.source import Input
+from beam_jobs.sources import byte_streams, lines
+from beam_jobs.sources.source import Input
 from beam_jobs.sources.text import UNITS, TextFiles
-from beam_jobs.sources.tokens.token_rows import TokenRows
-from beam_jobs.sources.tokens.tokenizers import ByteTokenizer
-from pipeline.data.errors import InputError
+from beam_jobs.sources.tokens import ByteTokenizer, TokenRows
+from pipeline.base.errors import InputError
 
 TEXT = b"one\ntwo\r\n\n \nthree\n\n\n\nfour\nfive\n \t\nsix \xc3\xbc\n\n"
 
@@ -49,7 +48,7 @@ def test_rows_that_no_worker_can_hold_are_refused(
 
 
 def test_long_lines_come_a_few_at_a_time(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batches, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(byte_streams, "BATCH_BYTES", 1000)
     (tmp_path / "long.txt").write_bytes(b"x" * 600 + b"\n" + b"y" * 600 + b"\nz")
     source = TextFiles()
     [piece] = source.pieces([Input(location=str(tmp_path / "long.txt"))])

@@ -8,10 +8,10 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from beam_jobs.cells.typed import parse
-from beam_jobs.sources.pieces.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, Piece, RawRows
 from beam_jobs.sources.tfds import TfdsDatasets
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Image
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Image
 from tests.beam_jobs.conftest import fruit_pixels
 
 FEATURES = tfds.features.FeaturesDict(

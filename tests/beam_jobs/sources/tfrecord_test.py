@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_jobs.sources.pieces.source import Input, RawRows
+from beam_jobs.sources.source import Input, RawRows
 from beam_jobs.sources.tfrecord import ExampleFiles
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 
 
 def example(**features: list) -> bytes:

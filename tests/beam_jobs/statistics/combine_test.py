@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_jobs.cells.rows import arrow_schema
+from beam_jobs.cells.typed import arrow_schema
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulator_file, accumulators
+from pipeline.data.statistics import accumulators, encoding
 from tests.shared import measuring
 
 SCHEMA = Schema(
@@ -146,7 +146,7 @@ def test_numbers_of_long_lists_are_summed_in_parts(monkeypatch: pytest.MonkeyPat
 
     def peak_and_result() -> tuple[int, SplitStatistics]:
         tracemalloc.start()
-        result = accumulator_file.results(measuring.gathered(schema, rows), schema)
+        result = encoding.results(measuring.gathered(schema, rows), schema)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak, result

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from beam_jobs.validation import leakage
-from beam_jobs.validation.anomalies import Policy
-from beam_jobs.validation.leakage import Leak
+from beam_jobs.checks import leakage
+from beam_jobs.checks.anomalies import Policy
+from beam_jobs.checks.leakage import Leak
 
 
 def hashes(*numbers: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.beam_jobs.conftest import DATA, Ended, RunBinary, needs_data

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from beam_jobs.verification import hashes
+from beam_jobs.checks import difference
 
 
-def counted(**splits: list[int]) -> hashes.Counted:
-    return hashes.counted({name: np.array(values, np.uint64) for name, values in splits.items()})
+def counted(**splits: list[int]) -> difference.Counted:
+    return difference.count_rows({name: np.array(values, np.uint64) for name, values in splits.items()})
 
 
 def test_distinct_hashes_with_count_place_and_split():
@@ -14,20 +14,20 @@ def test_distinct_hashes_with_count_place_and_split():
     assert found.hashes.tolist() == [2, 5, 9]
     assert found.counts.tolist() == [2, 1, 2]
     assert found.first.tolist() == [1, 3, 0]
-    assert found.split.tolist() == [hashes.MIXED, 1, 0]
+    assert found.split.tolist() == [difference.MIXED, 1, 0]
 
 
 def test_surplus_counts_copies():
     new, old = counted(train=[1, 1, 1, 2]), counted(train=[1, 3])
-    assert hashes.surplus(new, old).tolist() == [2, 1]
-    assert hashes.surplus(old, new).tolist() == [0, 1]
+    assert difference.surplus_rows(new, old).tolist() == [2, 1]
+    assert difference.surplus_rows(old, new).tolist() == [0, 1]
 
 
 def test_nothing_at_all():
     none, some = counted(train=[]), counted(train=[1])
-    assert hashes.surplus(some, none).tolist() == [1]
-    assert hashes.surplus(none, some).tolist() == []
+    assert difference.surplus_rows(some, none).tolist() == [1]
+    assert difference.surplus_rows(none, some).tolist() == []
 
 
 def test_shared():
-    assert hashes.shared(np.array([1, 2]), np.array([3, 2, 2])).tolist() == [1, 2]
+    assert difference.shared_rows(np.array([1, 2]), np.array([3, 2, 2])).tolist() == [1, 2]

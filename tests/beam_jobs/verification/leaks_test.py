@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from beam_jobs.validation.anomalies import Policy
-from beam_jobs.verification.dataset import verify
-from beam_jobs.verification.leaks import leaks
-from pipeline.data.schema.kinds import Label, Numeric
+from beam_jobs.checks.anomalies import Policy
+from beam_jobs.checks.dataset import verify
+from beam_jobs.checks.findings import leaks
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 

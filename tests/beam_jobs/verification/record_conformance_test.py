@@ -5,8 +5,8 @@ import math
 import pytest
 import tensorflow as tf
 
-from beam_jobs.verification import record_conformance
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from beam_jobs.checks import records
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import encoded, fruit_pixels
 
@@ -51,7 +51,8 @@ def example(**changes: list | None) -> bytes:
 
 def test_conforming_records_and_their_missing_values():
     assert (
-        record_conformance.problems([example(), example(age=[-1], tall=[math.nan], city=[b""])], SCHEMA) == {}
+        records.conformance_problems([example(), example(age=[-1], tall=[math.nan], city=[b""])], SCHEMA)
+        == {}
     )
 
 
@@ -74,8 +75,8 @@ def test_conforming_records_and_their_missing_values():
     ],
 )
 def test_a_record_that_does_not_conform(changes: dict, problem: str):
-    assert record_conformance.problems([example(), example(**changes)], SCHEMA) == {1: problem}
+    assert records.conformance_problems([example(), example(**changes)], SCHEMA) == {1: problem}
 
 
 def test_other_bytes():
-    assert record_conformance.problems([b"text"], SCHEMA) == {0: "not a tf.train.Example"}
+    assert records.conformance_problems([b"text"], SCHEMA) == {0: "not a tf.train.Example"}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_jobs.verification.record_rows import LAYOUTS
+from beam_jobs.checks.records import LAYOUTS
 from pipeline.data.dataset import blocks
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(

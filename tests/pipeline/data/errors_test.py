@@ -2,7 +2,7 @@
 
 import pickle
 
-from pipeline.data.errors import InputError, TryAgainError
+from pipeline.base.errors import InputError, TryAgainError
 
 
 def error_of(length: int) -> InputError:

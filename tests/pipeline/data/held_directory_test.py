@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.held_directory import held
+from pipeline.base.errors import InputError
+from pipeline.base.files import hold_directory
 
 HOLD = (
     "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); print(); input()"
@@ -25,17 +25,17 @@ def test_who_holds_it_is_told(tmp_path):
         )
         with (
             pytest.raises(InputError, match=rf"{whose}running since 20\d\d-"),
-            held(tmp_path, thing="--workdir=x"),
+            hold_directory(tmp_path, thing="--workdir=x"),
         ):
             pass
         other.kill()
         other.wait()
-        with held(tmp_path, thing="--workdir=x"):  # what died holds nothing
+        with hold_directory(tmp_path, thing="--workdir=x"):  # what died holds nothing
             pass
 
 
 def test_it_is_free_again_after_an_error(tmp_path):
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), held(tmp_path, thing="--workdir"):
+        with pytest.raises(ZeroDivisionError), hold_directory(tmp_path, thing="--workdir"):
             raise ZeroDivisionError
     assert os.listdir(tmp_path) == []  # noqa: PTH208

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.data.nearest import did_you_mean, nearest
+from pipeline.base.errors import did_you_mean, nearest
 
 FLAGS = (
     "dataset",

@@ -4,9 +4,8 @@ import io
 
 import pytest
 
-from pipeline.data import printable as printable_lib
-from pipeline.data.errors import InputError, answer
-from pipeline.data.printable import printable
+from pipeline.base import errors
+from pipeline.base.errors import InputError, answer, printable
 
 RED, CLEAR, REVERSED = "\x1b[31m", "\x1b[2J", "\u202e"
 
@@ -32,7 +31,7 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]):
 
 
 def test_all_that_is_printed_passes_through(capsys: pytest.CaptureFixture[str]):
-    with printable_lib.output():
+    with errors.printable_output():
         print(f"a table\tof {RED}")
     assert capsys.readouterr().out == "a table\tof \\x1b[31m\n"
 
@@ -40,6 +39,6 @@ def test_all_that_is_printed_passes_through(capsys: pytest.CaptureFixture[str]):
 def test_a_terminal_of_another_encoding_gets_what_it_can_show(monkeypatch: pytest.MonkeyPatch):
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr("sys.stdout", terminal)
-    with printable_lib.output():
+    with errors.printable_output():
         print("Zürich …", flush=True)
     assert terminal.buffer.getvalue() == b"Z\xfcrich \\u2026\n"

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pipeline.data import process_memory
+from pipeline.base import process_memory
 
 PAGE = 4096
 SIZES = (20 << 20, 30 << 20, 25 << 20)  # of blocks that live together
@@ -16,7 +16,7 @@ SIZES = (20 << 20, 30 << 20, 25 << 20)  # of blocks that live together
 # main one; prints how many pages the kernel handed out, after the first rounds.
 ROUNDS = f"""
 import ctypes, resource, sys, threading
-from pipeline.data import process_memory
+from pipeline.base import process_memory
 
 library = ctypes.CDLL(None)
 library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -24,7 +24,7 @@ library.free.argtypes = [ctypes.c_void_p]
 if sys.argv[1] == "keep":
     assert process_memory.keep_freed()
 elif sys.argv[1] == "quiet":
-    from pipeline.data import quiet
+    from pipeline.base import tensorflow_start
 
 def rounds(count):
     for _ in range(count):

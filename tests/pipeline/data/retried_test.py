@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from pipeline.data import retried as lib
-from pipeline.data.retried import WAITS_S, retried, unreadable
+from pipeline.base import files
+from pipeline.base.files import RETRY_WAITS_S, retry, unreadable
 
 ALWAYS = errno.ENOENT, errno.EACCES, errno.EISDIR
 
@@ -23,25 +23,25 @@ def failing(times: int, number: int):
     return read, waits
 
 
-@pytest.mark.parametrize("times", [0, 1, len(WAITS_S)])
+@pytest.mark.parametrize("times", [0, 1, len(RETRY_WAITS_S)])
 def test_a_read_is_tried_again(times: int):
     read, waits = failing(times, errno.EIO)
-    assert retried(read, wait=waits.append) == 7
-    assert waits == list(lib.WAITS_S[:times])
+    assert retry(read, wait=waits.append) == 7
+    assert waits == list(files.RETRY_WAITS_S[:times])
 
 
 def test_the_last_try_raises():
-    read, waits = failing(len(WAITS_S) + 1, errno.EIO)
+    read, waits = failing(len(RETRY_WAITS_S) + 1, errno.EIO)
     with pytest.raises(OSError, match="no luck"):
-        retried(read, wait=waits.append)
-    assert waits == list(lib.WAITS_S)
+        retry(read, wait=waits.append)
+    assert waits == list(files.RETRY_WAITS_S)
 
 
 @pytest.mark.parametrize("number", (*ALWAYS, errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG))
 def test_what_stays_as_it_is_is_not_tried_again(number: int):
     read, waits = failing(1, number)
     with pytest.raises(OSError, match="no luck"):
-        retried(read, wait=waits.append)
+        retry(read, wait=waits.append)
     assert waits == []
 
 
@@ -55,9 +55,9 @@ def test_of_several_the_one_that_fails_is_tried_again_alone():
             raise OSError(errno.EIO, "no luck", "3")
         return sum(items)
 
-    assert lib.one_by_one(all_of, [1, 3]) == [1, 3]
+    assert files.one_by_one(all_of, [1, 3]) == [1, 3]
     assert read == [[1, 3], [1], [3], [3]]
-    assert lib.one_by_one(all_of, [1, 3]) == [4]
+    assert files.one_by_one(all_of, [1, 3]) == [4]
 
 
 def test_the_error_names_the_file():

@@ -8,10 +8,11 @@ import tensorflow as tf
 from tensorflow.python.autograph.impl import api
 
 from pipeline.data.dataset.manifest import open_dataset
-from pipeline.data.feed import alone, speed
-from pipeline.release import export, replay, scoring
-from pipeline.training import restore, run
-from pipeline.training.request import Request
+from pipeline.exporting import export, replay, scoring
+from pipeline.feed import measure
+from pipeline.training.experiment import restore
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 
 
@@ -53,6 +54,6 @@ def test_training_evaluation_and_export_rewrite_nothing(tmp_path, monkeypatch, r
 
 def test_measuring_a_dataset_rewrites_nothing(rewritten):
     numbers = tf.data.Dataset.zip((tf.data.Dataset.range(9),)).repeat()
-    speed.measure(numbers, examples=1, seconds=0.01)
-    alone.first(numbers, 2)
+    measure.measure_speed(numbers, examples=1, seconds=0.01)
+    measure.first_elements(numbers, 2)
     assert rewritten == []

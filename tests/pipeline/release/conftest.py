@@ -6,10 +6,10 @@ import sys
 import pytest
 import tensorflow as tf
 
-from pipeline.release import export
-from pipeline.release.export import Trained
-from pipeline.release.infra import requests as requests_lib
-from pipeline.release.infra.requests import Requests
+from pipeline.exporting import export
+from pipeline.exporting import requests as requests_lib
+from pipeline.exporting.export import Trained
+from pipeline.exporting.requests import Requests
 from tests.pipeline.release.people import ROWS, SCHEMA, small_model, write_people
 from tests.shared.tiny_dataset import serialize
 

@@ -13,15 +13,15 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import roc_auc_score
 
-from pipeline.data import self_digest
-from pipeline.data.dataset.export_manifest import open_export
+from pipeline.base import documents
+from pipeline.base.errors import InputError
+from pipeline.base.files import hold_directory
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.errors import InputError
-from pipeline.data.held_directory import held
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.dataset.records import open_export
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.release import export, replay, scoring
-from pipeline.release.export import Trained
+from pipeline.exporting import export, replay, scoring
+from pipeline.exporting.export import Trained
 from tests.pipeline.release.people import ROWS, SCHEMA, small_model, write_people
 from tests.shared.tiny_dataset import write_dataset
 
@@ -63,7 +63,7 @@ def test_an_export_is_whole_and_leaves_no_staging_directory(exported):
 def test_of_two_exports_to_one_place_the_second_is_told_of_the_first(trained, tmp_path):
     (tmp_path / ".1.staging").mkdir()
     (tmp_path / ".1.staging" / "saved_model.pb").write_text("half")
-    other = held(tmp_path / ".1.staging", thing="another")
+    other = hold_directory(tmp_path / ".1.staging", thing="another")
     with (
         other,
         pytest.raises(InputError, match=r"--output=.*1: received a directory that process \d+ of host"),
@@ -82,7 +82,7 @@ def test_a_damaged_list_of_files_is_named(exported, tmp_path):
 
 
 def test_an_export_names_files_of_its_directory_alone(tmp_path):
-    document = self_digest.with_digest({"files": {"../elsewhere": "0"}})
+    document = documents.with_digest({"files": {"../elsewhere": "0"}})
     (tmp_path / "export.json").write_text(json.dumps(document))
     with pytest.raises(
         InputError, match=r"export\.json: received a file '../elsewhere' outside of the directory"

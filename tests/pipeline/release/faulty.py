@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data import self_digest
+from pipeline.base import documents
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.export_manifest import MODEL_INPUTS
 from pipeline.data.dataset.manifest import sha256
+from pipeline.data.dataset.records import MODEL_INPUTS
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.release.export import Trained
+from pipeline.exporting.export import Trained
 
 Outputs = dict[str, tf.Tensor]
 
@@ -25,7 +25,7 @@ def signed_again(directory: pathlib.Path) -> pathlib.Path:
     path.unlink()
     files = sorted(file for file in directory.rglob("*") if file.is_file())
     document = {"files": {str(file.relative_to(directory)): sha256(file) for file in files}}
-    path.write_text(json.dumps(self_digest.with_digest(document)))
+    path.write_text(json.dumps(documents.with_digest(document)))
     return directory
 
 

@@ -9,10 +9,10 @@ import keras
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature import Clean
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
-from pipeline.release.export import Trained
+from pipeline.exporting.export import Trained
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(

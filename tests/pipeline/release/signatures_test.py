@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset.export_manifest import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.records import RAW, SERVING_DEFAULT
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
-from pipeline.release.signatures import signatures
+from pipeline.exporting.signatures import signatures
 from tests.shared.tiny_dataset import serialize, write_dataset
 
 SIDE = 8

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.configs import tabular
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.origins.origin import Origin
-from pipeline.data.dataset.origins.raw_rows import RawRow
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
+from pipeline.data.origins.files import Origin
+from pipeline.data.origins.reader import RawRow
 from pipeline.data.reading import parsing, stream
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import plan_reading
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training import run
-from pipeline.training.blame import described
-from pipeline.training.replaying.record import Record
-from pipeline.training.request import Request
+from pipeline.training.replay.stream import Record
+from pipeline.training.run import run
+from pipeline.training.run.attribution import described
+from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.small_run import small_config
 from tests.shared.tiny_dataset import write_dataset

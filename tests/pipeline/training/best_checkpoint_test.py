@@ -3,9 +3,10 @@
 import pytest
 from ml_collections import ConfigDict
 
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
-from pipeline.training import best_checkpoint, restore, run
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.experiment import checks, restore
+from pipeline.training.run import run
 
 BINARY = Label(name="bought", classes=("no", "yes"))
 PRICE = Label(name="price", task="regression")
@@ -26,22 +27,22 @@ def keeping(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
     ],
 )
 def test_the_metric_tells_which_way_is_better(label, metric, higher):
-    best_checkpoint.check(keeping(metric), label)
-    assert best_checkpoint.kept(keeping(metric), label).is_higher_better is higher
+    checks.check_keep_best(keeping(metric), label)
+    assert checks.kept_best(keeping(metric), label).is_higher_better is higher
 
 
 def test_where_examples_have_weights_so_has_the_number(config):
     config.train.keep_best = "val_weighted_auc"
     with pytest.raises(InputError, match=r"received 'val_weighted_auc'; expected .* val_loss, val_auc"):
-        best_checkpoint.check(config, BINARY)
+        checks.check_keep_best(config, BINARY)
     config.train.example_weights = "weight"
-    best_checkpoint.check(config, BINARY)
-    assert best_checkpoint.kept(config, BINARY).is_higher_better
+    checks.check_keep_best(config, BINARY)
+    assert checks.kept_best(config, BINARY).is_higher_better
 
 
 def test_a_run_of_an_earlier_version_has_no_best_one():
     old = ConfigDict({"train": {"checkpoints_kept": 3}})
-    assert best_checkpoint.kept(old, BINARY).metric == ""
+    assert checks.kept_best(old, BINARY).metric == ""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_run_of_an_earlier_version_has_no_best_one():
 )
 def test_what_cannot_work_is_refused_before_training(settings, lacking, message):
     with pytest.raises(InputError, match=message):
-        best_checkpoint.check(settings, BINARY, lacking=lacking)
+        checks.check_keep_best(settings, BINARY, lacking=lacking)
 
 
 def test_the_best_one_is_kept_and_restored(request_for, tmp_path, config):

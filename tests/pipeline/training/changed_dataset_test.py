@@ -2,11 +2,11 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.data.integrity.changes import Watched
-from pipeline.training import run
-from pipeline.training.request import Request
-from pipeline.training.state.checkpoints import directory
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
+from pipeline.training.state import checkpoints
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 
 SHARD = "tiny-train.tfrecord-00001-of-00002"
@@ -43,5 +43,5 @@ def test_another_shard_of_the_same_size_ends_the_run_before_a_checkpoint(
     )
     with pytest.raises(InputError, match=rf"dataset file \S+/{SHARD}: .*never changes after publication"):
         run.train(request)
-    saved = directory.newest_first(tmp_path / "run" / "checkpoints")
+    saved = checkpoints.newest_first(tmp_path / "run" / "checkpoints")
     assert [entry.step for entry in saved] == [6]

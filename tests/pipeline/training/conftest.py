@@ -7,7 +7,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.training.request import Request
+from pipeline.training.run.request import Request
 from tests.pipeline.training.replaying import killed_mixture as killed_mixture_lib
 from tests.pipeline.training.replaying.recorded import Ledger
 from tests.pipeline.training.small_run import small_config, write_small_dataset

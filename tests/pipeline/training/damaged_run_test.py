@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import open_dataset
-from pipeline.data.errors import InputError
-from pipeline.training import run
-from pipeline.training.request import Request
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.small_run import small_config
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.inner import inner_loop, train_step
-from pipeline.training.tasks.regression import Regression
+from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.tasks.classification import Regression
 
 BATCH, STEPS, RATE = 8, 4, 0.1
 X = np.random.default_rng(0).normal(size=(BATCH * STEPS, 3)).astype(np.float32)

@@ -5,12 +5,12 @@ import pytest
 
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.batches import evaluation_batches, training_batches
-from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.sharding import Share
 from pipeline.data.statistics import loading
-from pipeline.training import run
-from pipeline.training.experiment import training_data
+from pipeline.training.experiment import data
 from pipeline.training.experiment.model import build_model, build_preprocess
-from pipeline.training.setup import decide
+from pipeline.training.run import run
+from pipeline.training.run.setup import decide
 
 HOOKS = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_") and "predict" not in name]
 
@@ -61,7 +61,7 @@ def fit(request) -> list[tuple]:
     config, dataset, recorder = setup.config, setup.dataset, Recorder()
     preprocess = build_preprocess(config, dataset.schema, loading.load(dataset)["train"])
     model = build_model(config, schema=dataset.schema, inputs=preprocess.inputs, precision=setup.precision)
-    plan = training_data.read_plan(config, setup.training_data, share=Share(global_batch=20))
+    plan = data.read_plan(config, setup.training_data, share=Share(global_batch=20))
     validation = evaluation_batches(select(dataset, "validation"), preprocess, share=Share(global_batch=25))
     model.compile(
         optimizer=keras.optimizers.SGD(config.optimizer.learning_rate, momentum=0.9),

@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import r2_score
 
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training import restore, run
-from pipeline.training.request import Request
+from pipeline.training.experiment import restore
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
 from tests.pipeline.training.small_run import small_config
 from tests.shared.tiny_dataset import write_dataset
 

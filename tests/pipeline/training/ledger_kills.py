@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from pipeline.training.report.sections.time_account import time_line
-from pipeline.training.state import ledger
-from pipeline.training.state.time_spent import time_spent
+from pipeline.training.report.run import time_line
+from pipeline.training.state import goodput
+from pipeline.training.state.goodput import time_spent
 from tests.pipeline.training.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         )
         kills = [moments.uniform(_EARLIEST_S, _LATEST_S) for _ in range(_KILLS.value)]
         wall = [lived(command, kill_after=seconds) for seconds in (*kills, None)]
-        lines = ledger.read(workdir / "ledger.jsonl")
+        lines = goodput.read_goodput(workdir / "ledger.jsonl")
     if any(seconds < moment for seconds, moment in zip(wall, kills, strict=False)):
         print("The run ended before it was killed so often: give more --steps.", file=sys.stderr)
         return 2

@@ -9,16 +9,16 @@ import tensorflow as tf
 from ml_collections import ConfigDict
 
 from models.registry import MODELS
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.preprocess import ModelInputs
-from pipeline.data.schema.kinds import Label, Numeric
-from pipeline.data.schema.label_tasks import LABEL_TASKS, LabelTask
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label, LabelTask, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.release import export, replay, scoring
-from pipeline.training import restore, run
+from pipeline.exporting import export, replay, scoring
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import restore
 from pipeline.training.experiment.model import build_model
+from pipeline.training.run import run
 from pipeline.training.state import workdir as files
 from pipeline.training.tasks.registry import TASKS, task_of
 from pipeline.training.tasks.task import LOSS, Metric, Task

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.training import judges
-from pipeline.training.replay import Replay
-from pipeline.training.replaying import weights
-from pipeline.training.replaying.weights import Weights
-from pipeline.training.restore import restore_model
-from pipeline.training.state.checkpoints import directory
+from pipeline.base.errors import InputError
+from pipeline.training.experiment.restore import restore_model
+from pipeline.training.replay import evaluator
+from pipeline.training.replay.evaluator import Weights
+from pipeline.training.replay.replay import Replay
+from pipeline.training.state import checkpoints
 from tests.pipeline.training.replaying.changed import change
 from tests.pipeline.training.replaying.recorded import Ledger, global_batch
 from tests.pipeline.training.small_run import SCHEMA, rows
@@ -30,7 +29,7 @@ def test_a_step_is_judged_by_the_nearest_checkpoint_the_worst_example_first(repl
     workdir, ledger = killed_mixture
     step = replay.step(56, examples=5)
     newest = max(
-        entry.step for entry in directory.newest_first(replay.workdir.checkpoints) if entry.step <= 56
+        entry.step for entry in checkpoints.newest_first(replay.workdir.checkpoints) if entry.step <= 56
     )
     assert (step.step, step.first_position, step.weights.step) == (56, 56 * 16, newest)
     inputs, labels = global_batch(ledger[56])
@@ -52,12 +51,12 @@ def test_a_checkpoint_that_the_run_deletes_meanwhile_gives_way(copy, monkeypatch
     chosen = []
 
     def nearest(root: pathlib.Path, step: int, **rest) -> Weights:
-        chosen.append(weights.nearest(root, step, **rest))
+        chosen.append(evaluator.nearest_checkpoint(root, step, **rest))
         if len(chosen) == 1:
-            shutil.rmtree(directory.path_of(root, chosen[0].step))
+            shutil.rmtree(checkpoints.path_of(root, chosen[0].step))
         return chosen[-1]
 
-    monkeypatch.setattr(judges, "nearest", nearest)
+    monkeypatch.setattr(evaluator, "nearest", nearest)
     step = Replay(copy).step(56, examples=1)
     assert step.weights.step == chosen[1].step < chosen[0].step
     assert not step.weights.damaged

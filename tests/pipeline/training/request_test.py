@@ -2,9 +2,9 @@
 
 import json
 
-from pipeline.training import request
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
+from pipeline.training.run import request
 
 
 def test_names_what_is_run_on_what(request_for, dataset, tmp_path):

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.commands.deferred import Interrupted
+from pipeline.base.cli.signals import Interrupted
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
 from pipeline.data.input.batches import evaluation_batches
-from pipeline.data.reading.host_share import Share
-from pipeline.training import restore, run
-from pipeline.training.request import Request
-from pipeline.training.state import history as history_lib
-from pipeline.training.state import ledger
-from pipeline.training.state import workdir as files
-from pipeline.training.state.time_spent import time_spent
-from pipeline.training.tasks.metrics import EvaluationMetrics
+from pipeline.data.reading.sharding import Share
+from pipeline.training.experiment import restore
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
+from pipeline.training.state import goodput
+from pipeline.training.state import workdir as workdir_lib
+from pipeline.training.state.goodput import time_spent
+from pipeline.training.tasks.registry import EvaluationMetrics
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 
 
@@ -70,14 +70,14 @@ def undisturbed(dataset, tmp_path_factory) -> Request:
 def history(workdir: pathlib.Path) -> list[dict]:
     """The lines of history.jsonl without what a clock says."""
     lines = [json.loads(line) for line in (workdir / "history.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in history_lib.MEASURED} for line in lines]
+    return [{key: value for key, value in line.items() if key not in workdir_lib.MEASURED} for line in lines]
 
 
 def test_learns_and_leaves_whole_files(undisturbed):
-    metrics = files.read_json(undisturbed.workdir / "evaluation.json")
+    metrics = workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert (metrics["split"], metrics["examples"]) == ("test", 70)
     assert metrics["auc"] > 0.9
-    record = files.read_json(undisturbed.workdir / "run.json")
+    record = workdir_lib.read_json(undisturbed.workdir / "run.json")
     assert (record["steps"], record["total_steps"], record["finished"]) == (38, 38, True)
     assert history(undisturbed.workdir)[-1]["validation"]["examples"] == 50
     assert (undisturbed.workdir / "report.html").exists()
@@ -90,7 +90,7 @@ def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
 ):
     request = request_for(tmp_path, precision="mixed_bfloat16")
     train_and_kill(request, step)
-    assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert run.train(request) == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
 
 
@@ -103,7 +103,7 @@ def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
         asked = iter([0] * 6 + [signal.SIGTERM])  # stops: 4, 6, 8, 10, 12, 13, 16
         changed.setattr(run.agreement, "largest", lambda strategy, came: lambda: next(asked))
         run.train(request)
-    assert run.train(request) == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert run.train(request) == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(undisturbed, request_f
     told = capsys.readouterr().out
     assert "an older one is taken: step-00000038/variables.index: missing" in told
     assert "continuing from step 36" in told
-    assert metrics == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert metrics == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert history(workdir) == history(undisturbed.workdir)
     assert not list((workdir / "checkpoints").glob("*.damaged"))  # its step is saved again
 
@@ -155,7 +155,7 @@ def test_replicas_may_change_on_the_way_and_change_nothing(request_for, train_an
     config.model.dropout = 0.0  # whose random numbers are each replica's own
     one = run.train(request_for(tmp_path / "one"))
     train_and_kill(request_for(tmp_path / "two", strategy="mirrored"), 15)
-    assert files.read_json(tmp_path / "two" / "run.json")["replicas"] == 2
+    assert workdir_lib.read_json(tmp_path / "two" / "run.json")["replicas"] == 2
     two = run.train(request_for(tmp_path / "two"))
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-3)
 
@@ -168,7 +168,7 @@ def test_float16_learns_under_a_strategy(request_for, tmp_path):
 def test_finished_run_is_only_reported(undisturbed, capsys):
     (undisturbed.workdir / "report.html").unlink()
     before = history(undisturbed.workdir)
-    assert run.train(undisturbed) == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert run.train(undisturbed) == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert "finished, at step 38" in capsys.readouterr().out
     assert (undisturbed.workdir / "report.html").exists()
     assert history(undisturbed.workdir) == before
@@ -179,7 +179,7 @@ def test_of_a_finished_run_the_chief_alone_writes_the_report(undisturbed, reques
     (workdir / "report.html").unlink()
     monkeypatch.setattr(run.strategy_lib, "worker", lambda strategy: 1)  # several at once broke each other's
     metrics = run.train(request_for(workdir, precision="mixed_bfloat16"))
-    assert metrics == files.read_json(undisturbed.workdir / "evaluation.json")
+    assert metrics == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert not (workdir / "report.html").exists()
 
 
@@ -197,7 +197,7 @@ def test_early_stop_ends_the_run_for_good(request_for, tmp_path, config):
         {"class_name": "CSVLogger", "config": {"filename": "{workdir}/epochs.csv"}},
     )
     run.train(request_for(tmp_path))
-    record = files.read_json(tmp_path / "run.json")
+    record = workdir_lib.read_json(tmp_path / "run.json")
     assert (record["steps"], record["finished"]) == (25, True)  # the end of the second epoch
     assert len((tmp_path / "epochs.csv").read_text().splitlines()) == 1 + 2
 
@@ -236,7 +236,7 @@ def test_restored_model_predicts_what_was_trained(undisturbed, dataset):
     assert logits.dtype == tf.float32
     metrics = EvaluationMetrics(dataset.schema.label)
     metrics.update(labels.numpy(), tf.nn.sigmoid(tf.concat([-logits, logits], axis=1)).numpy(), mask.numpy())
-    trained = files.read_json(undisturbed.workdir / "evaluation.json")
+    trained = workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert metrics.result()["auc"] == pytest.approx(trained["auc"], abs=1e-3)
     assert restored.step == 38
 
@@ -265,7 +265,7 @@ def test_the_ledger_tells_of_a_kill(request_for, train_and_kill, tmp_path):
     train_and_kill(request_for(tmp_path), 15)
     run.train(request_for(tmp_path))
     elapsed = time.monotonic() - began
-    spent = time_spent(ledger.read(tmp_path / "ledger.jsonl"))
+    spent = time_spent(goodput.read_goodput(tmp_path / "ledger.jsonl"))
     assert [(one.from_step, one.step) for one in spent.processes] == [(0, 16), (13, 38)]
     needed = {"start", "restart", "compile", "productive", "input", "evaluation", "checkpoint", "report"}
     assert {kind for kind, seconds in spent.seconds.items() if seconds} == needed | {"lost", "callbacks"}

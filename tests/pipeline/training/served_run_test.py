@@ -1,6 +1,6 @@
 """A run whose batches tf.data services prepare ends like one that prepares them itself."""
 
-from pipeline.training import run
+from pipeline.training.run import run
 from tests.shared.data_servers import serving
 
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training import setup
+from pipeline.base.errors import InputError
+from pipeline.training.run import setup
 from tests.pipeline.training.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
 

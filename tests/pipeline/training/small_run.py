@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from pipeline.configs import base
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 

@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.window import open_window
-from pipeline.data.errors import InputError
 from pipeline.data.statistics import loading
-from pipeline.training import run
-from pipeline.training.replay import Replay
-from pipeline.training.request import Request
+from pipeline.training.replay.replay import Replay
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
 from pipeline.training.state import continuation, run_record
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
 from tests.shared.tiny_dataset import write_dataset

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data import self_digest
+from pipeline.base import documents
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset, sha256
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
-from pipeline.release import export
-from pipeline.training import first_weights, parts, restore, run, setup
-from pipeline.training.replay import Replay
-from pipeline.training.request import Request
-from pipeline.training.restore import RestoredRun
+from pipeline.exporting import export
+from pipeline.training.experiment import restore
+from pipeline.training.experiment.restore import RestoredRun
+from pipeline.training.replay.replay import Replay
+from pipeline.training.run import parts, run, setup
+from pipeline.training.run.request import Request
 from pipeline.training.state import run_record
 from tests.pipeline.training.small_run import small_config
 from tests.shared.tiny_dataset import write_dataset
@@ -85,7 +86,7 @@ def request(dataset: Dataset, workdir: pathlib.Path, **changes: object) -> Reque
 def begun(asked: Request) -> parts.Run:
     """The run before its first step."""
     built = parts.build(setup.decide(asked))
-    first_weights.take_over(built)
+    parts.take_over_weights(built)
     return built
 
 
@@ -253,7 +254,7 @@ def with_another_vocabulary(champion: pathlib.Path, copy: pathlib.Path) -> pathl
     (copy / "statistics.pb").write_bytes(statistics_lib.dumps(found))
     document = json.loads((copy / "run.json").read_text())
     document["files"]["statistics.pb"] = sha256(copy / "statistics.pb")
-    (copy / "run.json").write_text(json.dumps(self_digest.with_digest(document)))
+    (copy / "run.json").write_text(json.dumps(documents.with_digest(document)))
     return copy
 
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training.weight_check import require_weights
+from pipeline.training.run.weights import require_weights
 from tests.shared.tiny_dataset import write_dataset
 
 WEIGHTS = Numeric(name="w", missing="mark")

@@ -7,14 +7,14 @@ import pytest
 import sklearn.metrics
 import tensorflow as tf
 
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.release.signatures import signatures
-from pipeline.training import run
-from pipeline.training.replay import Replay
-from pipeline.training.replaying.shown import document, page, terminal
-from pipeline.training.request import Request
-from pipeline.training.restore import RestoredRun, restore_model
+from pipeline.exporting.signatures import signatures
+from pipeline.training.experiment.restore import RestoredRun, restore_model
+from pipeline.training.replay import document, page, terminal
+from pipeline.training.replay.replay import Replay
+from pipeline.training.run import run
+from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training import small_run
 from tests.pipeline.training.small_run import small_config

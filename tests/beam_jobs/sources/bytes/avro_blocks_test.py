@@ -6,10 +6,10 @@ import pathlib
 import fastavro
 import pytest
 
+from beam_jobs.sources import avro
 from beam_jobs.sources.avro import AvroFiles
-from beam_jobs.sources.bytes import avro_blocks
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 FIELDS = [{"name": "text", "type": "string"}, {"name": "number", "type": ["null", "long"]}]
@@ -44,7 +44,7 @@ def test_blocks_of_every_codec_hold_the_records_that_were_written(tmp_path: path
 def test_a_block_longer_than_a_worker_can_hold_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, codec: str
 ):
-    monkeypatch.setattr(avro_blocks, "_BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(avro, "_BLOCK_BYTES", 4_000)
     data = container([{"text": "x" * 4_000, "number": 1}], codec)
     with pytest.raises(InputError, match=r"data\.avro, byte \d+: received a block of more than"):
         read(tmp_path / "data.avro", data)

@@ -1,6 +1,6 @@
 """A batch ends after so many rows, or where its rows are large."""
 
-from beam_jobs.sources.bytes.batches import in_batches
+from beam_jobs.sources.byte_streams import in_batches
 
 MIB = 1 << 20
 

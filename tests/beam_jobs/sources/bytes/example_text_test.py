@@ -2,9 +2,8 @@
 
 import datetime
 
-from beam_jobs.sources.bytes.example_text import example_text
-from pipeline.data.schema.datetime_kind import Datetime
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tokens
+from beam_jobs.sources.tfrecord import example_text
+from pipeline.data.schema.feature_types import Categorical, Datetime, Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.shared.moments import microseconds
 from tests.shared.tiny_dataset import serialize

@@ -7,10 +7,10 @@ import pathlib
 import pyarrow as pa
 import pytest
 
-from beam_jobs.sources.bytes import lines
-from beam_jobs.sources.pieces.byte_stream import ByteStream
-from beam_jobs.sources.pieces.source import Piece
-from pipeline.data.errors import InputError
+from beam_jobs.sources import lines
+from beam_jobs.sources.byte_streams import ByteStream
+from beam_jobs.sources.source import Piece
+from pipeline.base.errors import InputError
 
 TEXT = b"".join(b"%d,%d\n" % (number, number**3) for number in range(5000))
 

@@ -5,9 +5,9 @@ import pathlib
 
 import pytest
 
-from beam_jobs.sources.pieces import files
-from beam_jobs.sources.pieces.source import Input
-from pipeline.data.errors import InputError
+from beam_jobs.sources import files
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
 
 
 def named(location: pathlib.Path | str, *, deep: bool = False) -> list[str]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from beam_jobs.sources.pieces.likely_cause import cause_of_names, check_readable, likely_cause
-from pipeline.data.errors import InputError
+from beam_jobs.sources.source import cause_of_names, check_readable, likely_cause
+from pipeline.base.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from beam_jobs.proposal.from_source import propose_from
-from beam_jobs.sources import flags
+from beam_jobs.checks.dataset import verify
+from beam_jobs.schema.proposal import propose_from
+from beam_jobs.sources import files, flags
+from beam_jobs.sources.files import WithPartitions, parse_input
 from beam_jobs.sources.formats import open_source
-from beam_jobs.sources.pieces import partitions
-from beam_jobs.sources.pieces.files import parse_input
-from beam_jobs.sources.pieces.partitions import WithPartitions
-from beam_jobs.sources.pieces.source import Input
-from beam_jobs.verification.dataset import verify
-from pipeline.data.dataset.origins.raw_rows import raw_rows
-from pipeline.data.dataset.splits import TRAIN
-from pipeline.data.errors import InputError
-from pipeline.data.schema.datetime_kind import Datetime
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import TRAIN
+from pipeline.data.origins.reader import raw_rows
+from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.conversions import converted
@@ -65,7 +62,7 @@ SCHEMA = Schema(
 
 
 def folder_of(root: pathlib.Path, day: str, town: str | None) -> pathlib.Path:
-    named = partitions.MISSING if town is None else urllib.parse.quote(town, safe="")
+    named = files.MISSING_PARTITION if town is None else urllib.parse.quote(town, safe="")
     return root / f"day={day}" / f"town={named}"
 
 
@@ -135,16 +132,16 @@ def test_rows_without_any_column_of_their_own_get_those_of_the_folder(tmp_path):
 
 def test_a_folder_that_is_not_utf_8_is_refused(tmp_path):
     with pytest.raises(InputError, match="a folder with '%FF', which is not UTF-8"):
-        partitions.values_of("raw/town=%FF/part.csv")
+        files.partition_values("raw/town=%FF/part.csv")
 
 
 @pytest.mark.parametrize("path", ["raw/=3/part.csv", "raw/a=b=c.csv", "plain/part.csv", "day=1.csv"])
 def test_only_folders_with_a_name_and_a_value_are_columns(path):
-    assert partitions.values_of(path) == {}
+    assert files.partition_values(path) == {}
 
 
 def test_an_empty_value_is_an_empty_text():
-    assert partitions.values_of("gs://bucket/day=/x=a=b/part.csv") == {"day": "", "x": "a=b"}
+    assert files.partition_values("gs://bucket/day=/x=a=b/part.csv") == {"day": "", "x": "a=b"}
 
 
 def test_a_schema_is_proposed_with_the_columns_of_folders(tmp_path):

@@ -2,8 +2,8 @@
 
 import pathlib
 
-from beam_jobs.sources.pieces import rejections
-from beam_jobs.sources.pieces.rejections import Rejected, Rejection
+from beam_jobs.sources import source
+from beam_jobs.sources.source import Rejected, Rejection
 
 
 def test_the_list_of_rejected_rows(tmp_path: pathlib.Path):
@@ -11,7 +11,7 @@ def test_the_list_of_rejected_rows(tmp_path: pathlib.Path):
         Rejection(source="größe.csv", row=7, column="age", reason="not a number", raw="\t?"),
         Rejection(source="stray.png", row=None, reason="not at <input>/<class>/<file>"),
     )
-    rejections.save(
+    source.save_rejections(
         Rejected(reasons={"not a number": 1}, listed=listed), tmp_path / "rejected" / "rejected.jsonl"
     )
     assert (tmp_path / "rejected" / "rejected.jsonl").read_bytes() == (

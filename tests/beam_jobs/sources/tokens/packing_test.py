@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from beam_jobs.sources.tokens.packing import one_a_row, packed
-from beam_jobs.sources.tokens.tokenizers import ByteTokenizer
+from beam_jobs.sources.tokens import ByteTokenizer, one_a_row, packed
 
 
 def documents(*lists: list[int]) -> list[np.ndarray]:

@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from beam_jobs.sources.tokens.tokenizers import open_tokenizer
-from pipeline.data.errors import InputError
+from beam_jobs.sources.tokens import open_tokenizer
+from pipeline.base.errors import InputError
 
 WORDS = {
     "version": "1.0",

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from pipeline.data.dataset import index, manifest
+from pipeline.data.dataset import manifest, shards
 from pipeline.data.dataset.manifest import Dataset
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
@@ -17,14 +17,14 @@ from tests.shared.tiny_dataset import write_dataset
 READS = """
 import faulthandler
 import sys
-from pipeline.data.commands import interrupt
-interrupt.installed()
+from pipeline.base.cli import signals
+signals.handle_signals()
 faulthandler.enable()  # as commands do
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import stream
-from pipeline.data.reading.host_share import Share
+from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.plan import plan_reading
 selection = select(open_dataset(sys.argv[1]), "train")
 plan = plan_reading(selection, share=Share(global_batch=512), seed=1)
@@ -43,15 +43,15 @@ def large_blocks(directory: pathlib.Path) -> Dataset:
     rows = [{"id": i, "y": i % 2} for i in range(1024)]
     dataset = write_dataset(directory, SCHEMA, {"train": rows}, shards=1, layout="blocks")
     (shard,) = dataset.shards("train")
-    name, block = index.file_name(shard.path), (directory / shard.path).read_bytes()
+    name, block = shards.file_name(shard.path), (directory / shard.path).read_bytes()
     (directory / shard.path).write_bytes(block * BLOCKS)
-    one = index.load(directory / name)
-    many = index.Index(
+    one = shards.load(directory / name)
+    many = shards.Index(
         offsets=np.arange(BLOCKS) * len(block),
         lengths=np.repeat(one.lengths, BLOCKS),
         hashes=np.repeat(one.hashes, BLOCKS),
     )
-    (directory / name).write_bytes(index.dumps(many))
+    (directory / name).write_bytes(shards.dumps(many))
     files = [dataclasses.replace(file, **stored(directory / file.path)) for file in dataset.manifest.files]
     larger = dataclasses.replace(shard, records=BLOCKS, rows=BLOCKS * 1024, **stored(directory / shard.path))
     changed = dataclasses.replace(dataset.manifest, files=tuple(files), splits={"train": (larger,)})

@@ -4,9 +4,9 @@ import types
 
 import pytest
 
+from pipeline.base.cli import config
+from pipeline.base.cli.config import Key
 from pipeline.configs import base
-from pipeline.data.commands import config_keys
-from pipeline.data.commands.config_keys import Key
 
 SOURCE = """
 from ml_collections import ConfigDict
@@ -32,7 +32,7 @@ def module(tmp_path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 
 def test_comments_behind_and_above_a_key_are_its_meaning(module: types.ModuleType):
-    assert config_keys.keys_of(module) == (
+    assert config.keys_of(module) == (
         Key(name="rate", default=0.5, meaning="how fast"),
         Key(name="kind", default="one", meaning="Of one kind, or of another."),
         Key(name="part.whole", default=True, meaning=""),
@@ -40,9 +40,9 @@ def test_comments_behind_and_above_a_key_are_its_meaning(module: types.ModuleTyp
 
 
 def test_types_are_told_in_words(module: types.ModuleType):
-    assert [key.type for key in config_keys.keys_of(module)] == ["number", "text", "true or false"]
+    assert [key.type for key in config.keys_of(module)] == ["number", "text", "true or false"]
 
 
-@pytest.mark.parametrize("key", config_keys.keys_of(base), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", config.keys_of(base), ids=lambda key: key.name)
 def test_every_key_of_an_experiment_has_a_meaning(key: Key):
     assert key.meaning, f"config.{key.name} in pipeline/configs/base.py needs a comment: --help shows it"

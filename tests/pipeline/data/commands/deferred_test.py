@@ -4,7 +4,7 @@ from tests.pipeline.data.commands.interrupt_test import ended
 
 WORKS = """
 import time
-from pipeline.data.commands.deferred import Deferred, Interrupted
+from pipeline.base.cli.signals import Deferred, Interrupted
 def work():
     with Deferred() as signals:
         press(signal.SIGTERM)
@@ -50,7 +50,7 @@ def test_two_of_one_request_are_one():
 
 def test_a_process_without_a_handler_has_none():
     code = """
-from pipeline.data.commands.deferred import Deferred
+from pipeline.base.cli.signals import Deferred
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Deferred() as signals:
     print(signals.came())

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from pipeline.data.commands import flag_values
+from pipeline.base.cli import flags
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ def test_a_directory_is_absolute(tmp_path: pathlib.Path, monkeypatch, value: str
     linked.mkdir(parents=True)
     (here / "link").symlink_to(linked)
     monkeypatch.chdir(here)
-    assert flag_values.directory(value) == str(tmp_path / expected)
-    assert flag_values.local_directory("workdir", value) == tmp_path / expected
+    assert flags.directory(value) == str(tmp_path / expected)
+    assert flags.local_directory("workdir", value) == tmp_path / expected
 
 
 def test_a_url_stays():
-    assert flag_values.directory("gs://bucket/some/") == "gs://bucket/some"
+    assert flags.directory("gs://bucket/some/") == "gs://bucket/some"

@@ -8,8 +8,8 @@ import sys
 import pytest
 from absl import flags
 
+from pipeline.base.cli import config, run
 from pipeline.configs import base
-from pipeline.data.commands import config_keys, help_page
 from tests.commands_test import COMMANDS
 from tests.house.build_file import ROOT
 
@@ -67,17 +67,17 @@ def test_there_is_an_example(module: str, pages: dict[str, subprocess.CompletedP
 
 @pytest.mark.parametrize("module", ["pipeline.train", "pipeline.feed_rate"])
 def test_every_key_of_the_config_is_shown(module: str, pages: dict[str, subprocess.CompletedProcess]):
-    for key in config_keys.keys_of(base):
+    for key in config.keys_of(base):
         assert f"\n  {key.name}=" in pages[module].stdout
 
 
 def test_what_a_flag_takes_is_shown():
     values = flags.FlagValues()
     holder = flags.DEFINE_integer("most", 5, "COUNT: how many at most.", lower_bound=1, flag_values=values)
-    assert help_page.described(values[holder.name], required=False) == (
+    assert run.described(values[holder.name], required=False) == (
         "  --most=COUNT\n      How many at most. A whole number, at least 1. (default: 5)"
     )
     chosen = flags.DEFINE_enum("kind", None, ["one", "two"], "Which kind.", flag_values=values)
-    assert help_page.described(values[chosen.name], required=True) == (
+    assert run.described(values[chosen.name], required=True) == (
         "  --kind=one|two\n      Which kind. Required."
     )

@@ -9,12 +9,12 @@ from tests.house.build_file import ROOT
 
 START = """
 import os, signal, sys
-from pipeline.data.commands import interrupt
+from pipeline.base.cli import signals
 
 def press(number=signal.SIGINT):
     os.kill(os.getpid(), number)
 
-handler = interrupt.installed()
+handler = signals.handle_signals()
 """
 LOST = "print('nobody heard it')"
 # Ends at no signal, as a long step of TensorFlow: waits for ever for a mutex that this thread holds itself.
@@ -66,9 +66,9 @@ handler.guard(work)
 
 def test_an_error_that_a_job_makes_of_it_is_not_told_as_bad_input():
     code = """
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
-from pipeline.data.errors import InputError
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
+from pipeline.base.errors import InputError
 def main(argv):
     try:
         press()

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from pipeline.data.errors import EXIT_BAD_INPUT
+from pipeline.base.errors import EXIT_BAD_INPUT
 from tests.house.build_file import ROOT
 
 
 def ended(code: str, redirection: str = "", *arguments: str) -> tuple[int, str]:
     """Exit code and stderr of a command whose main is `code`, under a shell that redirects its streams."""
     whole = f"""
-from pipeline.data.commands.command import Command
-from pipeline.data.commands.run import run_command
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.run import run_command
 def main(argv):
     {code}
 run_command(main, Command(name="some", description="", flags={{}}))
@@ -46,9 +46,9 @@ def test_a_full_disk(code: str):
 
 def test_a_file_that_the_system_lets_no_byte_into(tmp_path: pathlib.Path):
     code = f"""import resource
-    from pipeline.data import atomic_files
+    from pipeline.base import files
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # of a file that is open, as on a full disk
-    atomic_files.write_bytes({str(tmp_path / "full")!r}, b"1")"""
+    files.write_bytes({str(tmp_path / "full")!r}, b"1")"""
     exit_code, told = ended(code)
     assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1), told
     assert told.startswith(f"error: {tmp_path / 'full'}: ")
@@ -70,8 +70,8 @@ def test_a_name_with_nul(tmp_path: pathlib.Path):
 
 @pytest.mark.parametrize("what", ["print('the summary')", "open('/dev/full', 'wb', 0).write(b'1')"])
 def test_a_full_disk_when_the_result_is_published(what: str):
-    code = f"""from pipeline.data.commands import telling
-    with telling.of_published("the dataset new"):
+    code = f"""from pipeline.base.cli import command
+    with command.announce_published("the dataset new"):
         {what}"""
     exit_code, told = ended(code, ">/dev/full")
     assert (exit_code, len(told.splitlines())) == (EXIT_BAD_INPUT, 1)

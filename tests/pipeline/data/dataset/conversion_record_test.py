@@ -2,26 +2,26 @@
 
 import pytest
 
-from pipeline.data.dataset import conversion_record
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records
 
 
 def test_is_read_as_it_was_written(tmp_path):
-    assert conversion_record.read(tmp_path) == {}
-    (tmp_path / "conversion.json").write_text(conversion_record.dumps({"seconds": 1.5}))
-    assert conversion_record.read(tmp_path)["seconds"] == 1.5
+    assert records.read_conversion(tmp_path) == {}
+    (tmp_path / "conversion.json").write_text(records.dumps_conversion({"seconds": 1.5}))
+    assert records.read_conversion(tmp_path)["seconds"] == 1.5
 
 
 def test_that_of_an_earlier_version_has_no_digest(tmp_path):
     (tmp_path / "conversion.json").write_text('{"seconds": 1.5}')
-    assert conversion_record.read(tmp_path) == {"seconds": 1.5}
+    assert records.read_conversion(tmp_path) == {"seconds": 1.5}
 
 
 @pytest.mark.parametrize(
     ("was", "is_"), [("1.5", "1.7"), ("{", "["), ("digest", "digist"), ("format", "formut")]
 )
 def test_damage_is_named(tmp_path, was, is_):
-    text = conversion_record.dumps({"seconds": 1.5}).replace(was, is_, 1)
+    text = records.dumps_conversion({"seconds": 1.5}).replace(was, is_, 1)
     (tmp_path / "conversion.json").write_text(text)
     with pytest.raises(InputError, match=r"conversion\.json: received other content than was written"):
-        conversion_record.read(tmp_path)
+        records.read_conversion(tmp_path)

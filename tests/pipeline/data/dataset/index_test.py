@@ -5,19 +5,19 @@ import pathlib
 import numpy as np
 import pytest
 
-from pipeline.data.dataset import index
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import shards
 
-OF_THREE = index.Index(
+OF_THREE = shards.Index(
     offsets=np.array([0, 20, 1 << 40], np.uint64),
     lengths=np.array([4, 0, (1 << 32) - 1], np.uint32),
-    hashes=index.content_hashes([b"a", b"", b"a"]),
+    hashes=shards.content_hashes([b"a", b"", b"a"]),
 )
 
 
 def test_what_is_written_is_read(tmp_path: pathlib.Path):
-    (tmp_path / "index").write_bytes(index.dumps(OF_THREE))
-    read = index.load(tmp_path / "index")
+    (tmp_path / "index").write_bytes(shards.dumps(OF_THREE))
+    read = shards.load(tmp_path / "index")
     assert len(read) == 3
     for name in ("offsets", "lengths", "hashes"):
         assert getattr(read, name).tolist() == getattr(OF_THREE, name).tolist()
@@ -33,9 +33,9 @@ def test_equal_content_has_equal_hashes():
     "damage", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b"X" + data[1:]]
 )
 def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, damage):
-    (tmp_path / "index").write_bytes(damage(index.dumps(OF_THREE)))
+    (tmp_path / "index").write_bytes(damage(shards.dumps(OF_THREE)))
     with pytest.raises(InputError, match="Restore the file"):
-        index.load(tmp_path / "index")
+        shards.load(tmp_path / "index")
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_a_damaged_file_is_refused(tmp_path: pathlib.Path, damage):
     ],
 )
 def test_no_glob_for_shards_finds_it(shard: str, name: str):
-    assert index.file_name(shard) == name
+    assert shards.file_name(shard) == name

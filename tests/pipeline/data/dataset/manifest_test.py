@@ -8,10 +8,10 @@ import pathlib
 
 import pytest
 
+from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.published import republish

@@ -9,13 +9,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pipeline.data import retried
-from pipeline.data.dataset import index, manifest, record_table
-from pipeline.data.dataset.checks import shard_check
+from pipeline.base import files
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.data.dataset import manifest, shards
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.published import republish
 from tests.shared.tiny_dataset import write_dataset
@@ -29,11 +28,11 @@ def forged(directory: pathlib.Path, *, ordinal: int, offset: int) -> Dataset:
     """A dataset of which the second index says something else of a record, signed again."""
     dataset = write_dataset(directory, SCHEMA, {"train": [{"y": i % 2} for i in range(ROWS)]}, shards=2)
     [_, shard] = dataset.shards("train")
-    path = dataset.directory / index.file_name(shard.path)
-    found = index.load(path)
+    path = dataset.directory / shards.file_name(shard.path)
+    found = shards.load(path)
     offsets = found.offsets.astype(np.int64)
     offsets[ordinal] = offset
-    content = index.dumps(dataclasses.replace(found, offsets=offsets.astype(np.uint64)))
+    content = shards.dumps(dataclasses.replace(found, offsets=offsets.astype(np.uint64)))
     republish(dataset.directory, {path.name: content})
     return manifest.open_dataset(dataset.directory)
 
@@ -48,7 +47,7 @@ def test_a_record_that_does_not_begin_where_the_last_one_ends_is_named(tmp_path,
 
 
 def test_the_same_where_indexes_are_too_large_to_be_compared_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_check, "_COMPARED_TOGETHER", 1)
+    monkeypatch.setattr(shards, "_COMPARED_TOGETHER", 1)
     dataset = forged(tmp_path / "1.0.0", ordinal=3, offset=7)
     with pytest.raises(InputError, match=r"index \S+00001-of-00002\.index: received byte 7 as the start of"):
         select(dataset, "train")
@@ -58,7 +57,7 @@ def test_the_same_where_indexes_are_too_large_to_be_compared_together(tmp_path, 
 def test_a_record_that_is_read_to_check_an_index_too_large_to_hold_lies_in_its_shard(
     tmp_path, monkeypatch, offset: int
 ):
-    monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
+    monkeypatch.setattr(shards, "HELD_RECORDS", 1)
     dataset = forged(tmp_path / "1.0.0", ordinal=SAMPLED, offset=offset)
     with pytest.raises(InputError, match=r"index \S+00001-of-00002\.index: received 6 records that end at"):
         select(dataset, "train")
@@ -112,7 +111,7 @@ def test_reads_of_which_one_in_nine_fails_open_many_shards(tmp_path, monkeypatch
     rows = [{"y": i % 2} for i in range(200)]
     dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": rows}, shards=100)
     expected = select(dataset, "train").shards
-    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * 5)
+    monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0,) * 5)
     monkeypatch.setattr(os, call, failing(getattr(os, call), every=9, number=number))
     found = select(dataset, "train").shards
     np.testing.assert_array_equal(found.offsets, expected.offsets)
@@ -123,7 +122,7 @@ def test_reads_of_which_one_in_nine_fails_open_many_shards(tmp_path, monkeypatch
 def test_a_file_that_no_try_reads_is_named(tmp_path, monkeypatch, call: str, named: str):
     rows = [{"y": i % 2} for i in range(ROWS)]
     dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": rows}, shards=2)
-    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * 5)
+    monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0,) * 5)
     monkeypatch.setattr(os, call, failing(getattr(os, call), every=1))
     with pytest.raises(TryAgainError, match=rf"{named}\S*: received Input/output error, after 6 tries"):
         select(dataset, "train")
@@ -131,7 +130,7 @@ def test_a_file_that_no_try_reads_is_named(tmp_path, monkeypatch, call: str, nam
 
 def test_the_schema_is_read_again_too(tmp_path, monkeypatch):
     dataset = write_dataset(tmp_path / "1.0.0", SCHEMA, {"train": [{"y": 0}]})
-    monkeypatch.setattr(retried, "WAITS_S", (0.0,) * 5)
+    monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0,) * 5)
     monkeypatch.setattr(os, "open", failing(os.open, every=2))
     assert manifest.open_dataset(dataset.directory).schema == dataset.schema
 

@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import tensorflow_datasets as tfds
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
+from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 

@@ -3,9 +3,9 @@
 import pytest
 import tensorflow_datasets as tfds
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
 from tests.pipeline.data.dataset import split_expressions
 
 REASONS = ("overlap", "ends before it begins", "no records")

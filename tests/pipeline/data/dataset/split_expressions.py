@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from beam_jobs.conversion.metadata import write_tfds_metadata
+from beam_jobs.conversion.dataset import write_tfds_metadata
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 

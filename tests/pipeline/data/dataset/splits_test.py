@@ -1,6 +1,6 @@
 """The order in which splits are listed."""
 
-from pipeline.data.dataset.splits import in_order
+from pipeline.data.dataset.manifest import in_order
 
 
 def test_the_usual_splits_come_first_then_the_others_by_name():

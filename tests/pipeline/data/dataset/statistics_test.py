@@ -3,9 +3,9 @@
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
-from pipeline.data.errors import InputError
 
 AGE = FeatureStatistics(
     name="age",

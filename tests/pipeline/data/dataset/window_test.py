@@ -7,14 +7,14 @@ import shutil
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
-from pipeline.data.errors import InputError
-from pipeline.data.integrity import damage_budget
+from pipeline.data.integrity import damage as damage_lib
 from pipeline.data.reading import parsing, windows
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
 
@@ -148,13 +148,13 @@ def test_damage_is_named_by_its_span_and_left_out_even_after_a_move(spans, tmp_p
     window = open_window([f"{spans}/day=0*/*"])
     flip_last_record(window.published[2])
     found = {"train": select(window, "train")}
-    left, damage = damage_budget.sound(found, budget=1)
+    left, damage = damage_lib.sound_selection(found, budget=1)
     assert str(damage[0]).startswith("day=03/c/tiny-train.tfrecord-00001-of-00002, record")
     assert left["train"].rows == 7
     moved = spans.rename(tmp_path.parent / f"{tmp_path.name}-moved")
     after = open_window([moved / "day=01" / "a", moved / "day=02" / "b", moved / "day=03" / "c"])
-    kept = damage_budget.from_json(damage_budget.to_json(damage))
-    again = damage_budget.without(select(after, "train"), kept)
+    kept = damage_lib.damage_from_json(damage_lib.damage_to_json(damage))
+    again = damage_lib.without_damaged(select(after, "train"), kept)
     assert again.ranges == left["train"].ranges == ((0, 7),)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.data.feed.advice import Files, advice
+from pipeline.feed.table import Files, advice
 from tests.pipeline.data.feed.examples import DECODE, certificate, line
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.feed.alone import hold, size_of, stages_alone
 from pipeline.data.input.stages import Recipe, Stage
+from pipeline.feed.measure import hold, size_of, stages_alone
 
 
 def numbers(rows: int) -> tf.data.Dataset:

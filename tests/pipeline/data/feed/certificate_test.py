@@ -5,10 +5,9 @@ import math
 
 import pytest
 
-from pipeline.data.feed.advice import advice
-from pipeline.data.feed.certificate import MARGIN
-from pipeline.data.feed.scaling import LEAST
-from pipeline.data.feed.slices import Slice, parse
+from pipeline.feed.certificate import MARGIN
+from pipeline.feed.scaling import LEAST, Slice, parse_slices
+from pipeline.feed.table import advice
 from tests.pipeline.data.feed.examples import DECODE, READ, certificate, line
 
 
@@ -99,11 +98,11 @@ def test_a_disk_that_is_fast_enough_changes_no_limit():
 
 def test_a_host_of_the_slice_has_its_own_cores():
     # 224 cores at 500 µs are 448,000 examples a second, but one thread reads 50,000, and may take longer.
-    expected = certificate(step_ms=100.0, slice_=parse("v5e-8")).of_slice
+    expected = certificate(step_ms=100.0, slice_=parse_slices("v5e-8")).of_slice
     assert (expected.cores, expected.limiting) == (224, "read")
     assert expected.examples_per_s == pytest.approx(50_000.0 / LEAST.cpu_times)
     assert expected.headroom == pytest.approx(5.0 / LEAST.cpu_times)
-    assert certificate(slice_=parse("4x8")).of_slice is None
+    assert certificate(slice_=parse_slices("4x8")).of_slice is None
 
 
 def test_hosts_share_a_step():

@@ -5,8 +5,8 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from pipeline.data.feed import cold, page_cache
-from pipeline.data.feed.cold import Cold
+from pipeline.feed import measure
+from pipeline.feed.measure import Cold
 
 RECORDS, BYTES = 64, 32 << 10
 IO = pathlib.Path("/proc/self/io")
@@ -23,8 +23,8 @@ def path(tmp_path: pathlib.Path) -> str:
     with tf.io.TFRecordWriter(file) as writer:
         for _ in range(RECORDS):
             writer.write(bytes(BYTES))
-    page_cache.evict([file])
-    if page_cache.residency([file]).resident or not IO.exists():
+    measure.evict([file])
+    if measure.residency([file]).resident or not IO.exists():
         pytest.skip("files in memory cannot be evicted")
     return file
 
@@ -32,7 +32,7 @@ def path(tmp_path: pathlib.Path) -> str:
 def test_each_pass_reads_the_files_from_the_disk_once(path):
     dataset = tf.data.TFRecordDataset(path).repeat().map(lambda record: (record,))
     before = read_from_disk()
-    speed = cold.measure(
+    speed = measure.measure_uncached(
         dataset,
         Cold(paths=[path], examples=RECORDS),
         examples=1,

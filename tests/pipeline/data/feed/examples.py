@@ -1,9 +1,8 @@
 """Certificates made up of round numbers."""
 
-from pipeline.data.feed.certificate import Certificate, Demand, Host
-from pipeline.data.feed.page_cache import Residency
-from pipeline.data.feed.scaling import Line
-from pipeline.data.feed.slices import HERE, Slice
+from pipeline.feed.certificate import Certificate, Demand, Host
+from pipeline.feed.measure import Residency
+from pipeline.feed.scaling import HERE, Line, Slice
 
 
 def line(

@@ -4,11 +4,10 @@ import pathlib
 
 import pytest
 
-from pipeline.data.feed.certificate import Certificate, Demand
-from pipeline.data.feed.issue import issue
-from pipeline.data.feed.slices import HERE
-from pipeline.data.feed.speed import Consume
 from pipeline.data.input.stages import Recipe
+from pipeline.feed.certificate import Certificate, Demand, issue
+from pipeline.feed.measure import Consume
+from pipeline.feed.scaling import HERE
 from tests.pipeline.data.feed.pipelines import BATCH, table
 from tests.pipeline.data.feed.slowed import TO_CPU, slowed
 

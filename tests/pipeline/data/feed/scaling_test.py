@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from pipeline.data.feed.scaling import EXPECTED, LEAST, MOST, Line, Scaling
+from pipeline.feed.scaling import EXPECTED, LEAST, MOST, Line, Scaling
 from tests.pipeline.data.feed.examples import line
 
 

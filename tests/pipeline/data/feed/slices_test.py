@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.feed import slices
+from pipeline.base.errors import InputError
+from pipeline.feed import scaling
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from pipeline.data.feed import slices
     ],
 )
 def test_hosts_and_replicas(text, hosts, replicas, host_cores):
-    found = slices.parse(text)
+    found = scaling.parse_slices(text)
     assert (found.hosts, found.replicas, found.host_cores) == (hosts, replicas, host_cores)
 
 
@@ -45,4 +45,4 @@ def test_hosts_and_replicas(text, hosts, replicas, host_cores):
 )
 def test_anything_else_is_refused(text):
     with pytest.raises(InputError, match="--slice"):
-        slices.parse(text)
+        scaling.parse_slices(text)

@@ -12,12 +12,11 @@ import pathlib
 import sys
 import tempfile
 
-from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-from pipeline.data.feed.certificate import Certificate, Demand
-from pipeline.data.feed.issue import issue
-from pipeline.data.feed.slices import HERE
-from pipeline.data.feed.speed import Consume
+from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from pipeline.data.input.stages import Recipe
+from pipeline.feed.certificate import Certificate, Demand, issue
+from pipeline.feed.measure import Consume
+from pipeline.feed.scaling import HERE
 from tests.pipeline.data.feed.pipelines import BATCH, undisturbed
 from tests.pipeline.data.feed.slowed import TO_CPU, slowed
 from tests.shared.table import show

@@ -4,9 +4,9 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from pipeline.data.feed.issue import copy_to
-from pipeline.data.feed.speed import Consume
 from pipeline.data.input.stages import Recipe, Stage
+from pipeline.feed.certificate import copy_to
+from pipeline.feed.measure import Consume
 from tests.pipeline.data.feed import slow_reads, slow_stages
 from tests.pipeline.data.feed.pipelines import Records, images, raw, table
 

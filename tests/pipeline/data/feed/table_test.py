@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from pipeline.data.feed import table
-from pipeline.data.feed.page_cache import Residency
-from pipeline.data.feed.slices import parse
+from pipeline.feed import table
+from pipeline.feed.measure import Residency
+from pipeline.feed.scaling import parse_slices
 from tests.pipeline.data.feed.examples import DECODE, READ, certificate, line
 
 
@@ -16,7 +16,7 @@ def test_stages_stand_in_order_and_the_limit_is_marked():
 
 
 def test_a_starved_host_is_told_how_many_cores_it_takes():
-    text = table.render(certificate(slice_=parse("v5e-8")), ("decode: smaller images.",))
+    text = table.render(certificate(slice_=parse_slices("v5e-8")), ("decode: smaller images.",))
     assert "STARVED: 0.80x of the 10,000 examples/s a host" in text
     assert "8 cores like these are enough, a host of v5e-8 has 224" in text
     assert text.endswith("  - decode: smaller images.")
@@ -64,7 +64,7 @@ def test_cores_that_others_took_are_no_lack_of_cores():
 
 
 def test_a_host_of_a_known_slice_is_told_with_its_own_cores():
-    text = table.render(certificate(step_ms=100.0, slice_=parse("v5e-8")), ())
+    text = table.render(certificate(step_ms=100.0, slice_=parse_slices("v5e-8")), ())
     assert "expected  at least 34,483 examples/s on the 224 cores of a host of v5e-8" in text
     assert "3.45x of what steps take; the limit there is read" in text
 

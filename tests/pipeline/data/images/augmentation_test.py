@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.errors import InputError
 from pipeline.data.images import augmentation
 from pipeline.data.images.augmentation import Augmentation
 

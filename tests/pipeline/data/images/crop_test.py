@@ -8,7 +8,7 @@ import scipy.stats
 import tensorflow as tf
 
 from pipeline.data.images.crop import random_box
-from pipeline.data.images.keyed_random import Draws
+from pipeline.data.images.pixels import Draws
 
 COUNT = 3_000
 USUAL = ((0.08, 1.0), (3 / 4, 4 / 3))

@@ -9,8 +9,8 @@ import scipy.ndimage
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.data.images import geometry
-from pipeline.data.images.keyed_random import Draws
+from pipeline.data.images import rand_augment
+from pipeline.data.images.pixels import Draws
 from tests.shared.hostile_pictures import hostile_pictures
 from tests.shared.pictures import noise
 
@@ -54,7 +54,7 @@ def exact(pixels: np.ndarray, matrix: list, shift: tuple) -> np.ndarray:
 def test_pixels_are_those_of_pillow_and_rounded(map_):
     matrix, shift = MAPS[map_]
     for name, pixels in hostile_pictures().items():
-        found = geometry.affine(tf.constant(pixels), matrix, shift=shift).numpy().astype(float)
+        found = rand_augment.affine(tf.constant(pixels), matrix, shift=shift).numpy().astype(float)
         np.testing.assert_allclose(found, by_pillow(pixels, matrix, shift), atol=1, err_msg=name)
         np.testing.assert_allclose(found, exact(pixels, matrix, shift), atol=0.51, err_msg=name)
 
@@ -62,18 +62,18 @@ def test_pixels_are_those_of_pillow_and_rounded(map_):
 def test_a_map_makes_a_picture_neither_darker_nor_brighter():
     pixels = noise(64, 64, 3)
     matrix, shift = MAPS["turned"]
-    found = geometry.affine(tf.constant(pixels), matrix, shift=shift).numpy().astype(float)
+    found = rand_augment.affine(tf.constant(pixels), matrix, shift=shift).numpy().astype(float)
     assert abs((found - exact(pixels, matrix, shift)).mean()) < 0.01
 
 
 def test_a_move_turns_and_scales_about_the_centre_then_shifts_by_uniform_amounts(monkeypatch):
     """Its map, for many positions, gives the amounts back."""
     asked = []
-    monkeypatch.setattr(geometry, "affine", lambda image, matrix, *, shift: asked.append((matrix, shift)))
+    monkeypatch.setattr(rand_augment, "affine", lambda image, matrix, *, shift: asked.append((matrix, shift)))
     image = tf.zeros([20, 40, 1], tf.uint8)
     for index in range(1_000):
         draws = Draws(seed=0, index=tf.constant(index, tf.int64))
-        geometry.move(image, draws, shift=0.25, rotate_degrees=30.0, zoom=0.2)
+        rand_augment.move(image, draws, shift=0.25, rotate_degrees=30.0, zoom=0.2)
     matrices = np.array([matrix for matrix, _ in asked])
     shifts = np.array([shift for _, shift in asked])
     scale = 1 / np.hypot(matrices[:, 0, 0], matrices[:, 1, 0])

@@ -5,9 +5,9 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
-from pipeline.data.images.mixing import mixed_pair
+from pipeline.data.images.training_image import mixed_pair
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (2, 12, 9, 3), np.uint8)
 IMAGES[1] = np.where(IMAGES[1] == IMAGES[0], IMAGES[1] ^ 1, IMAGES[1])  # no pixel is the same in both

@@ -10,9 +10,9 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.data.images import rand_augment
-from pipeline.data.images.keyed_random import Draws
+from pipeline.data.images.pixels import Draws
 from tests.shared.hostile_pictures import hostile_pictures
 from tests.shared.pictures import noise
 

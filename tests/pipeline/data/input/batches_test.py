@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.batches import evaluation_batches, evaluation_steps, training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan, plan_reading
-from pipeline.data.schema.kinds import Image, Label, Numeric
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset

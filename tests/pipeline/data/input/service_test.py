@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import FILE_NAME, Dataset, open_dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
 from pipeline.data.input.batches import training_batches
 from pipeline.data.input.service import naming_lost_service, naming_other_dataset
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan, plan_reading
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.pipeline.training.small_run import SCHEMA, rows, write_small_dataset

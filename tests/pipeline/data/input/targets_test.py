@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.input.targets import Targets
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.input.training import Targets
+from pipeline.data.schema.feature_types import Numeric
 
 LABELS = tf.constant([1, 0])
 

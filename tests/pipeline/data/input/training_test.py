@@ -7,9 +7,9 @@ import pytest
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.training import GROUP_ROWS, training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import plan_reading
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset

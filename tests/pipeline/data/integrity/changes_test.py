@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.data import file_state, retried
+from pipeline.base import files
+from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
-from pipeline.data.errors import InputError, TryAgainError
 from pipeline.data.integrity.changes import Watched
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
@@ -112,8 +112,8 @@ def test_every_member_of_a_window_is_watched(directory, tmp_path):
 @pytest.mark.parametrize("fails", [1, 99])
 def test_a_disk_that_does_not_answer_is_no_change(directory, monkeypatch, fails: int):
     """It is asked again; where it never answers, the same command may be run again."""
-    watch, left, state_of = watched(directory), [fails], file_state.of
-    monkeypatch.setattr(retried, "WAITS_S", (0.0, 0.0))
+    watch, left, state_of = watched(directory), [fails], files.file_state
+    monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0, 0.0))
 
     def unsteady(path: str) -> object:
         if path.endswith(SHARD) and left[0]:
@@ -121,7 +121,7 @@ def test_a_disk_that_does_not_answer_is_no_change(directory, monkeypatch, fails:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return state_of(path)
 
-    monkeypatch.setattr(file_state, "of", unsteady)
+    monkeypatch.setattr(files, "file_state", unsteady)
     if fails == 1:
         watch.check()
         return

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import index, record_table
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset, open_dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, frame
-from pipeline.data.errors import InputError
-from pipeline.data.integrity import damage_budget
-from pipeline.data.integrity.checksums import DamagedRecord
+from pipeline.data.integrity import damage
 from pipeline.data.integrity.damage import naming_damage
-from pipeline.data.reading.host_share import Share
+from pipeline.data.integrity.scan import DamagedRecord
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.windows import stored_rows
 from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of
 from tests.shared.tiny_dataset import write_dataset
@@ -66,7 +66,7 @@ def copy(published: pathlib.Path, tmp_path: pathlib.Path, layout: str) -> pathli
 
 def flip(dataset: pathlib.Path, *, ordinal: int, byte: int = BYTES["payload"]) -> int:
     """Flips a bit of a byte of a record of the second shard; returns the offset of the record."""
-    found = index.load(dataset / index.file_name(SECOND))
+    found = shards.load(dataset / shards.file_name(SECOND))
     offset, size = int(found.offsets[ordinal]), int(found.lengths[ordinal]) + FRAME_BYTES
     data = bytearray((dataset / SECOND).read_bytes())
     data[offset + byte % size] ^= 1
@@ -78,13 +78,13 @@ def modify(dataset: pathlib.Path, *, ordinal: int) -> None:
     """The same, with a checksum that fits what stands there then."""
     offset = flip(dataset, ordinal=ordinal)
     data = bytearray((dataset / SECOND).read_bytes())
-    end = offset + HEADER_BYTES + int(index.load(dataset / index.file_name(SECOND)).lengths[ordinal])
+    end = offset + HEADER_BYTES + int(shards.load(dataset / shards.file_name(SECOND)).lengths[ordinal])
     data[offset : end + CRC_BYTES] = frame([bytes(data[offset + HEADER_BYTES : end])])
     (dataset / SECOND).write_bytes(data)
 
 
 def within(dataset: Dataset, budget: int, **known) -> tuple[Selection, tuple[DamagedRecord, ...]]:
-    selections, damaged = damage_budget.sound({"train": select(dataset, "train")}, budget=budget, **known)
+    selections, damaged = damage.sound_selection({"train": select(dataset, "train")}, budget=budget, **known)
     return selections["train"], damaged
 
 
@@ -149,7 +149,7 @@ def test_only_damage_in_selected_rows_counts(copy, layout: str):
     flip(copy, ordinal=0)
     dataset = open_dataset(copy)
     for expression, damaged in {"train[:50%]": 0, "train[50%:]": 1}.items():
-        selections, found = damage_budget.sound({"": select(dataset, expression)}, budget=1)
+        selections, found = damage.sound_selection({"": select(dataset, expression)}, budget=1)
         assert len(found) == damaged
         assert selections[""].rows == ROWS[layout] / 2 - damaged
 
@@ -158,7 +158,7 @@ def test_only_damage_in_selected_rows_counts(copy, layout: str):
 def test_a_run_goes_on_without_what_it_left_out_from_its_start(copy, published, layout):
     flip(copy, ordinal=1)
     before, damaged = within(open_dataset(copy), budget=2)
-    known = damage_budget.from_json(damage_budget.to_json(damaged))
+    known = damage.damage_from_json(damage.damage_to_json(damaged))
     shutil.copy(published / layout / SECOND, copy / SECOND)  # repaired meanwhile
     after, _ = within(open_dataset(copy), budget=2, known=known)
     assert after.ranges == before.ranges
@@ -221,23 +221,23 @@ def test_a_modified_record_is_told_by_its_hash_though_its_checksum_fits(copy):
 
 @in_each_layout
 def test_a_stale_index_is_refused(copy):
-    name = index.file_name(SECOND)
-    shutil.copy(copy / index.file_name(SECOND.replace("00001-of", "00000-of")), copy / name)
+    name = shards.file_name(SECOND)
+    shutil.copy(copy / shards.file_name(SECOND.replace("00001-of", "00000-of")), copy / name)
     with pytest.raises(InputError, match=rf"dataset file .*{name}: received SHA-256"):
         select(open_dataset(copy), "train")
 
 
 @pytest.mark.parametrize("layout", ["rows"])
 def test_an_index_that_is_not_read_as_a_whole_is_compared_with_the_records(copy, monkeypatch):
-    monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
-    name = index.file_name(SECOND)
+    monkeypatch.setattr(shards, "HELD_RECORDS", 1)
+    name = shards.file_name(SECOND)
     content = bytearray((copy / name).read_bytes())
-    content[index.offset_at(1)] ^= 1
+    content[shards.offset_at(1)] ^= 1
     (copy / name).write_bytes(content)
     dataset = open_dataset(copy)
     with pytest.raises(InputError, match=rf"dataset file .*{name}: received SHA-256"):
         within(dataset, budget=1)
-    shutil.copy(copy / index.file_name(SECOND.replace("00001-of", "00000-of")), copy / name)
+    shutil.copy(copy / shards.file_name(SECOND.replace("00001-of", "00000-of")), copy / name)
     with pytest.raises(InputError, match=r"a record 0 that is sound, but not the one that was published"):
         select(dataset, "train")
 

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from pipeline.data import self_digest
+from pipeline.base import documents
 from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.integrity import checksums, damage_budget
-from pipeline.data.integrity.scan_memory import FORMAT, ScanMemory
+from pipeline.data.integrity import damage as damage_lib
+from pipeline.data.integrity import scan
+from pipeline.data.integrity.scan import FORMAT, ScanMemory
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
 
@@ -32,9 +33,9 @@ def selection(tmp_path: pathlib.Path) -> Selection:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each record whose checksum is compared."""
     compared: list[int] = []
-    problem = checksums.problem
+    problem = scan.checksum_problem
     monkeypatch.setattr(
-        checksums, "problem", lambda frame, **record: compared.append(1) or problem(frame, **record)
+        scan, "checksum_problem", lambda frame, **record: compared.append(1) or problem(frame, **record)
     )
     return compared
 
@@ -48,7 +49,7 @@ def flip(directory: pathlib.Path, byte: int) -> None:
 def found(selection: Selection, path: pathlib.Path, *, later_ns: int = HOUR_NS) -> list[int]:
     """Ordinals of damaged records, as a start that is so much later finds them."""
     memory = ScanMemory(path, clock=lambda: time.time_ns() + later_ns)
-    _, damage = damage_budget.sound({"train": selection}, budget=5, memory=memory)
+    _, damage = damage_lib.sound_selection({"train": selection}, budget=5, memory=memory)
     return [record.ordinal for record in damage]
 
 
@@ -87,7 +88,7 @@ def test_a_damaged_memory_costs_only_time(selection, reads, tmp_path, content: b
 
 @pytest.mark.parametrize("damaged", [3, [3], {"key": 3}, {"key": [{"ordinal": 3}]}])
 def test_a_memory_of_another_structure_costs_only_time(selection, reads, tmp_path, damaged: object):
-    document = self_digest.with_digest({"format": FORMAT, "damaged": damaged})
+    document = documents.with_digest({"format": FORMAT, "damaged": damaged})
     (tmp_path / "scan.json").write_text(json.dumps(document))
     assert found(selection, tmp_path / "scan.json") == [0]
     assert len(reads) == 60

@@ -5,11 +5,11 @@ import pathlib
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.integrity.damage import naming_damage
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.pictures import encode, noise
 from tests.shared.tiny_dataset import write_dataset

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from beam_jobs.cells.typed import parse
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
-from pipeline.data.preprocessing.datetime_text import texts_of
-from pipeline.data.preprocessing.datetimes import WIDTH, time_columns
-from pipeline.data.preprocessing.request_cleaning import clean_requests
-from pipeline.data.schema import civil
-from pipeline.data.schema.datetime_format import FORMATS
-from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.preprocessing.datetimes import WIDTH, texts_of, time_columns
+from pipeline.data.preprocessing.requests import clean_requests
+from pipeline.data.schema import times
+from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.times import FORMATS
 from tests.shared.moments import microseconds
 
 ZONES = ("UTC", "Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu")
@@ -63,18 +62,18 @@ def test_the_conversion_and_a_request_read_what_python_reads(moments, format, ti
 )
 def test_both_call_the_same_texts_no_date(texts, format):
     feature = Datetime(name="t", format=format, missing="mark")
-    stored = parse(feature, pa.array(texts)).values.fill_null(civil.NOT_A_TIME).to_pylist()
+    stored = parse(feature, pa.array(texts)).values.fill_null(times.NOT_A_TIME).to_pylist()
     assert requested(feature, texts) == stored
 
 
 @settings(max_examples=12, deadline=None)
 @given(
-    moments=st.lists(st.integers(civil.FIRST, civil.LAST), min_size=1, max_size=40),
+    moments=st.lists(st.integers(times.FIRST, times.LAST), min_size=1, max_size=40),
     format=st.sampled_from(FORMATS),
 )
 def test_stored_times_are_spelled_as_texts_that_are_read_as_them(moments, format):
     feature = Datetime(name="t", format=format, zone="Europe/Zurich", missing="mark")
-    moments = [*moments, civil.FIRST, civil.LAST, civil.NOT_A_TIME]
+    moments = [*moments, times.FIRST, times.LAST, times.NOT_A_TIME]
     assert requested(feature, texts_of(feature, np.array(moments))) == moments
 
 
@@ -113,11 +112,11 @@ def test_reading_and_serving_give_the_same_bits():
 
 
 @pytest.mark.parametrize(
-    "moment", [civil.NOT_A_TIME, civil.NOT_A_TIME + 1, (1 << 63) - 1, civil.FIRST, civil.LAST]
+    "moment", [times.NOT_A_TIME, times.NOT_A_TIME + 1, (1 << 63) - 1, times.FIRST, times.LAST]
 )
 def test_a_missing_or_extreme_time_gives_finite_columns(moment: int):
     columns = time_columns(Datetime(name="t", zone="Europe/Zurich"), measured(0.0, 0.0))
     row = columns(tf.constant([moment], tf.int64)).numpy()[0]
     assert row.shape == (WIDTH,)
     assert np.isfinite(row).all()
-    assert row.any() == (moment != civil.NOT_A_TIME)
+    assert row.any() == (moment != times.NOT_A_TIME)

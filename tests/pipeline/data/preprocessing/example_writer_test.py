@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.preprocessing.example_writer import serialize
-from pipeline.data.schema.kinds import Image
+from pipeline.data.preprocessing.requests import serialize
+from pipeline.data.schema.feature_types import Image
 from pipeline.data.schema.schema import Schema
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
-from pipeline.data.preprocessing.label_scale import LabelScale, label_scale
-from pipeline.data.schema.kinds import Label
+from pipeline.data.preprocessing.preprocess import LabelScale, label_scale
+from pipeline.data.schema.feature_types import Label
 
 PRICE, SICK = Label(name="price", task="regression"), Label(name="sick", classes=("no", "yes"))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.preprocessing.measured import check_measured
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.preprocess import check_measured
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Text
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 
 NONE = "none"

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary
 from pipeline.data.preprocessing.numbers import FARTHEST, bin_ids, bounded, standardized
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.feature_types import Numeric
 
 
 @pytest.mark.parametrize(

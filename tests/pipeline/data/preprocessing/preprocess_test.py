@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
-from pipeline.data.errors import InputError
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import normalize
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.pipeline.data.images.training_images import training_image
 from tests.shared.tiny_dataset import describe

@@ -9,13 +9,12 @@ import tensorflow as tf
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from beam_jobs.cells import cleaning as beam_clean
+from beam_jobs.cells import text
 from beam_jobs.cells.typed import parse
-from pipeline.data.preprocessing.number_text import texts_of
-from pipeline.data.preprocessing.request_cleaning import clean_requests
-from pipeline.data.schema.datetime_kind import Datetime
+from pipeline.data.preprocessing.numbers import texts_of
+from pipeline.data.preprocessing.requests import clean_requests
 from pipeline.data.schema.feature import Clean
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Text
+from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 
 WORK = Categorical(
@@ -79,7 +78,7 @@ def test_serving_cleans_as_the_conversion_does_and_leaves_what_that_has_stored(
 ):
     assume("" in markers or "" not in aliases)  # refused
     rules = Clean(strip=strip, null_markers=tuple(markers), aliases=aliases)
-    stored = beam_clean.clean(pa.array(values), rules).fill_null("").to_pylist()
+    stored = text.clean_text(pa.array(values), rules).fill_null("").to_pylist()
     schema = Schema(name="s", features=(Text(name="t", missing="mark", clean=rules),))
     for texts in (values, stored):
         served = clean_requests({"t": tf.constant(texts)}, schema)["t"].numpy()

@@ -8,9 +8,9 @@ from pipeline.data.dataset import blocks
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import block_rows, windows
+from pipeline.data.reading import parsing, windows
 from pipeline.data.reading.parsing import parse_examples
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Tokens
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
@@ -55,7 +55,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Dataset,
 def test_raw_features_are_those_of_records(stored):
     features, _ = parse_examples(stored["rows"][1], SCHEMA)
     words = stored["blocks"][1]
-    raw = block_rows.raw_of_compact(block_rows.features_of_words(words, SCHEMA), SCHEMA)
+    raw = parsing.raw_of_compact(parsing.features_of_words(words, SCHEMA), SCHEMA)
     assert raw["city"].numpy().tolist() == [b"Rome", b"Bern", blocks.UNKNOWN_VALUE.encode()]
     for name in features.keys() - {"city"}:
         assert raw[name].dtype == features[name].dtype
@@ -66,7 +66,7 @@ def test_model_inputs_are_those_of_records(stored):
     dataset, records = stored["rows"]
     preprocess = Preprocess(SCHEMA, loading.load(dataset)["train"])
     of_records = preprocess(parse_examples(records, SCHEMA)[0])
-    of_words = preprocess(block_rows.features_of_words(stored["blocks"][1], SCHEMA))
+    of_words = preprocess(parsing.features_of_words(stored["blocks"][1], SCHEMA))
     assert of_records.keys() == of_words.keys()
     for name, expected in of_records.items():
         np.testing.assert_array_equal(of_words[name], expected, err_msg=name)
@@ -89,7 +89,7 @@ def test_numbers_are_cut_out_at_any_offset(order: tuple[str, ...]):
     dtype, draw = blocks.row_dtype(schema), np.random.default_rng(0)
     rows = np.frombuffer(draw.bytes(50 * dtype.itemsize), dtype)
     words = tf.constant(np.frombuffer(rows.tobytes(), "<u2").reshape(50, -1))
-    found = block_rows.features_of_words(words, schema)
+    found = parsing.features_of_words(words, schema)
     for name in order:
         stored = rows[name].astype(np.int32) if rows[name].dtype == np.uint16 else rows[name]
         assert found[name].numpy().tobytes() == stored.tobytes(), name

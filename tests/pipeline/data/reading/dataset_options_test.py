@@ -9,11 +9,10 @@ import tensorflow as tf
 from pipeline.data.dataset.selection import select
 from pipeline.data.input.batches import evaluation_batches, training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading import dataset_options as lib
-from pipeline.data.reading import windows
-from pipeline.data.reading.dataset_options import dataset_options
-from pipeline.data.reading.host_share import Share
+from pipeline.data.reading import fetch, windows
+from pipeline.data.reading.fetch import dataset_options
 from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.sharding import Share
 from pipeline.data.statistics import loading
 from tests.pipeline.training.small_run import write_small_dataset
 
@@ -21,7 +20,7 @@ SHARE = Share(global_batch=8)
 
 
 def test_here_a_map_runs_as_many_calls_at_once_as_this_process_has_cores(monkeypatch):
-    monkeypatch.setattr(lib, "host_cores", lambda: 2.5)
+    monkeypatch.setattr(fetch, "host_cores", lambda: 2.5)
     assert dataset_options().autotune.initial_parallelism == 3
 
 

@@ -3,8 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.data.reading.host_share import Share, of_context
+from pipeline.base.errors import InputError
+from pipeline.data.reading.sharding import Share, share_of_context
 
 
 def test_hosts_take_consecutive_runs_of_each_global_batch():
@@ -22,7 +22,7 @@ def test_services_take_whole_turns():
 def test_a_strategys_context_tells_the_share():
     context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
     share = Share(global_batch=8, replicas=4, shard_count=2, shard_index=1)
-    assert of_context(context, global_batch=8) == share
+    assert share_of_context(context, global_batch=8) == share
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused():

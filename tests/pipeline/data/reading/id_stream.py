@@ -7,9 +7,9 @@ import numpy as np
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.input.training import training_recipe
 from pipeline.data.reading import stream
-from pipeline.data.reading.host_share import Share
 from pipeline.data.reading.plan import ReadPlan
-from pipeline.data.schema.kinds import Categorical, Label
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Categorical, Label
 from pipeline.data.schema.schema import Schema
 
 SCHEMA = Schema(

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.errors import InputError
-from pipeline.data.reading import mixed
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.mixture import CYCLE, Mixture, Part
-from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading import stream as stream_lib
+from pipeline.data.reading.plan import CYCLE, Mixture, Part, plan_reading
+from pipeline.data.reading.sharding import Share
 from pipeline.data.schema.schema import Schema
 from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of, numbers_of
 from tests.shared.tiny_dataset import write_dataset
@@ -92,9 +91,9 @@ def test_large_records_come_in_the_same_order_though_only_numbers_are_mixed(
 ):
     data, last = mixture(selections, 3.0, 1.0), {"position": position, "hosts": hosts, "host": hosts - 1}
     held = ids(data, count=1200, **last)
-    assert not mixed.is_large(data)
-    monkeypatch.setattr(mixed, "SINGLE_RECORD_BYTES", 1)
-    assert mixed.is_large(data)
+    assert not stream_lib.is_large_mixture(data)
+    monkeypatch.setattr(stream_lib, "SINGLE_RECORD_BYTES", 1)
+    assert stream_lib.is_large_mixture(data)
     np.testing.assert_array_equal(ids(data, count=1200, **last), held)
 
 

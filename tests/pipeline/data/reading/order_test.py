@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.reading import order
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.mixture import Mixture, Part, TrainingData
-from pipeline.data.reading.plan import plan_reading
+from pipeline.data.reading.plan import Mixture, Part, TrainingData, plan_reading
+from pipeline.data.reading.sharding import Share
 from tests.pipeline.data.reading.id_stream import SCHEMA, ids_of
 from tests.shared.tiny_dataset import write_dataset
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.reading.parsing import parse_examples, parsing_spec
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import serialize
 

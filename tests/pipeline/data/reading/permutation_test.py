@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.data.reading.permutation import Permutation, quotient
+from pipeline.data.reading.order import Permutation, quotient
 
 
 def permuted(rows: int, *, epoch: int = 0, seed: int = 1) -> np.ndarray:

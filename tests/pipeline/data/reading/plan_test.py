@@ -6,12 +6,11 @@ import typing
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.errors import InputError
 from pipeline.data.reading import plan as plan_module
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.mixture import Mixture, Part
-from pipeline.data.reading.plan import SHUFFLES, ReadPlan, WayName, plan_reading
+from pipeline.data.reading.plan import SHUFFLES, Mixture, Part, ReadPlan, WayName, plan_reading
+from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset

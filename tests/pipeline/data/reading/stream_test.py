@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from pipeline.data.dataset import record_table
+from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import mapped, windows
-from pipeline.data.reading.fetching import record_fetch
-from pipeline.data.reading.host_share import Share
+from pipeline.data.reading import fetch, records, windows
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
 from tests.pipeline.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of
 from tests.shared.tiny_dataset import write_dataset
@@ -48,7 +47,7 @@ def small_parts() -> Iterator[None]:
     """So that an epoch has many window parts and windows, as that of a large dataset has."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 7), ("WINDOW_ROWS", 300), ("WINDOW_PARTS", 2)):
-            patch.setattr(f"pipeline.data.reading.lanes.window_parts.{name}", value)
+            patch.setattr(f"pipeline.data.reading.canonical_shards.{name}", value)
         yield
 
 
@@ -80,8 +79,8 @@ def test_parts_of_a_split_are_read_like_whole_ones(datasets, way: str, layout: s
 def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
     datasets, undisturbed, monkeypatch: pytest.MonkeyPatch, way: str, layout: str, has_offsets: bool
 ):
-    monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
-    monkeypatch.setattr(record_fetch, "_has_offsets", lambda: has_offsets)
+    monkeypatch.setattr(shards, "HELD_RECORDS", 1)
+    monkeypatch.setattr(fetch, "_has_offsets", lambda: has_offsets)
     selection = select(datasets[layout], "train")
     assert selection.shards.offsets is None
     assert ids(selection, way, steps=ROWS // BATCH) == undisturbed(way, layout)[:ROWS]
@@ -162,8 +161,8 @@ def test_the_order_knows_nothing_of_the_shards(undisturbed, tmp_path, way: str, 
 
 def test_shards_too_large_to_copy_are_gathered_from_each_by_itself(datasets, undisturbed, monkeypatch):
     part = select(datasets["blocks"], "train")
-    assert part.shards.bytes.sum() <= mapped.COPIED_BYTES
-    monkeypatch.setattr(mapped, "COPIED_BYTES", 0)
+    assert part.shards.bytes.sum() <= records.COPIED_BYTES
+    monkeypatch.setattr(records, "COPIED_BYTES", 0)
     assert ids(part, "mapped", steps=ROWS // BATCH) == undisturbed("mapped", "blocks")[:ROWS]
 
 
@@ -172,14 +171,12 @@ def test_the_global_order_knows_nothing_of_the_layout(undisturbed):
 
 
 @of_every_way
-@pytest.mark.parametrize(
-    ("has_offsets", "large_bytes"), [(True, 0), (False, record_fetch.LARGE_BYTES), (False, 0)]
-)
+@pytest.mark.parametrize(("has_offsets", "large_bytes"), [(True, 0), (False, fetch.LARGE_BYTES), (False, 0)])
 def test_records_are_the_same_however_they_are_fetched(
     selections, undisturbed, monkeypatch, way: str, layout: str, has_offsets: bool, large_bytes: int
 ):
-    monkeypatch.setattr(record_fetch, "_has_offsets", lambda: has_offsets)
-    monkeypatch.setattr(record_fetch, "LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(fetch, "_has_offsets", lambda: has_offsets)
+    monkeypatch.setattr(fetch, "LARGE_BYTES", large_bytes)
     read = ids(selections[layout], way, position=100, steps=10)
     assert read == undisturbed(way, layout)[100 : 100 + 10 * BATCH]
 

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import record_table
+from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import stream
-from pipeline.data.reading.fetching import reads_in_flight
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.lanes import lanes, window_parts
+from pipeline.data.reading import canonical_shards, fetch, stream
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.reading.sharding import Share
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
 
@@ -29,7 +27,7 @@ def small_parts() -> Iterator[None]:
     """So that there are enough parts for all lanes."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 4), ("WINDOW_ROWS", 400), ("WINDOW_PARTS", 2)):
-            patch.setattr(window_parts, name, value)
+            patch.setattr(canonical_shards, name, value)
         yield
 
 
@@ -61,9 +59,11 @@ def whole(selection) -> np.ndarray:
 
 
 def test_there_are_as_many_lanes_as_the_batch_and_the_data_allow(selection):
-    count = functools.partial(lanes.all_lanes, window_parts.cut(selection))
+    count = functools.partial(canonical_shards.all_lanes, canonical_shards.cut_windows(selection))
     assert [count(global_batch=size).count for size in (1, 7, 100, 192, 1024)] == [1, 1, 4, 64, 64]
-    few = lanes.all_lanes(window_parts.cut(select(selection.dataset, "train[:600]")), global_batch=64)
+    few = canonical_shards.all_lanes(
+        canonical_shards.cut_windows(select(selection.dataset, "train[:600]")), global_batch=64
+    )
     assert few.count == 8  # of 150 parts
 
 
@@ -110,11 +110,11 @@ def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
 ):
     """Groups of lanes that lie behind the end of the epoch in its last batch."""
     if not are_held:  # the offsets, in memory
-        monkeypatch.setattr(record_table, "HELD_RECORDS", 1)
-    monkeypatch.setattr(window_parts, "WINDOW_ROWS", 8)
-    monkeypatch.setattr(lanes, "LEAST_PARTS", 1)
+        monkeypatch.setattr(shards, "HELD_RECORDS", 1)
+    monkeypatch.setattr(canonical_shards, "WINDOW_ROWS", 8)
+    monkeypatch.setattr(canonical_shards, "LEAST_PARTS", 1)
     if is_slow:
-        monkeypatch.setattr(reads_in_flight, "of", lambda shards: reads_in_flight.for_latency(0.01))
+        monkeypatch.setattr(fetch, "reads_in_flight", lambda shards: fetch.reads_for_latency(0.01))
     selection = select(publish(tmp_path / "1.0.0", layout=layout), "train")
     plan = ReadPlan(data=selection, ways=("windows",), seed=1, share=Share(global_batch=batch))
     found = [

@@ -4,8 +4,7 @@ import pickle
 
 import pytest
 
-from pipeline.data.schema.kind_table import KindTable, MissingKindError
-from pipeline.data.schema.kinds import KINDS, Numeric, Text
+from pipeline.data.schema.feature_types import KINDS, KindTable, MissingKindError, Numeric, Text
 from tests.kinds.tables import kind_tables
 
 TABLE = KindTable(where="a.room", tells="what is said", entry="a word", entries={Numeric: "one"})

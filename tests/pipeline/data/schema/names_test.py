@@ -2,10 +2,9 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Numeric
-from pipeline.data.schema.names import check_names, identifiers, is_identifier
-from pipeline.data.schema.schema import Schema
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Numeric
+from pipeline.data.schema.schema import Schema, check_names, identifiers, is_identifier
 
 
 @pytest.mark.parametrize(

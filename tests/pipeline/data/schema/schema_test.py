@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Clean
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 
 CENSUS = Schema(

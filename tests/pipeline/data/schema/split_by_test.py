@@ -2,16 +2,16 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.schema import split_by
-from pipeline.data.schema.split_by import SplitBy
+from pipeline.base.errors import InputError
+from pipeline.data.schema import schema
+from pipeline.data.schema.schema import SplitBy
 
 CUT = {"column": "day", "first": "train", "from": {"test": "2026-11-01"}}
 
 
 @pytest.mark.parametrize("document", [["user"], ["user", "day"], CUT, {**CUT, "from": {"a": 1, "b": 2.5}}])
 def test_it_is_read_as_it_was_written(document: object):
-    assert split_by.to_json(split_by.from_json(document)) == document
+    assert schema.split_by_to_json(schema.split_by_from_json(document)) == document
 
 
 def test_a_time_without_a_zone_is_utc():
@@ -38,5 +38,5 @@ def test_a_time_without_a_zone_is_utc():
 )
 def test_what_is_wrong_is_named(document: object, message: str):
     with pytest.raises(InputError) as caught:
-        split_by.from_json(document)
+        schema.split_by_from_json(document)
     assert message in str(caught.value)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_jobs.cells.rows import arrow_schema
+from beam_jobs.cells.typed import arrow_schema
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.statistics import SplitStatistics
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Text
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import accumulator_bytes, accumulator_file, accumulators
-from pipeline.data.statistics.cursor import DamagedError
+from pipeline.data.statistics import accumulators, encoding
+from pipeline.data.statistics.samples import DamagedError
 from tests.shared import measuring
 
 SCHEMA = Schema(
@@ -55,12 +55,12 @@ def order(row: dict) -> int:
 
 def written(rows: list[dict]) -> bytes:
     """What a conversion of these rows writes of the split."""
-    return accumulator_bytes.dumps(measuring.gathered(SCHEMA, batch(rows)))
+    return encoding.dumps_accumulator(measuring.gathered(SCHEMA, batch(rows)))
 
 
 def together(spans: list[list[dict]]) -> SplitStatistics:
-    parts = [accumulator_bytes.loads(written(rows), SCHEMA) for rows in spans]
-    return accumulator_file.results(accumulator_file.merged(parts, SCHEMA), SCHEMA)
+    parts = [encoding.loads_accumulator(written(rows), SCHEMA) for rows in spans]
+    return encoding.results(encoding.merged(parts, SCHEMA), SCHEMA)
 
 
 def content(found: SplitStatistics) -> bytes:
@@ -90,7 +90,7 @@ def test_spans_together_are_one_conversion_of_all_rows(limits, spans, repeated, 
 @given(st.lists(a_row, max_size=20))
 def test_the_bytes_are_read_back_and_written_the_same(limits, rows):
     first = written(rows)
-    assert accumulator_bytes.dumps(accumulator_bytes.loads(first, SCHEMA)) == first
+    assert encoding.dumps_accumulator(encoding.loads_accumulator(first, SCHEMA)) == first
     assert first == written(rows[::-1])
 
 
@@ -119,7 +119,7 @@ def test_numbers_take_as_few_bytes_as_they_need():
         for _ in range(2000)
     ]
     gathered = measuring.gathered(schema, pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema)))
-    content = accumulator_bytes.dumps(gathered)
+    content = encoding.dumps_accumulator(gathered)
     # The hashes once, at most 8 bytes each; a number below 100 in 7 bits.
     assert len(content) < 2000 * (8 + 10 * 7 / 8) + 10 * 1000
 
@@ -147,17 +147,17 @@ def test_no_bytes_do_more_than_be_refused():
     refused = 0
     for _ in range(800):
         try:
-            gathered = accumulator_bytes.loads(damaged(content, chance), SCHEMA)
+            gathered = encoding.loads_accumulator(damaged(content, chance), SCHEMA)
         except DamagedError:
             refused += 1
         else:
-            accumulator_file.results(gathered, SCHEMA)
+            encoding.results(gathered, SCHEMA)
     assert refused > 500
 
 
 def test_a_file_of_another_schema_version_or_length_is_refused():
-    file = accumulator_file.dumps({"train": written(rows_of(3))}, SCHEMA)
-    assert accumulator_file.loads(file, SCHEMA) == {"train": written(rows_of(3))}
+    file = encoding.dumps({"train": written(rows_of(3))}, SCHEMA)
+    assert encoding.loads(file, SCHEMA) == {"train": written(rows_of(3))}
     other = Schema(name="s", features=SCHEMA.features[1:])
     for content, schema, reason in (
         (file, other, "another schema"),
@@ -166,11 +166,11 @@ def test_a_file_of_another_schema_version_or_length_is_refused():
         (file[:-1], SCHEMA, "beyond the end"),
     ):
         with pytest.raises(DamagedError, match=reason):
-            accumulator_file.loads(content, schema)
+            encoding.loads(content, schema)
 
 
 def test_samples_of_another_size_are_refused(monkeypatch):
-    file = accumulator_file.dumps({}, SCHEMA)
+    file = encoding.dumps({}, SCHEMA)
     monkeypatch.setattr(accumulators, "SAMPLE_ROWS", 1 << 15)
     with pytest.raises(DamagedError, match="samples of 16,384 numbers"):
-        accumulator_file.loads(file, SCHEMA)
+        encoding.loads(file, SCHEMA)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from beam_jobs.proposal.features import propose_feature
-from pipeline.data.statistics.precision import offset_for
+from beam_jobs.schema.features import propose_feature
+from pipeline.data.statistics.drift import offset_for
 from tests.beam_jobs.proposal.profiles import profile
 
 EVEN = np.linspace(-1, 1, 101)

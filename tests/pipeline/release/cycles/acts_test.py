@@ -7,11 +7,9 @@ import sys
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.cycles import acts, backfill, cycle
-from pipeline.release.cycles.records import audit, hold, receipts
-from pipeline.release.cycles.told import status
-from pipeline.release.publish import publish, versions
+from pipeline.base.errors import InputError
+from pipeline.publishing import publish, versions
+from pipeline.retraining import backfill, cycle, operations, records, status
 from tests.pipeline.release.cycles.conftest import Schedule, small_config
 
 
@@ -54,42 +52,46 @@ def test_too_small_a_holdout_decides_nothing_and_says_so(judged):
 
 def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
     path, asked = open_cycle.path, open_cycle.settings
-    version = acts.promote(path, asked, cycle="", reason="looked at it", clock=clock(open_cycle))
+    version = operations.promote(path, asked, cycle="", reason="looked at it", clock=clock(open_cycle))
     assert (version, open_cycle.versions) == (2, [1, 2])
-    again = acts.promote(path, asked, cycle="", reason="looked at it", clock=clock(open_cycle))
+    again = operations.promote(path, asked, cycle="", reason="looked at it", clock=clock(open_cycle))
     assert again == 2
     card = (versions.path_of(open_cycle.root.serving, 2) / "MODEL_CARD.md").read_text()
     assert "a person promoted the model: looked at it" in card
     table = "\n".join(status.status(open_cycle.root, None, now=open_cycle.now))
     assert re.search(rf"{open_cycle.cycles[-1].id} .* UNDECIDED, promoted by a person +2 ", table)
-    back = acts.rollback(path, asked, to=1, reason="it was worse", clock=clock(open_cycle))
+    back = operations.rollback(path, asked, to=1, reason="it was worse", clock=clock(open_cycle))
     assert (back, versions.newest(open_cycle.root.serving)) == (3, 3)
     assert open_cycle.cycles[-1].id in publish.quarantined(open_cycle.root.serving)
     with pytest.raises(InputError, match=open_cycle.cycles[-1].id):
-        acts.promote(path, asked, cycle="", reason="again", clock=clock(open_cycle))
+        operations.promote(path, asked, cycle="", reason="again", clock=clock(open_cycle))
     assert open_cycle.reconcile().did == "nothing"
-    acts_told = [each["act"] for each in audit.entries(open_cycle.root.audit) if "reason" in each]
+    acts_told = [each["act"] for each in records.audit_entries(open_cycle.root.audit) if "reason" in each]
     assert acts_told == ["promoted", "promoted", "rolled_back", "promoted"]
 
 
 def test_a_cycle_that_is_not_there_cannot_be_promoted(open_cycle):
     with pytest.raises(InputError, match=r"--cycle=zzz.*status"):
-        acts.promote(open_cycle.path, open_cycle.settings, cycle="zzz", reason="x", clock=clock(open_cycle))
+        operations.promote(
+            open_cycle.path, open_cycle.settings, cycle="zzz", reason="x", clock=clock(open_cycle)
+        )
 
 
 def test_a_version_that_does_not_serve_is_taken_back_and_the_one_before_is_served(open_cycle, monkeypatch):
-    from pipeline.release.cycles.stages import publish as stage
+    from pipeline.retraining import decision
 
-    put = stage.put
+    put = decision.put_version
 
     def put_damaged(job, **more):
         version = put(job, **more)
         truncate(versions.path_of(job.root.serving, version) / "variables/variables.data-00000-of-00001")
         return version
 
-    monkeypatch.setattr(stage, "put", put_damaged)
+    monkeypatch.setattr(decision, "put_version", put_damaged)
     with pytest.raises(InputError, match=r"version 2: .*It was taken back"):
-        acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="looked", clock=clock(open_cycle))
+        operations.promote(
+            open_cycle.path, open_cycle.settings, cycle="", reason="looked", clock=clock(open_cycle)
+        )
     assert open_cycle.versions == [1]
     assert open_cycle.acts()[-1] == "taken_back"
     assert open_cycle.reconcile().did == "nothing"
@@ -118,11 +120,11 @@ def test_a_truncated_export_fails_the_cycle_before_it_is_judged(schedule, monkey
 @pytest.mark.parametrize("stage", ["parity", "infra"])
 def test_nobody_promotes_what_failed_parity_or_the_infra_check(schedule, stage):
     path = schedule.cycles[0].folder / f"{stage}.json"
-    said = receipts.read(path)
+    said = records.read_result(path)
     path.unlink()
-    receipts.write(path, {**said, "passed": False, "reasons": ["age is 60 in serving"]})
+    records.write_result(path, {**said, "passed": False, "reasons": ["age is 60 in serving"]})
     with pytest.raises(InputError, match=f"it failed {stage}: age is 60 in serving"):
-        acts.promote(schedule.path, schedule.settings, cycle="", reason="hurry", clock=clock(schedule))
+        operations.promote(schedule.path, schedule.settings, cycle="", reason="hurry", clock=clock(schedule))
 
 
 def test_a_hold_during_a_cycle_stops_it_before_it_publishes(schedule, monkeypatch):
@@ -130,24 +132,24 @@ def test_a_hold_during_a_cycle_stops_it_before_it_publishes(schedule, monkeypatc
     schedule.config.gate.floors = {}
 
     def held_and_promoted(job):
-        hold.put(job.root, reason="wait", by="a person", at=schedule.now)
+        records.put_hold(job.root, reason="wait", by="a person", at=schedule.now)
         return {**cycle.decide(job), "decision": "PROMOTE"}
 
     monkeypatch.setattr(cycle, "STAGES", {**cycle.STAGES, "decide": held_and_promoted})
     outcome = schedule.reconcile()
     assert (outcome.did, schedule.versions) == ("held", [1])
-    hold.release(schedule.root, reason="go", at=schedule.now)
+    records.release_hold(schedule.root, reason="go", at=schedule.now)
     assert (schedule.reconcile().version, schedule.versions) == (2, [1, 2])
 
 
 def test_gc_keeps_what_is_served_and_every_receipt(open_cycle):
     open_cycle.config.keep.cycles = 1
-    gone = acts.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))
+    gone = operations.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))
     assert gone == {"versions": [], "cycles": []}  # the older cycle is served
-    acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    operations.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
     open_cycle.config.keep.versions = 1
     open_cycle.config.gate_anchor = 2
-    gone = acts.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))
+    gone = operations.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))
     first = open_cycle.cycles[0]
     assert gone == {"versions": [1], "cycles": [first.id]}
     assert not (first.folder / "run").exists()
@@ -187,7 +189,9 @@ def test_a_cycle_that_was_left_before_it_was_judged_cannot_be_promoted(open_cycl
     for stage in ("decide", "infra", "parity"):
         (begun.folder / f"{stage}.json").unlink()
         with pytest.raises(InputError, match=f"it ended before stage '{stage}'"):
-            acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+            operations.promote(
+                open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle)
+            )
     assert open_cycle.versions == [1]
 
 
@@ -196,7 +200,9 @@ def test_an_export_that_is_not_the_one_that_was_judged_is_not_published(open_cyc
     shutil.rmtree(second.folder / "export")
     shutil.copytree(first.folder / "export", second.folder / "export")
     with pytest.raises(InputError, match=rf"which cycle {second.id} has judged"):
-        acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+        operations.promote(
+            open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle)
+        )
     assert open_cycle.versions == [1]
 
 
@@ -211,7 +217,7 @@ def test_answers_of_another_cycle_decide_nothing(open_cycle):
 
 
 def test_a_kill_between_taking_back_and_the_log_of_it_stops_nothing(open_cycle):
-    acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    operations.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
     assert open_cycle.acts()[-1] == "published"
     publish.take_back(open_cycle.root.serving, 2, reason="it does not serve", at=open_cycle.now.isoformat())
     assert open_cycle.reconcile().did == "nothing"
@@ -219,7 +225,7 @@ def test_a_kill_between_taking_back_and_the_log_of_it_stops_nothing(open_cycle):
 
 
 def test_a_backfill_waits_for_the_release_too(open_cycle):
-    hold.put(open_cycle.root, reason="wait", by="a person", at=open_cycle.now)
+    records.put_hold(open_cycle.root, reason="wait", by="a person", at=open_cycle.now)
     (outcome,) = backfill.backfill(
         open_cycle.path, open_cycle.settings, start="", end="", publishes=True, clock=clock(open_cycle)
     )
@@ -230,9 +236,11 @@ def test_gc_of_a_run_on_another_disk_takes_the_link_away(open_cycle, tmp_path):
     first = open_cycle.cycles[0]
     (first.folder / "run").rename(tmp_path / "elsewhere")
     (first.folder / "run").symlink_to(tmp_path / "elsewhere")
-    acts.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
+    operations.promote(open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle))
     open_cycle.config.keep.cycles = open_cycle.config.keep.versions = 1
     open_cycle.config.gate_anchor = 2
-    assert acts.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))["cycles"] == [first.id]
+    assert operations.gc(open_cycle.path, open_cycle.settings, clock=clock(open_cycle))["cycles"] == [
+        first.id
+    ]
     assert not (first.folder / "run").is_symlink()
     assert (tmp_path / "elsewhere").is_dir()

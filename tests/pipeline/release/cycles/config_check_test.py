@@ -3,9 +3,9 @@
 import pytest
 from ml_collections import ConfigDict
 
+from pipeline.base.errors import InputError
 from pipeline.configs.retraining import base
-from pipeline.data.errors import InputError
-from pipeline.release.cycles import config_check
+from pipeline.retraining import settings
 
 
 def config_with(key, value):
@@ -40,14 +40,14 @@ def config_with(key, value):
 )
 def test_what_is_no_setting_of_that_type_is_named(key, value, named):
     with pytest.raises(InputError, match=rf"config\.{key}.*{named}|{named}"):
-        config_check.check(config_with(key, value), base.get_config())
+        settings.check_config(config_with(key, value), base.get_config())
 
 
 def test_a_whole_number_beyond_all_floats_is_named():
     config = base.get_config()
     config.triggers = ConfigDict({**config.triggers.to_dict(), "age_days": 10**400})
     with pytest.raises(InputError, match=r"config\.triggers\.age_days: .* a finite number"):
-        config_check.check(config, base.get_config())
+        settings.check_config(config, base.get_config())
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_a_whole_number_beyond_all_floats_is_named():
     ],
 )
 def test_what_can_be_meant_passes(key, value):
-    config_check.check(config_with(key, value), base.get_config())
+    settings.check_config(config_with(key, value), base.get_config())

@@ -11,16 +11,15 @@ import pytest
 from ml_collections import ConfigDict
 
 from pipeline.configs.retraining import base
-from pipeline.release.cycles import reconcile as reconcile_lib
-from pipeline.release.cycles import settings as settings_lib
-from pipeline.release.cycles.planning import plan as plan_lib
-from pipeline.release.cycles.reconcile import Outcome
-from pipeline.release.cycles.records import audit, ended, root
-from pipeline.release.cycles.records.root import Root
-from pipeline.release.cycles.settings import Commands, Settings
-from pipeline.release.cycles.spans import survey
-from pipeline.release.publish import versions
-from pipeline.release.publish.remote.place import Place
+from pipeline.publishing import versions
+from pipeline.publishing.remote.place import Place
+from pipeline.retraining import datasets, records
+from pipeline.retraining import plan as plan_lib
+from pipeline.retraining import reconcile as reconcile_lib
+from pipeline.retraining import settings as settings_lib
+from pipeline.retraining.reconcile import Outcome
+from pipeline.retraining.records import Root
+from pipeline.retraining.settings import Commands, Settings
 from tests.shared import small_spans
 
 COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
@@ -54,7 +53,7 @@ class Schedule:
 
     @property
     def root(self) -> Root:
-        return root.existing(self.path, name=self.config.name)
+        return records.existing_root(self.path, name=self.config.name)
 
     @property
     def settings(self) -> Settings:
@@ -65,7 +64,7 @@ class Schedule:
         return reconcile_lib.reconcile(self.path, self.settings, clock=lambda: self.now, retry=retry)
 
     def plan(self) -> plan_lib.Plan:
-        spans = survey.look(self.root, self.settings.sources(self.root))
+        spans = datasets.survey_spans(self.root, self.settings.sources(self.root))
         return plan_lib.make(self.root, self.settings, spans, now=self.now)
 
     def later(self, **time: float) -> "Schedule":
@@ -80,12 +79,12 @@ class Schedule:
         return versions.versions(self.root.serving)
 
     @property
-    def cycles(self) -> list[ended.Begun]:
-        return ended.cycles(self.root)
+    def cycles(self) -> list[records.Begun]:
+        return records.cycle_history(self.root)
 
     def acts(self) -> list[str]:
         """Of the audit log, but for the starts of stages."""
-        return [entry["act"] for entry in audit.entries(self.root.audit) if entry["act"] != "started"]
+        return [entry["act"] for entry in records.audit_entries(self.root.audit) if entry["act"] != "started"]
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +116,7 @@ def schedule(
 @pytest.fixture
 def stopping_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Call it with a stage's name: the cycle is broken off before that stage, as by a kill."""
-    from pipeline.release.cycles import cycle
+    from pipeline.retraining import cycle
 
     def stop(stage: str) -> None:
         def killed(job: object) -> dict:

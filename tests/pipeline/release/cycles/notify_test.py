@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from pipeline.configs.retraining import base
-from pipeline.release.cycles import notify
-from pipeline.release.cycles.records.root import Root
-from pipeline.release.cycles.settings import Settings
+from pipeline.retraining import notify
+from pipeline.retraining.records import Root
+from pipeline.retraining.settings import Settings
 
 
 def send(tmp_path, **keys):

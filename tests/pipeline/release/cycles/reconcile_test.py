@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.release.cycles.records import hold, root
-from pipeline.release.publish import versions
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.publishing import versions
+from pipeline.retraining import records
 from tests.shared import small_spans
 
 
@@ -38,16 +38,16 @@ def test_a_schedule_that_is_due_without_new_data_does_nothing_and_says_why(sched
 
 
 def test_while_another_process_retrains_a_caller_is_told_to_try_again(schedule):
-    with root.opened(schedule.path, name="trips"), pytest.raises(TryAgainError):
+    with records.open_root(schedule.path, name="trips"), pytest.raises(TryAgainError):
         schedule.reconcile()
 
 
 def test_on_hold_nothing_happens(schedule):
     schedule.add(3)
-    hold.put(schedule.root, reason="holiday", by="a person", at=schedule.now)
+    records.put_hold(schedule.root, reason="holiday", by="a person", at=schedule.now)
     assert schedule.reconcile().did == "held"
     assert len(schedule.cycles) == 1
-    hold.release(schedule.root, reason="back", at=schedule.now)
+    records.release_hold(schedule.root, reason="back", at=schedule.now)
     assert schedule.plan().due == ("1 new span: 2026-11-04",)
 
 
@@ -60,7 +60,7 @@ def test_a_span_whose_labels_turned_around_holds_until_a_person_looked(schedule)
     assert again.did == "held"
     assert again.why[-1] == outcome.why[-1]  # what a person does next
     assert "config.drift.ignore" in outcome.why[-1]
-    hold.release(schedule.root, reason="only Red works today", at=schedule.now)
+    records.release_hold(schedule.root, reason="only Red works today", at=schedule.now)
     plan = schedule.plan()
     assert (plan.drifts, len(plan.due)) == ((), 1)
 

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base as experiments
 from pipeline.configs.retraining import base
-from pipeline.data.errors import InputError
-from pipeline.release.cycles import settings
+from pipeline.retraining import settings
 from tests.pipeline.release.cycles.conftest import COMMANDS
 
 
@@ -55,14 +55,14 @@ def test_defaults_can_be_meant():
 
 
 def test_a_root_whose_name_has_wildcards_is_taken_as_it_is(tmp_path):
-    from pipeline.release.cycles.records.root import Root
-    from pipeline.release.cycles.spans import survey
+    from pipeline.retraining import datasets
+    from pipeline.retraining.records import Root
 
     path = tmp_path / "taxi[1]*"
     (path / "raw" / "date=1").mkdir(parents=True)
     (path / "schema.json").write_text("{}")
     root = Root(path=path, name="taxi")
-    assert [span.name for span in survey.look(root, parsed().sources(root))] == ["1"]
+    assert [span.name for span in datasets.survey_spans(root, parsed().sources(root))] == ["1"]
 
 
 def test_only_what_changes_a_cycle_changes_its_digest():

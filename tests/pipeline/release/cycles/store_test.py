@@ -4,15 +4,12 @@ import json
 
 import pytest
 
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.release.cycles import acts, store
-from pipeline.release.cycles.records import audit, hold
-from pipeline.release.cycles.stages import publish as stage
-from pipeline.release.cycles.stages.job import Job
-from pipeline.release.cycles.told import status
-from pipeline.release.publish import publish as publish_lib
-from pipeline.release.publish.remote import stored
-from pipeline.release.publish.remote.place import Place
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.publishing import publish as publish_lib
+from pipeline.publishing.remote import stored
+from pipeline.publishing.remote.place import Place
+from pipeline.retraining import decision, operations, records, status, store
+from pipeline.retraining.job import Job
 from tests.shared.memory_bucket import MemoryBucket
 
 URL = "gs://bucket/models/trips"
@@ -37,7 +34,7 @@ def served(bucket):
 def told(schedule):
     return list(
         status.status(
-            schedule.root, None, now=schedule.now, store=store.said(schedule.root, schedule.settings)
+            schedule.root, None, now=schedule.now, store=store.describe(schedule.root, schedule.settings)
         )
     )
 
@@ -56,15 +53,15 @@ def test_reconcile_brings_a_store_that_lacks_the_newest_version_to_it(followed, 
     assert followed.reconcile().did == "nothing"
     assert served(bucket) == [1]
     assert told(followed)[1:3] == [f"store {URL}: version 1 is served", ""]
-    entry = audit.last(followed.root.audit, "store")
+    entry = records.last_entry(followed.root.audit, "store")
     assert (entry["place"], entry["publishes"], entry["removes"]) == (URL, [1], [])
-    before = audit.entries(followed.root.audit)
+    before = records.audit_entries(followed.root.audit)
     followed.reconcile()
-    assert audit.entries(followed.root.audit) == before
+    assert records.audit_entries(followed.root.audit) == before
 
 
 def test_on_hold_the_store_still_gets_what_is_served(followed, bucket):
-    hold.put(followed.root, reason="holiday", by="a person", at=followed.now)
+    records.put_hold(followed.root, reason="holiday", by="a person", at=followed.now)
     assert followed.reconcile().did == "held"
     assert served(bucket) == [1]
 
@@ -73,11 +70,11 @@ def test_rollback_and_gc_reach_the_store(followed, bucket):
     publish_another(followed)
     followed.reconcile()
     assert served(bucket) == [1, 2]
-    acts.rollback(followed.path, followed.settings, to=1, reason="worse", clock=lambda: followed.now)
+    operations.rollback(followed.path, followed.settings, to=1, reason="worse", clock=lambda: followed.now)
     assert served(bucket) == followed.versions == [1, 3]
     followed.config.keep.versions = 1
     followed.config.gate_anchor = 3
-    acts.gc(followed.path, followed.settings, clock=lambda: followed.now)
+    operations.gc(followed.path, followed.settings, clock=lambda: followed.now)
     assert served(bucket) == followed.versions == [3]
 
 
@@ -86,10 +83,10 @@ def test_what_a_cycle_publishes_and_takes_back_reaches_the_store(followed, bucke
     job = Job(
         root=followed.root, settings=followed.settings, id=cycle.id, plan=cycle.plan, now=lambda: followed.now
     )
-    assert stage.put(job, promoted_by="") == 1
+    assert decision.put_version(job, promoted_by="") == 1
     assert served(bucket) == [1]
-    monkeypatch.setattr(stage, "_failures", lambda job, version: ["it answers NaN"])
-    assert not stage.verified(job, 1)["passed"]
+    monkeypatch.setattr(decision, "_failures", lambda job, version: ["it answers NaN"])
+    assert not decision.verify_version(job, 1)["passed"]
     assert served(bucket) == followed.versions == []
 
 
@@ -108,4 +105,4 @@ def test_status_tells_of_a_store_that_does_not_answer(followed):
 
     followed.store = Place(url=URL, open=away)
     assert told(followed)[1].startswith(f"store {URL}: it cannot be looked at: {URL}: received no answer")
-    assert json.dumps(store.said(followed.root, followed.settings))
+    assert json.dumps(store.describe(followed.root, followed.settings))

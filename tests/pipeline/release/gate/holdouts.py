@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.release.gate.scored import Scored
+from pipeline.gate.scores import Scored
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:

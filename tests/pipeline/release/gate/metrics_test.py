@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from pipeline.data.errors import InputError
-from pipeline.release.gate.measured import measure
-from pipeline.release.gate.metrics import METRICS, metric_of
-from pipeline.release.gate.prepared import prepared
-from pipeline.release.gate.rules import GateRules
-from pipeline.release.gate.scored import Scored
+from pipeline.base.errors import InputError
+from pipeline.gate.measurement import measure
+from pipeline.gate.metrics import METRICS, metric_of
+from pipeline.gate.rules import GateRules
+from pipeline.gate.scores import Scored, prepared
 
 CLOSE = 1e-9
 ROWS, CLASSES = 240, 4

@@ -5,8 +5,8 @@ import json
 import pytest
 from ml_collections import ConfigDict
 
-from pipeline.data.errors import InputError
-from pipeline.release.gate.rules import GateRules
+from pipeline.base.errors import InputError
+from pipeline.gate.rules import GateRules
 
 
 def test_rules_come_from_a_dict_or_a_config():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.schema.label_tasks import LABEL_TASKS
-from pipeline.release.gate.metrics import METRICS
-from pipeline.release.gate.scored import Scored
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import LABEL_TASKS
+from pipeline.gate.metrics import METRICS
+from pipeline.gate.scores import Scored
 
 GOOD = {
     "task": "binary",

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from pipeline.release.gate.rules import GateRules
-from pipeline.release.gate.slices import KEPT, NOT_EVALUATED, REGRESSED
-from pipeline.release.gate.verdict import PROMOTE, REJECT, judge
+from pipeline.gate.rules import GateRules
+from pipeline.gate.slices import KEPT, NOT_EVALUATED, REGRESSED
+from pipeline.gate.verdict import PROMOTE, REJECT, judge
 from tests.pipeline.release.gate.holdouts import binary
 
 ROWS = 10_000

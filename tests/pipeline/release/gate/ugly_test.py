@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.release.gate.metrics import METRICS
-from pipeline.release.gate.rules import GateRules
-from pipeline.release.gate.scored import Scored
-from pipeline.release.gate.verdict import PROMOTE, REJECT, UNDECIDED, Verdict, judge
+from pipeline.gate.metrics import METRICS
+from pipeline.gate.rules import GateRules
+from pipeline.gate.scores import Scored
+from pipeline.gate.verdict import PROMOTE, REJECT, UNDECIDED, Verdict, judge
 
 ROWS = 400
 RNG = np.random.default_rng(0)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from pipeline.data.errors import InputError
-from pipeline.release.gate.rules import GateRules
-from pipeline.release.gate.scored import Scored
-from pipeline.release.gate.verdict import PROMOTE, REJECT, UNDECIDED, judge
+from pipeline.base.errors import InputError
+from pipeline.gate.rules import GateRules
+from pipeline.gate.scores import Scored
+from pipeline.gate.verdict import PROMOTE, REJECT, UNDECIDED, judge
 from tests.pipeline.release.gate.holdouts import binary, regression
 
 RULES = GateRules()

@@ -6,10 +6,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.data.integrity.checksums import DamagedRecord
-from pipeline.release.holdout import answers as answers_lib
-from pipeline.release.holdout.answers import Answers
+from pipeline.base.errors import InputError
+from pipeline.data.integrity.scan import DamagedRecord
+from pipeline.retraining import holdout
+from pipeline.retraining.holdout import Answers
 
 DAMAGED = DamagedRecord(dataset="d1", file="a.tfrecord", ordinal=3, offset=99, rows=1, reason="its checksum")
 ANSWERS = Answers(
@@ -29,7 +29,7 @@ ANSWERS = Answers(
 
 def test_answers_come_back_to_the_last_bit(tmp_path):
     ANSWERS.save(tmp_path / "holdout" / "answers.npz")
-    found = answers_lib.load(tmp_path / "holdout" / "answers.npz")
+    found = holdout.load(tmp_path / "holdout" / "answers.npz")
     assert found.labels.dtype == np.int32
     assert found.clusters.dtype == np.int64
     assert found.predictions["champion"].tobytes() == ANSWERS.predictions["champion"].tobytes()
@@ -40,7 +40,7 @@ def test_answers_come_back_to_the_last_bit(tmp_path):
 def test_what_is_not_there_stays_away(tmp_path):
     few = dataclasses.replace(ANSWERS, weights=None, clusters=None, slices={}, damaged=())
     few.save(tmp_path / "answers.npz")
-    assert repr(answers_lib.load(tmp_path / "answers.npz")) == repr(few)
+    assert repr(holdout.load(tmp_path / "answers.npz")) == repr(few)
 
 
 def test_the_same_answers_are_the_same_file(tmp_path):
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_whole_is_refused(damage, tmp_path):
     ANSWERS.save(path)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=r"answers .*answers\.npz: received other content"):
-        answers_lib.load(path)
+        holdout.load(path)
 
 
 def test_a_changed_byte_is_noticed_or_changes_no_answer(tmp_path):
@@ -76,7 +76,7 @@ def test_a_changed_byte_is_noticed_or_changes_no_answer(tmp_path):
     for at in places:
         path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         try:
-            found = answers_lib.load(path)
+            found = holdout.load(path)
         except InputError:
             continue
         harmless += 1
@@ -86,10 +86,10 @@ def test_a_changed_byte_is_noticed_or_changes_no_answer(tmp_path):
 
 def test_no_file_is_told_as_such(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match="received No such file or directory"):
-        answers_lib.load(tmp_path / "answers.npz")
+        holdout.load(tmp_path / "answers.npz")
 
 
 def test_arrays_of_other_lengths_are_refused(tmp_path):
     dataclasses.replace(ANSWERS, labels=np.zeros(2, np.int32)).save(tmp_path / "answers.npz")
     with pytest.raises(InputError, match=r"arrays of \[2, 3\] rows"):
-        answers_lib.load(tmp_path / "answers.npz")
+        holdout.load(tmp_path / "answers.npz")

@@ -11,14 +11,14 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.window import open_window
-from pipeline.data.errors import InputError
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.release import scoring
-from pipeline.release.holdout.score import score
+from pipeline.exporting import scoring
+from pipeline.retraining.holdout import score
 from tests.pipeline.release.faulty import resaved, signed_again
 from tests.pipeline.release.people import ROWS, SCHEMA, write_people
 from tests.shared.tiny_dataset import Row, write_dataset

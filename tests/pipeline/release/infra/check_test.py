@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset import tfrecord
-from pipeline.data.errors import InputError
-from pipeline.release import export
-from pipeline.release.infra import child
-from pipeline.release.infra.check import check, require
-from pipeline.release.infra.limits import Limits
+from pipeline.exporting import export
+from pipeline.serving import child
+from pipeline.serving.check import check, require
+from pipeline.serving.result import Limits
 from tests.house import build_file
 from tests.pipeline.release.faulty import resaved, signed_again, slow, with_other_statistics
 
@@ -233,7 +233,7 @@ def test_require_raises_what_publishing_tells(exported, requests, tmp_path):
 
 
 def test_what_loads_the_model_knows_neither_keras_nor_our_layers():
-    reached, ahead = set(), ["pipeline/release/infra/probe.py"]
+    reached, ahead = set(), ["pipeline/serving/probe.py"]
     while ahead:
         here = ahead.pop()
         reached.add(here)

@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.infra.judged import cost_reasons, signature_reasons
-from pipeline.release.infra.limits import Limits
-from pipeline.release.infra.result import Latency, Measured
+from pipeline.base.errors import InputError
+from pipeline.serving.check import cost_reasons, signature_reasons
+from pipeline.serving.result import Latency, Limits, Measured
 
 LIMITS = Limits()
 

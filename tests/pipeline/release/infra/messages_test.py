@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset import tfrecord
-from pipeline.release.infra import messages, warmup
-from pipeline.release.infra.requests import Call, Requests, fill_request
+from pipeline.exporting import messages, requests
+from pipeline.exporting.requests import Call, Requests, fill_request
 
 CALL = Call(
     signature="serving_default",
@@ -51,7 +51,7 @@ def test_a_warm_up_asks_with_the_few_rows_that_any_server_takes(tmp_path):
         )
         for rows in (0, 1, 8, 9)
     ]
-    warmup.write(Requests(calls=calls, declared={}, tolerance=0.0, computed_by={}), tmp_path)
+    requests.write_warmup(Requests(calls=calls, declared={}, tolerance=0.0, computed_by={}), tmp_path)
     path = tmp_path / "assets.extra" / "tf_serving_warmup_requests"
     records = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
     logs = [messages.prediction_log(record).predict_log for record in records]

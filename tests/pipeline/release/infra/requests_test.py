@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data import self_digest
-from pipeline.data.errors import InputError
-from pipeline.release.infra import requests as requests_lib
-from pipeline.release.infra.recording import recorded
-from pipeline.release.signatures import signatures
+from pipeline.base import documents
+from pipeline.base.errors import InputError
+from pipeline.exporting import requests as requests_lib
+from pipeline.exporting.requests import recorded
+from pipeline.exporting.signatures import signatures
 from tests.pipeline.release.people import ROWS, SCHEMA
 from tests.shared.tiny_dataset import serialize
 
@@ -95,7 +95,7 @@ def test_damage_is_named(name, content, told, requests, tmp_path):
 def test_an_unknown_format_is_named(requests, tmp_path):
     requests_lib.save(requests, tmp_path)
     document = json.loads((tmp_path / "requests.json").read_text())
-    later = self_digest.with_digest({**document, "format": "penstock.requests/2"})
+    later = documents.with_digest({**document, "format": "penstock.requests/2"})
     (tmp_path / "requests.json").write_text(json.dumps(later))
     with pytest.raises(InputError, match=r"format 'penstock.requests/2' in place of 'penstock.requests/1'"):
         requests_lib.load(tmp_path)

@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.errors import InputError
-from pipeline.release import export
-from pipeline.release.parity.exported import rows_of_other_bits
-from pipeline.release.parity.flips import compared, float32_twin
-from pipeline.release.parity.gate import parity, reasons
-from pipeline.release.parity.limits import ParityLimits
-from pipeline.release.parity.result import Agreement, FeatureSkew, Flips, Skew
-from pipeline.training import run as run_lib
-from pipeline.training.request import Request
-from pipeline.training.restore import RestoredRun, restore_model
+from pipeline.exporting import export
+from pipeline.retraining.parity import compared, float32_twin, parity, reasons, rows_of_other_bits
+from pipeline.retraining.parity_result import Agreement, FeatureSkew, Flips, ParityLimits, Skew
+from pipeline.training.experiment.restore import RestoredRun, restore_model
+from pipeline.training.run import run as run_lib
+from pipeline.training.run.request import Request
 from tests.pipeline.release.faulty import resaved
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 

@@ -12,16 +12,14 @@ import tensorflow as tf
 
 from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.jsonl import JsonLines
-from beam_jobs.sources.pieces.source import Source
+from beam_jobs.sources.source import Source
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.schema import Schema
-from pipeline.release import export
-from pipeline.release.parity.asked import asked
-from pipeline.release.parity.raw_cells import RawCells
-from pipeline.release.parity.sample import first_rows
-from pipeline.release.parity.skew import skew
+from pipeline.exporting import export
+from pipeline.retraining.parity import skew
+from pipeline.retraining.parity_rows import RawCells, asked, first_rows
 from tests.pipeline.release.people import SCHEMA, small_model
 from tests.shared.conversions import converted
 

@@ -12,11 +12,11 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.release import export
-from pipeline.release.export import Trained
-from pipeline.release.parity.result import FeatureSkew, Skew
-from pipeline.release.parity.sample import Sample, first_rows
-from pipeline.release.parity.skew import skew
+from pipeline.exporting import export
+from pipeline.exporting.export import Trained
+from pipeline.retraining.parity import skew
+from pipeline.retraining.parity_result import FeatureSkew, Skew
+from pipeline.retraining.parity_rows import Sample, first_rows
 from tests.pipeline.release.faulty import with_other_statistics
 from tests.pipeline.release.people import ROWS, small_model, write_people
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.release.publish import publish
+from pipeline.publishing import publish
 from tests.shared import plain_export
 
 AT = "2026-11-01T06:00:00+00:00"

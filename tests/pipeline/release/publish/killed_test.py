@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from pipeline.release.publish import publish, versions
+from pipeline.publishing import publish, versions
 from tests.pipeline.release.publish.conftest import AT, Put
 from tests.shared import plain_export
 

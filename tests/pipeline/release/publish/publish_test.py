@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from pipeline.data.dataset import export_manifest
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.data.held_directory import held
-from pipeline.release.publish import publication, publish, versions
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.base.files import hold_directory
+from pipeline.data.dataset import records
+from pipeline.publishing import publish, versions
 from tests.pipeline.release.publish.conftest import AT, Put, names
 from tests.shared.full_disk import no_room
 
@@ -21,12 +21,12 @@ def test_a_version_holds_the_export_its_documents_and_what_was_published(serving
     version = publish.publish(export, serving, cycle="c1", at=AT, documents={"MODEL_CARD.md": b"# A model\n"})
     directory = versions.path_of(serving, version)
     assert (version, directory) == (1, serving / "1")
-    export_manifest.open_export(directory)
+    records.open_export(directory)
     assert (directory / "MODEL_CARD.md").read_bytes() == b"# A model\n"
     said = versions.check(serving, 1)
     assert (said["version"], said["cycle"], said["at"]) == (1, "c1", AT)
     there = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
-    assert there == {*said["files"], publication.FILE_NAME}
+    assert there == {*said["files"], versions.PUBLICATION_FILE_NAME}
 
 
 def test_nothing_but_numbers_can_be_taken_for_a_version(serving, put: Put):
@@ -58,7 +58,7 @@ def test_the_whole_version_is_verified_before_it_has_its_number(serving, export)
     seen = []
 
     def verify(staged: pathlib.Path) -> None:
-        publication.check_bytes(staged, publication.read(staged))
+        versions.check_bytes(staged, versions.read_publication(staged))
         seen.append((staged.name, versions.versions(serving)))
 
     publish.publish(export, serving, cycle="c1", at=AT, verify=verify)
@@ -125,7 +125,7 @@ def test_a_document_never_replaces_a_file_of_the_model(serving, export, name: st
 
 def test_two_processes_do_not_publish_at_once(serving, export, put: Put):
     put("c1")
-    with held(serving, thing="the other"), pytest.raises(TryAgainError, match="is writing to"):
+    with hold_directory(serving, thing="the other"), pytest.raises(TryAgainError, match="is writing to"):
         publish.publish(export, serving, cycle="c2", at=AT)
     assert put("c2") == 2
 

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.publish import versions
+from pipeline.base.errors import InputError
+from pipeline.publishing import versions
 from tests.pipeline.release.publish.conftest import Put
 
 

@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.release.publish import publish, versions
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.publishing import publish, versions
 from tests.pipeline.release.publish.conftest import AT, Put, cycle_in, names
 from tests.shared.full_disk import no_room
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from pipeline.training.engine.measures.accelerators import PEAKS, accelerator_of, peak_of
+from pipeline.training.engine.measures import PEAKS, accelerator_of, peak_of
 
 
 @pytest.mark.parametrize(

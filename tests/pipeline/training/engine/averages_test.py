@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.engine import averages
+from pipeline.base.errors import InputError
+from pipeline.training.engine import step
 
 
 def line(weight: float) -> keras.Model:
@@ -20,7 +20,7 @@ def value(variable: keras.Variable) -> float:
 
 def test_they_are_in_place_for_a_while():
     model = line(1.0)
-    found = averages.build(0.9, model)
+    found = step.build_averages(0.9, model)
     model.weights[0].assign([[3.0]])
     with found.in_place():
         assert value(model.weights[0]) == 1.0
@@ -29,7 +29,7 @@ def test_they_are_in_place_for_a_while():
 
 def test_what_a_callback_puts_in_their_place_they_become():
     model = line(1.0)
-    found = averages.build(0.9, model)
+    found = step.build_averages(0.9, model)
     with found.in_place():
         model.weights[0].assign([[7.0]])
     assert (value(model.weights[0]), value(found.variables[0])) == (1.0, 7.0)
@@ -37,7 +37,7 @@ def test_what_a_callback_puts_in_their_place_they_become():
 
 def test_after_an_error_the_weights_are_back():
     model = line(1.0)
-    found = averages.build(0.9, model)
+    found = step.build_averages(0.9, model)
     model.weights[0].assign([[3.0]])
     with pytest.raises(ZeroDivisionError), found.in_place():
         1 / 0  # noqa: B018
@@ -47,14 +47,14 @@ def test_after_an_error_the_weights_are_back():
 def test_statistics_of_batches_are_no_weights():
     x = keras.Input((2,))
     model = keras.Model([x], keras.layers.BatchNormalization()(x))
-    assert len(averages.build(0.9, model).variables) == 2  # gamma and beta
+    assert len(step.build_averages(0.9, model).variables) == 2  # gamma and beta
 
 
 def test_a_decay_of_0_keeps_none():
-    assert averages.build(0.0, line(1.0)) is None
+    assert step.build_averages(0.0, line(1.0)) is None
 
 
 @pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
 def test_other_decays_are_refused(decay):
     with pytest.raises(InputError, match=r"--config.optimizer.ema: received .*; expected a decay from 0"):
-        averages.build(decay, line(1.0))
+        step.build_averages(decay, line(1.0))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.training.engine import cluster
 
 WORKERS = {"worker": ["a:1", "b:1", "c:1"]}

@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from pipeline.training.engine.measures.flops import forward_flops
+from pipeline.training.engine.measures import forward_flops
 
 layers = keras.layers
 

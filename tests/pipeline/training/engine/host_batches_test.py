@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.host_batches import distributed, timed
+from pipeline.training.engine.batches import distributed, timed
 
 
 def count(context: tf.distribute.InputContext) -> tf.data.Dataset:

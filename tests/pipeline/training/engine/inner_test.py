@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training import request
-from pipeline.training.engine import inner
+from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.host_batches import timed
-from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.engine.batches import timed
+from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
-from pipeline.training.loop.step_sums import Tally
+from pipeline.training.run import request
 from pipeline.training.tasks.classification import Binary
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
@@ -113,7 +113,7 @@ def body_of_loop(step, updated: tuple[keras.Variable, ...] = ()) -> dict:
     strategy = strategy_lib.create("one_device")
     dataset = tf.data.Dataset.from_tensors(BATCH).repeat()
     iterator = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
-    traced = inner._graph(strategy, step, iterator, updated, None, tf.timestamp).get_concrete_function(
+    traced = step_lib._graph(strategy, step, iterator, updated, None, tf.timestamp).get_concrete_function(
         tf.TensorSpec([], tf.int32)
     )
     (body,) = (

@@ -5,8 +5,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import answer
-from pipeline.training.engine import lost_worker
+from pipeline.base.errors import answer
+from pipeline.training.engine import cluster as cluster_lib
 
 UNHEALTHY = (
     "Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy "
@@ -26,7 +26,7 @@ LEADER_HANGS = (
 def test_the_lost_worker_is_named(monkeypatch, capsys, message, number):
     cluster = {"cluster": {"worker": ["a:1", "b:2", "c:3"]}, "task": {"type": "worker", "index": 1}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    with pytest.raises(lost_worker.LostWorkerError) as caught, lost_worker.named():
+    with pytest.raises(cluster_lib.LostWorkerError) as caught, cluster_lib.name_lost_worker():
         raise tf.errors.UnavailableError(None, None, message)
     assert answer(caught.value) == 138
     address = cluster["cluster"]["worker"][number]
@@ -37,5 +37,5 @@ def test_the_lost_worker_is_named(monkeypatch, capsys, message, number):
 
 def test_other_errors_stay_what_they_are(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(tf.errors.UnavailableError), lost_worker.named():
+    with pytest.raises(tf.errors.UnavailableError), cluster_lib.name_lost_worker():
         raise tf.errors.UnavailableError(None, None, UNHEALTHY)

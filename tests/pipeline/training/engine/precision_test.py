@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.training.engine import precision
 from pipeline.training.engine.precision import Hardware, Precision
 

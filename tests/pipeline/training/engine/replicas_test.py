@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training.engine import replicas
 from pipeline.training.engine import strategy as strategy_lib
 
 X = np.random.default_rng(0).normal(2.0, 3.0, size=(16, 4)).astype("float32")
@@ -19,7 +18,7 @@ def outputs_of(name: str, layer, x: np.ndarray, *, calls: int = 1) -> tuple[kera
     with strategy.scope():
         inputs = keras.Input(x.shape[1:])
         model = keras.Model([inputs], layer()(inputs))
-        replicas.adapt(model, replicas=count)
+        strategy_lib.adapt_to_replicas(model, replicas=count)
     parts = np.split(x, count)
     shared = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(parts[context.replica_id_in_sync_group])
@@ -89,7 +88,7 @@ def test_losses_of_outputs_before_shared_statistics_are_those_of_the_replica(nam
         inputs = keras.Input((4,))
         kept = keras.layers.ActivityRegularization(l2=0.5)(inputs)
         model = keras.Model([inputs], keras.layers.BatchNormalization()(kept))
-        replicas.adapt(model, replicas=count)
+        strategy_lib.adapt_to_replicas(model, replicas=count)
     parts = np.split(X, count)
     shared = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(parts[context.replica_id_in_sync_group])

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.training.engine import strategy
 from tests.pipeline.training.engine.inner_test import WITHOUT_XLA
 

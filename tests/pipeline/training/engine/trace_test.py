@@ -4,11 +4,11 @@ import pathlib
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.engine.measures import trace
-from pipeline.training.engine.measures.trace import Steps
-from pipeline.training.loop.step_sums import Tally
-from pipeline.training.state.ledger import Ledger
+from pipeline.base.errors import InputError
+from pipeline.training.engine import trace
+from pipeline.training.engine.trace import Steps
+from pipeline.training.loop.clock import Tally
+from pipeline.training.state.goodput import Ledger
 
 
 @pytest.mark.parametrize(("text", "steps"), [("", None), ("0:1", (0, 1)), ("100:1100", (100, 1100))])

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from models.wide_deep import OffsetEmbedding
-from pipeline.data.errors import InputError
-from pipeline.training.engine import averages, replicas, update
+from pipeline.base.errors import InputError
+from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.inner import train_step
-from pipeline.training.tasks.regression import Regression
+from pipeline.training.engine.step import train_step
+from pipeline.training.tasks.classification import Regression
 
 STRATEGIES = ("one_device", "mirrored")  # tests have two logical CPUs
 IDS = np.array([[3], [3], [1], [3], [0], [3], [1], [2]], "int32")
@@ -50,10 +50,10 @@ def trained(
     assert count == 1 + (name == "mirrored")
     with strategy.scope():
         model = make()
-        replicas.adapt(model, replicas=count)
+        strategy_lib.adapt_to_replicas(model, replicas=count)
         model.optimizer = optimizer()
         model.optimizer.build(model.trainable_variables)
-        model.averages = averages.build(ema, model)
+        model.averages = step_lib.build_averages(ema, model)
     step = train_step(
         model,
         model.optimizer,
@@ -226,7 +226,7 @@ def test_scaling_the_loss_changes_nothing_else(name):
 
 def test_a_dense_gradient_stays():
     gradient = tf.ones([2, 2])
-    assert update.dense(gradient, keras.Variable(tf.zeros([2, 2]))) is gradient
+    assert step_lib.dense(gradient, keras.Variable(tf.zeros([2, 2]))) is gradient
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -238,7 +238,7 @@ def test_rows_of_equal_ids_are_added(row, dtype):
     np.add.at(expected, ids, rows.astype("float64"))
 
     table = keras.Variable(tf.zeros([9, *row]))
-    found = update.dense(tf.IndexedSlices(tf.constant(rows), tf.constant(ids)), table)
+    found = step_lib.dense(tf.IndexedSlices(tf.constant(rows), tf.constant(ids)), table)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 

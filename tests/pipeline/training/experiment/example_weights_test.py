@@ -5,10 +5,10 @@ import math
 import pytest
 from ml_collections import ConfigDict
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import example_weights
 from tests.shared.tiny_dataset import describe

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.experiment import fused_adam
+from pipeline.training.experiment import optimizer as optimizer_lib
 
 START = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 TOLERANCE = 5e-6  # of 50 updates, whose sum is 0.1
@@ -43,7 +43,7 @@ def trained(
 def test_the_same_weights_as_keras(name, strategy):
     ours, of_keras = (
         np.asarray(trained(getattr(module, name), strategy=strategy).value)
-        for module in (fused_adam, keras.optimizers)
+        for module in (optimizer_lib, keras.optimizers)
     )
     assert np.abs(ours - START).max() > 0.05
     np.testing.assert_allclose(ours, of_keras, rtol=0, atol=TOLERANCE)
@@ -55,13 +55,13 @@ def test_the_same_weights_as_the_formula():
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         alpha = 0.01 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
         weights -= alpha * first / (np.sqrt(second) + 1e-7)
-    np.testing.assert_allclose(np.asarray(trained(fused_adam.Adam).value), weights, rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(np.asarray(trained(optimizer_lib.Adam).value), weights, rtol=0, atol=TOLERANCE)
 
 
 def test_under_a_loss_scale():
     np.testing.assert_allclose(
-        np.asarray(trained(fused_adam.Adam, scaled=True).value),
-        np.asarray(trained(fused_adam.Adam).value),
+        np.asarray(trained(optimizer_lib.Adam, scaled=True).value),
+        np.asarray(trained(optimizer_lib.Adam).value),
         rtol=0,
         atol=1e-6,
     )
@@ -69,7 +69,7 @@ def test_under_a_loss_scale():
 
 def test_variables_are_called_as_those_of_keras():
     names = []
-    for module in (fused_adam, keras.optimizers):
+    for module in (optimizer_lib, keras.optimizers):
         keras.utils.clear_session(free_memory=False)
         optimizer = module.AdamW()
         optimizer.build([keras.Variable(START, name="kernel")])
@@ -88,14 +88,14 @@ def test_clips_by_the_global_norm_as_the_formula(strategy):
         alpha = 0.01 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
         weights -= alpha * first / (np.sqrt(second) + 1e-7)
 
-    found = trained(lambda rate: fused_adam.Adam(rate, global_clipnorm=limit), strategy=strategy)
+    found = trained(lambda rate: optimizer_lib.Adam(rate, global_clipnorm=limit), strategy=strategy)
     np.testing.assert_allclose(np.asarray(found.value), weights, rtol=0, atol=TOLERANCE)
-    unclipped = trained(fused_adam.Adam, strategy=strategy)
+    unclipped = trained(optimizer_lib.Adam, strategy=strategy)
     assert np.abs(np.asarray(unclipped.value) - weights).max() > 100 * TOLERANCE
 
 
 def test_a_gradient_that_is_no_number_is_not_clipped_away():
-    clipped = fused_adam.Adam(0.01, global_clipnorm=1.0)._clip_gradients(
+    clipped = optimizer_lib.Adam(0.01, global_clipnorm=1.0)._clip_gradients(
         [tf.constant([1.0, 2.0]), tf.constant([float("nan")])]
     )
     assert all(np.isnan(each).all() for each in clipped)

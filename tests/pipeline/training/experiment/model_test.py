@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
-from pipeline.data.errors import InputError
-from pipeline.data.preprocessing.label_scale import LabelScale
-from pipeline.data.preprocessing.preprocess import ModelInputs
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model as model_lib

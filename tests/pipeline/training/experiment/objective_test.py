@@ -2,10 +2,10 @@
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import objective
 from pipeline.training.tasks.objective import Objective

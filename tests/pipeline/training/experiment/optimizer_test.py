@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from models.wide_deep import wide_deep
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.errors import InputError
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import optimizer
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs import adult_wide_deep, base, mnist_resnet
-from pipeline.data.errors import InputError
-from pipeline.training.experiment import ranges
+from pipeline.training.experiment import checks
 
 NAN, INF = float("nan"), float("inf")
 
@@ -27,21 +27,21 @@ def test_a_number_out_of_its_range_is_named(key: str, value: float):
     config = base.get_config()
     config.update_from_flattened_dict({key: value})
     with pytest.raises(InputError, match=f"^--config.{key}: received {value}; expected "):
-        ranges.check(config)
+        checks.check_ranges(config)
 
 
 @pytest.mark.parametrize("module", [base, adult_wide_deep, mnist_resnet])
 def test_our_configs_pass(module):
-    ranges.check(module.get_config())
+    checks.check_ranges(module.get_config())
 
 
 def test_a_key_that_an_earlier_config_lacks_is_not_asked_for():
     config = base.get_config()
     del config.train.weight
-    ranges.check(config)
+    checks.check_ranges(config)
 
 
 def test_a_run_that_cannot_be_counted_is_refused():
-    ranges.check_length(2**31 - 1)
+    checks.check_length(2**31 - 1)
     with pytest.raises(InputError, match=r"train.epochs: received 1\.00e\+400 steps; expected at most"):
-        ranges.check_length(10**400)
+        checks.check_length(10**400)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.errors import InputError
-from pipeline.training.experiment import training_data
+from pipeline.training.experiment import data
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_a_mixture_of_anything_else_is_refused(mixture: tuple):
     with pytest.raises(
         InputError, match=r"^--config.mixture: received .*; expected a directory, a split and a"
     ):
-        training_data.others(config)
+        data.others(config)

@@ -3,8 +3,8 @@
 import keras
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.experiment.variable_names import matching
+from pipeline.base.errors import InputError
+from pipeline.training.experiment.model import matching
 
 KEY = "optimizer.not_decayed"
 

@@ -5,9 +5,9 @@ import inspect
 import keras
 import pytest
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.training.loop import callback_checks
-from pipeline.training.loop.callback_table import REFUSED, SURVIVORS
+from pipeline.training.loop.callbacks import REFUSED, SURVIVORS
 
 LOGGED = ("loss", "accuracy", "val_loss", "val_auc")
 NO_CALLBACKS = {"Callback", "CallbackList"}

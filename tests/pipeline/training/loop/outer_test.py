@@ -7,13 +7,12 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.data.commands.deferred import Interrupted
-from pipeline.data.errors import InputError
+from pipeline.base.cli.signals import Interrupted
+from pipeline.base.errors import InputError
 from pipeline.training.loop.bad_steps import Guard
+from pipeline.training.loop.clock import Cadence, Tally
 from pipeline.training.loop.outer import Point, Session
-from pipeline.training.loop.schedule import Cadence
-from pipeline.training.loop.step_sums import Tally
-from pipeline.training.state.checkpoints import nested
+from pipeline.training.state import checkpoints
 
 
 class Memory:
@@ -28,7 +27,7 @@ class Memory:
         return self.saved[0]
 
     def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None:
-        self.saved = (step, nested.unpacked(*nested.packed(session)))
+        self.saved = (step, checkpoints.unpack_nested(*checkpoints.pack_nested(session)))
         self.metrics[step] = metrics
 
     def finish(self) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from pipeline.training.loop.schedule import Cadence, total_steps
+from pipeline.training.loop.clock import Cadence, total_steps
 
 CADENCE = Cadence(
     records=10,

@@ -1,6 +1,6 @@
 """Sums of steps become averages and speeds."""
 
-from pipeline.training.loop.step_sums import Tally
+from pipeline.training.loop.clock import Tally
 
 FIRST = Tally(steps=3, seconds=1.5, input_wait_s=0.25, loss=24.0, hits=6.0)
 SECOND = Tally(steps=1, seconds=0.5, input_wait_s=0.25, loss=8.0, hits=10.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.training.loop.step_times import StepTimes
+from pipeline.training.loop.clock import StepTimes
 
 SECONDS = np.random.default_rng(0).lognormal(-6, 1, size=10_000)
 

@@ -12,14 +12,13 @@ import pytest
 import tensorflow as tf
 
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
-from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop import callbacks
-from pipeline.training.loop.callback_table import SURVIVORS
+from pipeline.training.loop.callbacks import SURVIVORS
+from pipeline.training.loop.clock import Cadence, Tally
 from pipeline.training.loop.outer import InnerLoop, Session
-from pipeline.training.loop.schedule import Cadence
-from pipeline.training.loop.step_sums import Tally
-from pipeline.training.tasks.regression import Regression
+from pipeline.training.tasks.classification import Regression
 
 CASES = {
     "EarlyStopping": {"restore_best_weights": True, "patience": 3, "min_delta": 0.01},

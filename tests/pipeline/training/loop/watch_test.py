@@ -2,11 +2,11 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
 from pipeline.training.loop import bad_steps
 from pipeline.training.loop.bad_steps import Blame, Guard
+from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import Point, Session
-from pipeline.training.loop.step_sums import Tally
 from tests.pipeline.training.loop.outer_test import Memory, Rising, session
 
 NAN = float("nan")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.training.parity.compared import Difference, comparison, relative_error
+from pipeline.training.parity.compare import Difference, comparison, relative_error
 
 
 def test_the_error_is_that_of_the_norms():

@@ -1,7 +1,13 @@
 """Comparisons in words, and as JSON."""
 
-from pipeline.training.parity.compared import Comparison, Difference, comparison
-from pipeline.training.parity.told import as_json, lines, verdict
+from pipeline.training.parity.compare import (
+    Comparison,
+    Difference,
+    as_json,
+    comparison,
+    format_verdict,
+    lines,
+)
 
 
 def difference(name: str, error: float) -> Difference:
@@ -32,8 +38,8 @@ def test_what_differs_is_marked_and_followed_by_what_to_do():
 
 
 def test_the_verdict_names_the_worst():
-    assert verdict([AGREES, SKIPPED]) == f"verdict: all agree (one); not compared: {SKIPPED.name}"
-    assert verdict([AGREES, DIFFERS, SKIPPED]) == "verdict: two differs; the worst: worst"
+    assert format_verdict([AGREES, SKIPPED]) == f"verdict: all agree (one); not compared: {SKIPPED.name}"
+    assert format_verdict([AGREES, DIFFERS, SKIPPED]) == "verdict: two differs; the worst: worst"
     assert lines(SKIPPED) == ["three          not compared: there is none"]
 
 

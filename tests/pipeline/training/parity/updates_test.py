@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training.engine import strategy, update
-from pipeline.training.parity import subject, told, updates
-from pipeline.training.parity.compared import Comparison
+from pipeline.training.engine import step, strategy
+from pipeline.training.parity import compare, updates
+from pipeline.training.parity.compare import Comparison
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 from tests.shared.tiny_dataset import write_dataset
 
@@ -24,7 +24,9 @@ def compared(dataset: Dataset, *, global_batch: int = 16, clip_norm: float = 0.0
     config = small_config()
     config.global_batch, config.optimizer.clip_norm = global_batch, clip_norm
     one, many = strategy.create("one_device"), strategy.create("mirrored")
-    return {each.name: each for each in updates.compare(subject.of_config(config, dataset), one, many)}
+    return {
+        each.name: each for each in updates.compare(compare.subject_of_config(config, dataset), one, many)
+    }
 
 
 def test_the_step_agrees_in_every_way(dataset):
@@ -38,7 +40,10 @@ def test_the_step_agrees_in_every_way(dataset):
 def test_the_plain_loop_has_the_objective_of_the_step(dataset):
     config = small_config()
     config.train.label_smoothing, config.train.class_weights = 0.2, (1.0, 3.0)
-    asked, plain = subject.of_config(config, dataset), subject.of_config(small_config(), dataset)
+    asked, plain = (
+        compare.subject_of_config(config, dataset),
+        compare.subject_of_config(small_config(), dataset),
+    )
     batches = asked.batches(3)
     found = updates.step_changes(asked, batches, strategy=strategy.create("one_device"), micro_batches=1)
     names = [variable.path for variable in asked.model().trainable_variables]
@@ -57,7 +62,7 @@ def test_weighted_examples_agree_in_every_way(tmp_path):
     config = small_config()
     config.train.update({"example_weights": "w", "class_weights": (1.0, 3.0), "label_smoothing": 0.1})
     asked, one, many = (
-        subject.of_config(config, dataset),
+        compare.subject_of_config(config, dataset),
         strategy.create("one_device"),
         strategy.create("mirrored"),
     )
@@ -70,7 +75,7 @@ def test_a_regression_in_millions_agrees(tmp_path):
     schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
     examples = [{"x": float(number), "y": 1e6 * (number % 7)} for number in range(100)]
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": examples})
-    asked, many = subject.of_config(small_config(), dataset), strategy.create("mirrored")
+    asked, many = compare.subject_of_config(small_config(), dataset), strategy.create("mirrored")
     batches = asked.batches(3)
     found = updates.step_changes(asked, batches, strategy=many, micro_batches=1)
     names = [variable.path for variable in asked.model().trainable_variables]
@@ -89,10 +94,10 @@ def _as_keras_takes_it(gradient: tf.Tensor | tf.IndexedSlices, variable: keras.V
 
 
 def test_gradients_of_equal_ids_that_are_not_summed_are_found(dataset, monkeypatch):
-    asked, one = subject.of_config(small_config(), dataset), strategy.create("one_device")
+    asked, one = compare.subject_of_config(small_config(), dataset), strategy.create("one_device")
     batches = asked.batches(3)
     exact = updates.plain_loop(asked, batches)
-    monkeypatch.setattr(update, "dense", _as_keras_takes_it)
+    monkeypatch.setattr(step, "dense", _as_keras_takes_it)
     found = updates.step_changes(asked, batches, strategy=one, micro_batches=1)
     names = [variable.path for variable in asked.model().trainable_variables]
     errors = {each.name: each.errors["change"] for each in updates.differences(names, found, exact)}
@@ -100,20 +105,20 @@ def test_gradients_of_equal_ids_that_are_not_summed_are_found(dataset, monkeypat
 
 
 def test_clipping_in_each_replica_is_found(dataset, monkeypatch):
-    def clipped_apart(self: update.Update, gradients: list[tf.Tensor], *, loss: tf.Tensor) -> tf.Tensor:
+    def clipped_apart(self: step.Update, gradients: list[tf.Tensor], *, loss: tf.Tensor) -> tf.Tensor:
         clipped, _ = tf.clip_by_global_norm(gradients, 0.05)
         summed = tf.distribute.get_replica_context().all_reduce("SUM", clipped)
         self._optimizer.apply(summed, self._variables)
         return tf.math.is_finite(loss)
 
-    monkeypatch.setattr(update.Update, "_apply", clipped_apart)
+    monkeypatch.setattr(step.Update, "_apply", clipped_apart)
     found = compared(dataset)
     assert found["replicas"].found
     assert not found["micro-batches"].found or found["sparse"].found
 
 
 def test_micro_batches_of_which_only_the_last_counts_are_found(dataset, monkeypatch):
-    monkeypatch.setattr(update, "_added", lambda one, other: other)
+    monkeypatch.setattr(step, "_added", lambda one, other: other)
     found = compared(dataset)
     assert found["micro-batches"].found
     assert not found["sparse"].found and not found["replicas"].found
@@ -131,9 +136,9 @@ def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": examples})
     config, one = small_config(), strategy.create("one_device")
     config.train.standardise_labels = False
-    found = updates.compare(subject.of_config(config, dataset), one, one)
+    found = updates.compare(compare.subject_of_config(config, dataset), one, one)
     assert all("weights that are not finite" in each.skipped for each in found)
-    assert told.verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
+    assert compare.format_verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
 
 
 def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypatch):
@@ -146,7 +151,7 @@ def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypa
         hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs["numeric"]))
         return keras.Model(inputs, keras.layers.Dense(1)(hidden))
 
-    monkeypatch.setattr(subject, "build_model", lambda config, **rest: normalized(**rest))
+    monkeypatch.setattr(compare, "build_model", lambda config, **rest: normalized(**rest))
     found = compared(dataset)
     assert "of its own, by design" in found["micro-batches"].skipped
     assert found["replicas"].differences[0].errors["change"] < 1e-3

@@ -3,12 +3,12 @@
 import json
 import pathlib
 
-from pipeline.data import self_digest
+from pipeline.base import documents
 
 
 def change(workdir: pathlib.Path, **values: object) -> None:
     """Changes values of run.json as if the run had written them."""
     path = workdir / "run.json"
     document = json.loads(path.read_bytes())
-    document.pop(self_digest.KEY)
-    path.write_text(json.dumps(self_digest.with_digest(document | values)))
+    document.pop(documents.DIGEST_KEY)
+    path.write_text(json.dumps(documents.with_digest(document | values)))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.training.replaying.jumps import JUMP, scores, windows_that_jumped
+from pipeline.training.replay.step import JUMP, jump_scores, windows_that_jumped
 
 
 def points(losses: list[float]) -> list[dict]:
@@ -51,7 +51,7 @@ def test_a_run_without_log_points_has_the_window_in_which_it_stopped():
 
 def test_scores_are_distances_from_the_median_in_robust_deviations():
     losses = np.array([1.0, 1.2, 0.8, 1.1, 0.9, 3.0])
-    middle, found = scores(losses, among=losses)
+    middle, found = jump_scores(losses, among=losses)
     assert middle == pytest.approx(1.05)
     # |deviations| are .05 .15 .25 .05 .15 1.95, whose median is .15.
     assert found[-1] == pytest.approx((3.0 - 1.05) / (1.4826 * 0.15))
@@ -59,4 +59,4 @@ def test_scores_are_distances_from_the_median_in_robust_deviations():
 
 def test_losses_that_hardly_vary_have_no_jumps():
     losses = np.array([1.0] * 20 + [1.01])
-    assert scores(losses, among=losses)[1].max() < JUMP
+    assert jump_scores(losses, among=losses)[1].max() < JUMP

@@ -6,7 +6,7 @@ import pathlib
 import keras
 import pytest
 
-from pipeline.training import run
+from pipeline.training.run import run
 from tests.pipeline.training.replaying.recorded import Ledger, recorded
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config, write_small_dataset
 from tests.shared.tiny_dataset import write_dataset

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import numpy as np
 
-from pipeline.training.replaying.losses import judge_of
+from pipeline.training.replay.evaluator import judge_of
 from pipeline.training.tasks.classification import Binary
 from pipeline.training.tasks.objective import Objective
 

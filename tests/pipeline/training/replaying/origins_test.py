@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from beam_jobs.sources.formats import open_source
-from pipeline.data.dataset.origins import reader
 from pipeline.data.dataset.selection import select
-from pipeline.data.reading.mixture import Mixture, Part
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.origins import reader
+from pipeline.data.reading.plan import Mixture, Part
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replaying.origins import origins_of
-from pipeline.training.replaying.raw_features import raw_features
-from pipeline.training.replaying.record import records_of
+from pipeline.training.replay.stream import origins_of, raw_features, records_of
 from tests.shared.conversions import converted
 
 SCHEMA = Schema(name="numbers", features=(Numeric(name="number", number="int64"),))

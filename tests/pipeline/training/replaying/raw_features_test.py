@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from pipeline.data.dataset.selection import select
-from pipeline.data.schema.datetime_kind import Datetime
-from pipeline.data.schema.kinds import Categorical, Label, Numeric, Tensor, Tokens
+from pipeline.data.schema.feature_types import Categorical, Datetime, Label, Numeric, Tensor, Tokens
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replaying.raw_features import raw_features
-from pipeline.training.replaying.record import records_of
+from pipeline.training.replay.stream import raw_features, records_of
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(

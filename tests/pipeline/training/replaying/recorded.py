@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.input.targets import TargetsOfBatch
-from pipeline.training import parts
+from pipeline.data.input.training import TargetsOfBatch
+from pipeline.training.run import parts
 
 Targets = np.ndarray | tuple[np.ndarray, ...]  # labels, or those and weights
 Batch = tuple[dict[str, np.ndarray], Targets]

@@ -7,17 +7,18 @@ import shutil
 import pytest
 from ml_collections import ConfigDict
 
+from pipeline.base import documents
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training import run
-from pipeline.training.replay import Replay
-from pipeline.training.replaying.shown import document, page, words
-from pipeline.training.replaying.training_stream import TrainingStream
-from pipeline.training.state import checked_lines, history
+from pipeline.training.replay import document, format, page
+from pipeline.training.replay.replay import Replay
+from pipeline.training.replay.stream import TrainingStream
+from pipeline.training.run import run
+from pipeline.training.state import workdir as workdir_lib
 from tests.pipeline.training.replaying.changed import change
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
 from tests.shared.tiny_dataset import describe, write_dataset
@@ -57,7 +58,7 @@ def test_the_step_is_found_with_its_examples(workdir):
         range(16 * SPIKE, 16 * SPIKE + 16)
     )
     assert step.replayed.loss > 4 * step.usual
-    assert words.verdict(spike).startswith("of the steps 70 to 77 these stand out, under the weights of the")
+    assert format.verdict(spike).startswith("of the steps 70 to 77 these stand out, under the weights of the")
     told = document.of_spikes(spikes, SCHEMA)["spikes"][0]
     assert (told["first_step"], told["last_step"], told["steps"][0]["step"]) == (72, 77, SPIKE)
     assert f"Step {SPIKE}: loss" in page.of_spikes(spikes, SCHEMA, run="run")
@@ -65,13 +66,13 @@ def test_the_step_is_found_with_its_examples(workdir):
 
 def test_a_jump_that_the_data_do_not_explain_is_told_and_none_where_a_run_goes_on(workdir, tmp_path):
     copy = shutil.copytree(workdir, tmp_path / "run")
-    points = history.read(copy / "history.jsonl")
+    points = workdir_lib.read_history(copy / "history.jsonl")
     points[8]["loss"] = 9.0
-    checked_lines.replace(copy / "history.jsonl", points)
+    documents.replace_lines(copy / "history.jsonl", points)
     change(copy, finished=False, total_steps=110)
     unexplained, explained = Replay(copy).spikes(examples=1).found
     assert (unexplained.window.last, unexplained.steps) == (points[8]["step"], ())
-    assert words.verdict(unexplained).endswith("the data do not explain the jump")
+    assert format.verdict(unexplained).endswith("the data do not explain the jump")
     assert explained.steps[0].replayed.step == SPIKE
 
 
@@ -86,6 +87,6 @@ def test_the_step_is_found_whose_loss_was_not_finite(tmp_path):
     with pytest.raises(InputError, match=r"step 31: .*, record 157 .*replay --step=31"):
         train(config, write_dataset(tmp_path / "data", schema, {"train": examples}), tmp_path / "run")
     (spike,) = Replay(tmp_path / "run").spikes(examples=1).found
-    assert "no finite loss was logged before the run ended" in words.window(spike.window)
+    assert "no finite loss was logged before the run ended" in format.window(spike.window)
     (worst,) = spike.steps[0].replayed.examples
     assert (spike.steps[0].replayed.step, worst.record.number, worst.loss) == (31, 157, math.inf)

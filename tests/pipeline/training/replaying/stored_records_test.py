@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.errors import InputError
-from pipeline.training.replaying.record import records_of
-from pipeline.training.replaying.stored_records import payload, require_sound
+from pipeline.training.replay.stream import payload, records_of, require_sound
 from tests.pipeline.training.small_run import write_small_dataset
 
 

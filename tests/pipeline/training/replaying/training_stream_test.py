@@ -10,13 +10,11 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading.host_share import Share
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
-from pipeline.training.experiment import training_data
-from pipeline.training.replaying.opened_stream import open_stream
-from pipeline.training.replaying.raw_features import raw_features
-from pipeline.training.replaying.training_stream import TrainingStream
+from pipeline.training.experiment import data
+from pipeline.training.replay.stream import TrainingStream, open_stream, raw_features
 from pipeline.training.state import run_record
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.replaying.recorded import Ledger, global_batch
@@ -77,7 +75,7 @@ def test_augmented_images_are_those_of_two_hosts(tmp_path):
     parts = []
     for host in (0, 1):
         share = Share(global_batch=8, replicas=4, shard_count=2, shard_index=host)
-        plan = training_data.read_plan(config, selection, share=share, position=5 * 8)
+        plan = data.read_plan(config, selection, share=share, position=5 * 8)
         batches = training_batches(plan, preprocess, augmentation=Augmentation(**config.augmentation))
         parts += list(batches.take(2).as_numpy_iterator())
     assert_same(stream.batch(5), global_batch(dict(enumerate(parts))))

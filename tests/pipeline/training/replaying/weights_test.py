@@ -4,44 +4,44 @@ import pathlib
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.replaying.weights import Weights, asked_for, damage, nearest
-from pipeline.training.state.checkpoints import directory, manifest
-from pipeline.training.state.checkpoints.manifest import Manifest
+from pipeline.base.errors import InputError
+from pipeline.training.replay.evaluator import Weights, asked_for, damage, nearest_checkpoint
+from pipeline.training.state import checkpoints
+from pipeline.training.state.checkpoints import Manifest
 
 
 @pytest.fixture
 def root(tmp_path) -> pathlib.Path:
     """Checkpoints of the steps 10, 20 and 30."""
     for step in (10, 20, 30):
-        folder = directory.temporary(tmp_path, step)
+        folder = checkpoints.temporary(tmp_path, step)
         (folder / "data").write_bytes(b"weights")
-        manifest.write(folder, Manifest(step=step, saved="", run={}, metrics={}, variables={}))
-        directory.publish(folder)
+        checkpoints.write_manifest(folder, Manifest(step=step, saved="", run={}, metrics={}, variables={}))
+        checkpoints.publish_checkpoint(folder)
     return tmp_path
 
 
 @pytest.mark.parametrize(("step", "chosen"), [(9, 10), (10, 10), (29, 20), (500, 30), (0, 10)])
 def test_the_newest_before_a_step_else_the_oldest_after_it(root, step: int, chosen: int):
-    assert nearest(root, step, damage_of=damage) == Weights(step=chosen)
+    assert nearest_checkpoint(root, step, damage_of=damage) == Weights(step=chosen)
 
 
 def test_a_damaged_one_is_passed_over_and_named(root):
-    (directory.path_of(root, 20) / "data").write_bytes(b"Weights")
-    found = nearest(root, 25, damage_of=damage)
+    (checkpoints.path_of(root, 20) / "data").write_bytes(b"Weights")
+    found = nearest_checkpoint(root, 25, damage_of=damage)
     assert found.step == 10
     assert "step-00000020/data: SHA-256" in found.damaged[0]
 
 
 def test_a_run_without_checkpoints_has_its_initial_weights(tmp_path):
-    assert nearest(tmp_path, 5, damage_of=damage) == Weights(step=0)
+    assert nearest_checkpoint(tmp_path, 5, damage_of=damage) == Weights(step=0)
     assert "as the run keeps no checkpoint" in Weights(step=0).seen_from(5)
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_has_its_initial_weights(root):
     for step in (10, 20, 30):
-        (directory.path_of(root, step) / "data").write_bytes(b"")
-    found = nearest(root, 5, damage_of=damage)
+        (checkpoints.path_of(root, step) / "data").write_bytes(b"")
+    found = nearest_checkpoint(root, 5, damage_of=damage)
     assert (found.step, len(found.damaged)) == (0, 3)
     assert "as every checkpoint of the run is damaged" in found.seen_from(5)
 

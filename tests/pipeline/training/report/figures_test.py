@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.training.report.drawing import formats
-from pipeline.training.report.drawing.axes import Axes, ticks
-from pipeline.training.report.drawing.charts import MAX_POINTS, Series, line_chart
-from pipeline.training.report.drawing.distributions import equal_bins, histogram
-from pipeline.training.report.drawing.markup import tag
+from pipeline.report import formats
+from pipeline.report.axes import Axes, ticks
+from pipeline.report.charts import MAX_POINTS, Series, equal_bins, histogram, line_chart
+from pipeline.report.html import tag
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from pipeline.data.schema.kinds import Label, Numeric
+from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.training.report.page import write_report
 from tests.pipeline.training.report import report_examples as examples
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pipeline.training.report.progress import Progress, describe, number, summary
+from pipeline.training.report.reporter import Progress, describe, number, summary
 
 POINT = {
     "step": 1_200,

@@ -15,7 +15,7 @@ from pipeline.data.dataset.manifest import File, Manifest, Shard
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.kinds import Categorical, Label, Numeric
+from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
 DIGEST = "5d41402abc4b2a76b9719d911017c592"

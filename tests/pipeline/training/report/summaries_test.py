@@ -5,8 +5,8 @@ import math
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.training.report.summaries import Summaries
+from pipeline.base.errors import InputError
+from pipeline.training.report.reporter import Summaries
 
 
 @pytest.mark.parametrize(

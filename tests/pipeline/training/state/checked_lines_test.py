@@ -5,25 +5,25 @@ import os
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.state import checked_lines
+from pipeline.base import documents
+from pipeline.base.errors import InputError
 from tests.shared.full_disk import no_room
 
 
 def read(path) -> list[dict]:
-    return checked_lines.read(path, checked=dict, without="it")
+    return documents.read_lines(path, checked=dict, without="it")
 
 
 @pytest.mark.parametrize("room", [0, 5])  # bytes for the second line, which needs more
 def test_a_line_that_the_disk_has_no_room_for_leaves_the_file_as_it_was(tmp_path, room):
     path = tmp_path / "lines.jsonl"
-    checked_lines.append(path, {"step": 1})
+    documents.append_line(path, {"step": 1})
     before = path.read_bytes()
     with no_room(len(before) + room), pytest.raises(OSError) as told:
-        checked_lines.append(path, {"step": 2})
+        documents.append_line(path, {"step": 2})
     assert (told.value.errno, told.value.filename) == (errno.EFBIG, str(path))
     assert path.read_bytes() == before
-    checked_lines.append(path, {"step": 3})  # somebody made room: a thread goes on, as the ledger's does
+    documents.append_line(path, {"step": 3})  # somebody made room: a thread goes on, as the ledger's does
     assert read(path) == [{"step": 1}, {"step": 3}]
 
 

@@ -5,9 +5,9 @@ import dataclasses
 
 import pytest
 
+from pipeline.base.cli import config
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.commands import config_keys
-from pipeline.data.errors import InputError
 from pipeline.training.state import continuation, run_record
 from pipeline.training.state.run_record import RunRecord
 from tests.pipeline.training.state.run_record_test import RECORD
@@ -51,7 +51,7 @@ BOUND = [
 SECTIONS = ("model", "augmentation", "optimizer")
 KEYS_OF_CONFIG = {
     name
-    for name, _ in config_keys.leaves(base.get_config())
+    for name, _ in config.config_leaves(base.get_config())
     if name not in BOUND and not name.startswith(SECTIONS)
 }
 

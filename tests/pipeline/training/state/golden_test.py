@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import select
-from pipeline.data.errors import InputError
-from pipeline.data.preprocessing.label_scale import LabelScale
-from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess
 from pipeline.data.statistics import loading
 from pipeline.training.state import golden
 

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.state import history
+from pipeline.base.errors import InputError
+from pipeline.training.state import workdir
 
 
 @pytest.fixture
 def path(tmp_path):
     """A history of three log points."""
     for step in (10, 20, 30):
-        history.append(tmp_path / "history.jsonl", {"step": step, "loss": 0.5})
+        workdir.append_history(tmp_path / "history.jsonl", {"step": step, "loss": 0.5})
     return tmp_path / "history.jsonl"
 
 
@@ -21,29 +21,29 @@ def steps(path) -> list[int]:
 
 
 def test_it_is_cut_back_to_the_restored_step(path):
-    history.keep_up_to(path, 20)
+    workdir.keep_history_up_to(path, 20)
     assert steps(path) == [10, 20]
 
 
 def test_a_line_that_a_kill_cut_short_is_dropped(path):
     path.write_bytes(path.read_bytes()[:-9])
-    history.keep_up_to(path, 20)
+    workdir.keep_history_up_to(path, 20)
     assert steps(path) == [10, 20]
 
 
 def test_a_new_history_is_empty(tmp_path):
-    history.keep_up_to(tmp_path / "history.jsonl", 0)
+    workdir.keep_history_up_to(tmp_path / "history.jsonl", 0)
     assert (tmp_path / "history.jsonl").read_text() == ""
 
 
 def test_a_run_whose_history_was_deleted_goes_on(tmp_path):
-    history.keep_up_to(tmp_path / "history.jsonl", 20)
+    workdir.keep_history_up_to(tmp_path / "history.jsonl", 20)
     assert (tmp_path / "history.jsonl").read_text() == ""
 
 
 def test_lines_of_earlier_versions_have_no_checksum(tmp_path):
     (tmp_path / "history.jsonl").write_text('{"step": 10}\n')
-    history.keep_up_to(tmp_path / "history.jsonl", 10)
+    workdir.keep_history_up_to(tmp_path / "history.jsonl", 10)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_lines_of_earlier_versions_have_no_checksum(tmp_path):
 def test_a_damaged_line_is_named(path, was, is_, received):
     path.write_text(path.read_text().replace(was, is_, 1))
     with pytest.raises(InputError, match=rf"history\.jsonl: received {received}.*delete it"):
-        history.keep_up_to(path, 30)
+        workdir.keep_history_up_to(path, 30)
 
 
 def test_the_line_of_a_checkpoint_must_be_there(path):
     path.write_bytes(path.read_bytes()[:-1])  # so the last line counts as cut short
     with pytest.raises(InputError, match="received no line of step 30, of which there is a checkpoint"):
-        history.keep_up_to(path, 30)
+        workdir.keep_history_up_to(path, 30)

@@ -7,11 +7,10 @@ import typing
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.loop.times import Kind
-from pipeline.training.state import ledger as ledger_lib
-from pipeline.training.state.ledger import KINDS, Ledger
-from pipeline.training.state.time_spent import Spent, time_spent
+from pipeline.base.errors import InputError
+from pipeline.training.loop.clock import Kind
+from pipeline.training.state import goodput
+from pipeline.training.state.goodput import ENTRY_KINDS, Ledger, Spent, time_spent
 
 
 class Clock:
@@ -59,7 +58,7 @@ def save(one: Ledger, clock: Clock, seconds: float = 0.25) -> None:
 
 
 def account(path: pathlib.Path) -> Spent:
-    return time_spent(ledger_lib.read(path))
+    return time_spent(goodput.read_goodput(path))
 
 
 def spent(path: pathlib.Path) -> dict[str, float]:
@@ -126,7 +125,8 @@ def test_a_ledger_of_an_earlier_version_knows_of_no_longest_save(path, clock):
     with process(path, clock, from_step=0) as one:
         save(one, clock)
     lines = [
-        {key: value for key, value in line.items() if key != "longest_save"} for line in ledger_lib.read(path)
+        {key: value for key, value in line.items() if key != "longest_save"}
+        for line in goodput.read_goodput(path)
     ]
     assert time_spent(lines).longest_save_s == 0.0
 
@@ -167,12 +167,12 @@ def test_steps_that_two_kills_undid_are_lost_once(path, clock):
 def test_the_thread_writes_while_a_block_lasts(path):
     with Ledger(path) as one, one.during("compile"):
         deadline = time.monotonic() + 20
-        while len(ledger_lib.read(path)) < 2 and time.monotonic() < deadline:
+        while len(goodput.read_goodput(path)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
-        [_, line, *_] = ledger_lib.read(path)
+        [_, line, *_] = goodput.read_goodput(path)
     assert line["seconds"]["compile"] > 0.1
     assert not line["ended"]
-    assert ledger_lib.read(path)[-1]["ended"]
+    assert goodput.read_goodput(path)[-1]["ended"]
 
 
 def test_a_line_that_a_kill_cut_short_is_dropped(path, clock):
@@ -180,7 +180,7 @@ def test_a_line_that_a_kill_cut_short_is_dropped(path, clock):
     path.write_bytes(path.read_bytes()[:-9])
     with process(path, clock, from_step=0):
         pass
-    assert [line["process"] for line in ledger_lib.read(path)] == [1, 2, 2, 2]
+    assert [line["process"] for line in goodput.read_goodput(path)] == [1, 2, 2, 2]
 
 
 def test_a_damaged_line_is_named(path, clock):
@@ -203,8 +203,8 @@ def test_an_error_ends_a_process_too(path, clock):
 
 
 def test_the_loop_names_kinds_that_there_are():
-    assert set(typing.get_args(Kind)) <= set(KINDS)
+    assert set(typing.get_args(Kind)) <= set(ENTRY_KINDS)
 
 
 def test_a_process_knows_its_age():
-    assert 0.0 < ledger_lib.process_age_s() < 86_400
+    assert 0.0 < goodput.process_age_s() < 86_400

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from pipeline.base import documents
+from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data import self_digest
-from pipeline.data.errors import InputError
 from pipeline.training.state import run_record
 from pipeline.training.state.run_record import RunRecord
 
@@ -46,7 +46,7 @@ def test_a_document_that_is_no_record_is_refused(content, tmp_path):
 
 def test_a_key_of_a_later_version_does_no_harm(tmp_path):
     document = dataclasses.asdict(dataclasses.replace(RECORD, config={})) | {"moon": "full"}
-    (tmp_path / "run.json").write_text(json.dumps(self_digest.with_digest(document)))
+    (tmp_path / "run.json").write_text(json.dumps(documents.with_digest(document)))
     assert run_record.read(tmp_path / "run.json").total_steps == 38
 
 

@@ -4,13 +4,13 @@ import os
 
 import pytest
 
-from pipeline.data import atomic_files
-from pipeline.data.errors import InputError
+from pipeline.base import files
+from pipeline.base.errors import InputError
 from pipeline.training.state import workdir
 
 
 def test_json_that_is_there_is_read(tmp_path):
-    atomic_files.write_json(tmp_path / "run.json", {"a": [1, 2]})
+    files.write_json(tmp_path / "run.json", {"a": [1, 2]})
     assert workdir.read_json(tmp_path / "run.json") == {"a": [1, 2]}
 
 

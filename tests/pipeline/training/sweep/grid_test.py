@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs import tabular
-from pipeline.data.errors import InputError
-from pipeline.training.sweep.grid import Point, check_given_once, config_of, points
+from pipeline.training.launch.grid import Point, check_given_once, config_of, points
 
 
 def values(text: str) -> list[dict]:

@@ -11,13 +11,13 @@ import sys
 import pytest
 from ml_collections import ConfigDict
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.errors import InputError
+from pipeline.training.launch import grid, sweep
+from pipeline.training.launch.sweep import Trial
 from pipeline.training.state import run_record
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
-from pipeline.training.sweep import grid, sweep
-from pipeline.training.sweep.trial import Trial
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 
 SWEEP = "config.optimizer.name=adam,adan"
@@ -47,8 +47,8 @@ WAITS = "import os, signal\nprint('process', os.getpid(), flush=True)\nsignal.pa
 KILLED_WHEN_BEGUN = """
 import os, pathlib, threading
 from pipeline.training.state.workdir import Workdir
-from pipeline.training.sweep.grid import points
-from pipeline.training.sweep.trial import Trial
+from pipeline.training.launch.grid import points
+from pipeline.training.launch.sweep import Trial
 
 def end():
     while "process" not in pathlib.Path("run.log").read_text():

@@ -13,11 +13,9 @@ import scipy.special
 import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
-from pipeline.data.errors import InputError
-from pipeline.data.schema.kinds import Label
-from pipeline.data.schema.label_tasks import LABEL_TASKS
-from pipeline.training.tasks.metrics import EvaluationMetrics
-from pipeline.training.tasks.registry import TASKS, task_of
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label
+from pipeline.training.tasks.registry import TASKS, EvaluationMetrics, task_of
 
 EXAMPLES, BATCH = 103, 16  # the last batch holds 7
 CLASSES = tuple("abcdefghijkl")  # enough for a top-5 accuracy

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from pipeline.data.schema.kinds import Label
-from pipeline.training.tasks.metrics import EvaluationMetrics
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.tasks.registry import EvaluationMetrics
 
 BINARY = Label(name="y", classes=("no", "yes"))
 DRAW = np.random.default_rng(0)

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.input.targets import Mixed, TargetsOfBatch
+from pipeline.data.input.training import Mixed, TargetsOfBatch
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.inner import inner_loop, train_step
-from pipeline.training.tasks.classification import Binary, Multiclass
+from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.tasks.classification import Binary, Multiclass, Regression
 from pipeline.training.tasks.objective import Objective
-from pipeline.training.tasks.regression import Regression
 
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(12, 3)).astype("float32")

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from pipeline.training.tasks.regression import Regression
+from pipeline.training.tasks.classification import Regression
 
 LABELS, LOGITS = tf.constant([1.5, -1.0]), tf.constant([[1.0], [1.0]])
 

@@ -5,8 +5,8 @@ import os
 import pathlib
 import signal
 
-from pipeline.data.commands import child_processes
-from pipeline.training.workers import child
+from pipeline.base.cli import signals
+from pipeline.training.launch import child
 
 
 def program(folder, text):
@@ -49,11 +49,11 @@ def test_a_signal_is_passed_on(tmp_path, monkeypatch):
         f"pathlib.Path({str(tmp_path / 'seen')!r}).write_text(json.dumps(number))\n"
         "sys.exit(143)\n"
     )
-    before = {*child_processes.descendants(os.getpid())}  # of other tests
+    before = {*signals.descendants(os.getpid())}  # of other tests
     came = lambda: signal.SIGTERM if (tmp_path / "ready").exists() else 0  # noqa: E731
     assert child.run(program(tmp_path, text), log=tmp_path / "log", came=came) == 143
     assert json.loads((tmp_path / "seen").read_text()) == signal.SIGTERM
-    assert {*child_processes.descendants(os.getpid())} <= before
+    assert {*signals.descendants(os.getpid())} <= before
 
 
 def test_one_that_heard_a_signal_and_ended_may_succeed_later(tmp_path, monkeypatch):

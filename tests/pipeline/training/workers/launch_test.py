@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pipeline.data.commands.deferred import Interrupted
-from pipeline.training.workers import launch, processes
-from pipeline.training.workers.processes import Worker
+from pipeline.base.cli.signals import Interrupted
+from pipeline.training.launch import workers as workers_lib
+from pipeline.training.launch.workers import Worker
 from tests.pipeline.training.small_run import write_small_dataset
 
 SAVES = "trap 'echo interrupted: saved at step 7 >&2; exit 130' INT; while :; do sleep 0.01; done"
@@ -58,7 +58,7 @@ def _with_signals() -> None:
 
 def to_the_end(*scripts: str) -> int:
     with started(*scripts) as workers:
-        return launch.Watch(workers).to_the_end()
+        return workers_lib.Watch(workers).to_the_end()
 
 
 def test_all_end_well(capfd):
@@ -71,7 +71,7 @@ def test_a_killed_worker_ends_all_in_one_line_that_names_it(capfd, number):
     scripts = [WAITS] * 3
     scripts[number] = "kill -9 $$"
     with started(*scripts) as workers:
-        watch = launch.Watch(workers, clock=fast())
+        watch = workers_lib.Watch(workers, clock=fast())
         assert watch.to_the_end() == 137
     (line,) = errors(capfd).splitlines()
     assert line.startswith(f"error: worker {number} (process {workers[number].pid}, host:{number}): ")
@@ -84,7 +84,7 @@ def test_a_worker_that_hangs_is_killed_when_another_has_said_so(capfd):
     with started(
         "echo 'error: worker 1 of 2 (host:1): received no heartbeat' >&2; exit 138", hangs
     ) as workers:
-        assert launch.Watch(workers, clock=fast()).to_the_end() == 138
+        assert workers_lib.Watch(workers, clock=fast()).to_the_end() == 138
         assert workers[1].code == -signal.SIGKILL
     assert errors(capfd) == "error: worker 1 of 2 (host:1): received no heartbeat\n"
 
@@ -97,7 +97,7 @@ def test_bad_input_is_told_as_one_process_tells_it(capfd):
 
 def test_what_a_worker_wrote_before_it_failed_is_shown(capfd):
     with started(WAITS, "echo 'Traceback: why' >&2; exit 1") as workers:
-        assert launch.Watch(workers, clock=fast()).to_the_end() == 1
+        assert workers_lib.Watch(workers, clock=fast()).to_the_end() == 1
     first, second = errors(capfd).splitlines()
     assert first == "Traceback: why"
     assert second.startswith("error: worker 1 (process")
@@ -111,7 +111,7 @@ def test_warnings_of_the_chief_are_shown_at_once(capfd):
 
 def test_a_signal_reaches_all_and_the_chief_says_how_it_ended(capfd):
     with pytest.raises(Interrupted, match=r"^saved at step 7$"), started(SAVES, SAVES) as workers:
-        launch.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
+        workers_lib.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
     assert errors(capfd) == ""
 
 
@@ -125,7 +125,7 @@ def test_a_signal_while_they_wait_for_each_other_ends_all(capfd):
         pytest.raises(Interrupted, match="the workers were ended") as caught,
         started(WAITS, WAITS) as workers,
     ):
-        launch.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
+        workers_lib.Watch(workers, came=lambda: signal.SIGTERM).to_the_end()
     assert caught.value.number == signal.SIGTERM
     assert errors(capfd) == ""
 
@@ -134,7 +134,7 @@ def test_a_traceback_tells_more_than_the_abort_that_follows_from_it(capfd):
     with started("exit 1", "kill -ABRT $$") as workers:
         for worker in workers:
             worker._process.wait()
-        assert launch.Watch(workers, clock=fast()).to_the_end() == 1
+        assert workers_lib.Watch(workers, clock=fast()).to_the_end() == 1
     assert "error: worker 0" in errors(capfd)
 
 
@@ -149,7 +149,7 @@ def fast() -> Callable[[], float]:
 
 
 def test_no_worker_outlives_a_launcher_that_is_killed():
-    member = "from pipeline.training.workers import member; member.end_with_launcher(0)"
+    member = "from pipeline.training.launch import member; member.end_with_launcher(0)"
     code = f"import signal; {member}; signal.pause()"
     launcher = f"""
 import os, subprocess, sys
@@ -173,14 +173,14 @@ def test_two_workers_train_as_one_and_a_kill_ends_both(tmp_path, warm_python, mo
         *("--config.train.checkpoint_every_steps=4", "--config.train.steps_per_loop=2", "--workers=2"),
         "--config.train.jit_compile=true",
     )
-    with processes.started(2, arguments) as workers:
+    with workers_lib.running_workers(2, arguments) as workers:
 
         def kill_when_saved() -> int:
             if list(tmp_path.glob("run/checkpoints/step-????????")):
                 workers[1].send(signal.SIGKILL)
             return 0
 
-        assert launch.Watch(workers, came=kill_when_saved).to_the_end() == 137
+        assert workers_lib.Watch(workers, came=kill_when_saved).to_the_end() == 137
     told = capfd.readouterr()
     (line,) = own(told.err).splitlines()
     assert line.startswith(f"error: worker 1 (process {workers[1].pid}, localhost:")

@@ -6,9 +6,9 @@ import pytest
 
 from beam_jobs.sources.formats import open_source
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.origins import reader
-from pipeline.data.dataset.origins.raw_rows import raw_rows
-from pipeline.data.schema.kinds import Numeric
+from pipeline.data.origins import reader
+from pipeline.data.origins.reader import raw_rows
+from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 from tests.shared.conversions import converted
 

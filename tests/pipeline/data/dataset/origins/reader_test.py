@@ -7,12 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Manifest, Shard
-from pipeline.data.dataset.origins import files, reader, rows
-from pipeline.data.dataset.origins.files import Entry, Folder
-from pipeline.data.dataset.origins.origin import Origin
-from pipeline.data.dataset.origins.reader import open_origins
-from pipeline.data.errors import InputError
+from pipeline.data.origins import files, reader
+from pipeline.data.origins.files import Entry, Folder, Origin
+from pipeline.data.origins.reader import open_origins
 
 SHARDS = ("x-train.tfrecord-00000-of-00002", "x-train.tfrecord-00001-of-00002")
 NAMES = [f"folder {number % 7}/größe\n{number}😀.csv" for number in range(3000)]
@@ -51,8 +50,8 @@ def directory(tmp_path: pathlib.Path) -> pathlib.Path:
     content = files.dumps(entries, folder=Folder("/raw/"), files_id=files_id)
     (tmp_path / reader.FILES_NAME).write_bytes(content)
     for each, count in zip(PUBLISHED.splits["train"], (ROWS, 0), strict=True):
-        places = rows.place(FILES[:count], np.where(NUMBERS[:count] < len(NAMES), 0, NUMBERS[:count]))
-        parts = rows.packed(places, files_id=files_id, shard_sha256=each.sha256)
+        places = files.place(FILES[:count], np.where(NUMBERS[:count] < len(NAMES), 0, NUMBERS[:count]))
+        parts = files.pack_rows(places, files_id=files_id, shard_sha256=each.sha256)
         (tmp_path / reader.file_name(each.path)).write_bytes(b"".join(parts))
     return tmp_path
 

@@ -3,24 +3,24 @@
 import numpy as np
 import pytest
 
-from pipeline.data.dataset.origins import rows
-from pipeline.data.dataset.origins.rows import CHUNK_ROWS, DamagedError
+from pipeline.data.origins import files as files_lib
+from pipeline.data.origins.files import CHUNK_ROWS, DamagedError
 
 SHA256 = "ab" * 32
 ID = bytes(range(16))
 
 
 def packed(files: np.ndarray, numbers: np.ndarray) -> bytes:
-    return b"".join(rows.packed(rows.place(files, numbers), files_id=ID, shard_sha256=SHA256))
+    return b"".join(files_lib.pack_rows(files_lib.place(files, numbers), files_id=ID, shard_sha256=SHA256))
 
 
 def unpacked(content: bytes) -> list[tuple[int, int]]:
-    header = rows.header(content)
+    header = files_lib.header(content)
     found = []
     for chunk in range(header.chunks):
         offset, count = header.chunk(chunk)
         part = content[offset : offset + header.chunk_bytes(count)]
-        found += zip(*map(np.ndarray.tolist, rows.unpacked(part, header, count)), strict=True)
+        found += zip(*map(np.ndarray.tolist, files_lib.unpack_rows(part, header, count)), strict=True)
     return found
 
 
@@ -33,8 +33,8 @@ def test_every_row_is_found_again(count: int, files: int, most: int):
     numbers, in_file = random.integers(0, files, count), random.integers(0, most, count)
     content = packed(numbers, in_file)
     assert unpacked(content) == list(zip(numbers.tolist(), in_file.tolist(), strict=True))
-    assert rows.header(content).bytes == len(content)
-    assert (rows.header(content).files_id, rows.header(content).shard_sha256) == (ID, SHA256)
+    assert files_lib.header(content).bytes == len(content)
+    assert (files_lib.header(content).files_id, files_lib.header(content).shard_sha256) == (ID, SHA256)
 
 
 def test_a_row_takes_the_bits_that_it_needs():

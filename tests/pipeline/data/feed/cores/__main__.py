@@ -20,7 +20,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from pipeline.data.feed.certificate import Certificate
+from pipeline.feed.certificate import Certificate
 from tests.pipeline.data.feed.cores.foretold import NEAR, Foretold, row
 from tests.pipeline.data.feed.cores.results import EIGHT, NAMES, ODD, SLOW_DISK, file_of
 from tests.shared.table import show

@@ -16,10 +16,9 @@ from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
 from pipeline.data.preprocessing.preprocess import Preprocess
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.mixture import Mixture, Part, TrainingData
-from pipeline.data.reading.plan import plan_reading
-from pipeline.data.schema.kinds import Image, Label, Numeric, Tokens
+from pipeline.data.reading.plan import Mixture, Part, TrainingData, plan_reading
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset

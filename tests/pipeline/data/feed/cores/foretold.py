@@ -4,7 +4,7 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from pipeline.data.feed.certificate import MARGIN, Certificate
+from pipeline.feed.certificate import MARGIN, Certificate
 
 NEAR = 0.2
 AS_SLOW = 1.2  # times the rate of the slowest stage: which of the two is the limit is a toss

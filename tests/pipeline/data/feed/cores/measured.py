@@ -14,10 +14,9 @@ def main(argv: list[str]) -> int:
     folder, cores, seconds = pathlib.Path(argv[1]), int(argv[2]), float(argv[3])
     number, name = int(argv[4]), argv[5]
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])  # TensorFlow asks when it is imported
-    from pipeline.data import quiet  # noqa: F401 - before TensorFlow
-    from pipeline.data.feed.certificate import Certificate, Demand
-    from pipeline.data.feed.issue import copy_to, issue
-    from pipeline.data.feed.slices import HERE
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+    from pipeline.feed.certificate import Certificate, Demand, copy_to, issue
+    from pipeline.feed.scaling import HERE
     from tests.pipeline.data.feed.cores.eight import eight
     from tests.pipeline.data.feed.cores.odd import odd
     from tests.pipeline.data.feed.cores.results import SLOW_DISK, file_of

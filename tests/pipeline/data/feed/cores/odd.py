@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.input.stages import Recipe
-from pipeline.data.reading.host_share import Share
-from pipeline.data.reading.mixture import Mixture, Part
-from pipeline.data.schema.kinds import Image, Label
+from pipeline.data.reading.plan import Mixture, Part
+from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.pipeline.data.feed.cores.eight import recipe_of, table, written
 from tests.pipeline.data.feed.slowed import slowed

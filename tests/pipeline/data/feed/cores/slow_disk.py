@@ -5,11 +5,10 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from pipeline.data.feed import page_cache
-from pipeline.data.feed.certificate import Certificate, Demand
-from pipeline.data.feed.cold import Cold
-from pipeline.data.feed.issue import copy_to, issue
-from pipeline.data.feed.slices import HERE
+from pipeline.feed import measure
+from pipeline.feed.certificate import Certificate, Demand, copy_to, issue
+from pipeline.feed.measure import Cold
+from pipeline.feed.scaling import HERE
 from tests.pipeline.data.feed.cores.throttled import throttled
 from tests.pipeline.data.feed.pipelines import BATCH, raw, write_records
 
@@ -31,7 +30,7 @@ def of_slow_disk(folder: pathlib.Path, *, seconds: float) -> Certificate:
 
     def certify(step_ms: float | None, cold: Cold | None) -> Certificate:
         demand = Demand(global_batch=BATCH, slice=HERE, step_ms=step_ms)
-        files = page_cache.residency([path])
+        files = measure.residency([path])
         return issue(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds, files=files, cold_files=cold)
 
     step_ms = 2 * certify(None, None).shortest_step_ms

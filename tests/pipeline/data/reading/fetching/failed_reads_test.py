@@ -9,18 +9,19 @@ from collections.abc import Callable, Set
 import pytest
 import tensorflow as tf
 
-from pipeline.data import retried
+from pipeline.base import files
+from pipeline.base.errors import TryAgainError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.errors import TryAgainError
 from pipeline.data.integrity.damage import naming_damage
-from pipeline.data.reading.fetching import failed_reads, reads_in_flight, record_fetch
+from pipeline.data.reading import fetch as fetch_lib
+from pipeline.data.reading import retries
 from tests.pipeline.data.reading.id_stream import BATCH, SCHEMA, ids
 from tests.shared.tiny_dataset import write_dataset
 
 ROWS = 400
 WAYS = ("single", "windows")
-SLOW = reads_in_flight.for_latency(0.01)
+SLOW = fetch_lib.reads_for_latency(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def counts_of_its_own(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(failed_reads, "_COUNTS", request.node.nodeid)
+    monkeypatch.setattr(retries, "_COUNTS", request.node.nodeid)
 
 
 @pytest.fixture
@@ -47,14 +48,14 @@ def selection(dataset) -> Selection:
 @pytest.fixture(params=["fast", "slow"])
 def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "slow":
-        monkeypatch.setattr(reads_in_flight, "of", lambda shards: SLOW)
+        monkeypatch.setattr(fetch_lib, "reads_in_flight", lambda shards: SLOW)
     return request.param
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Set[int]], None]:
     """Lets reading the n-th records fail, counted from 1 over all tries."""
-    read, lock, count = record_fetch._read, threading.Lock(), [0]
+    read, lock, count = fetch_lib._read, threading.Lock(), [0]
 
     def set_up(fails: Set[int]) -> None:
         def disturbed(record: bytes) -> bytes:
@@ -70,7 +71,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Set[int]], None]:
                 lambda record: tf.ensure_shape(tf.numpy_function(disturbed, [record], tf.string), [])
             )
 
-        monkeypatch.setattr(record_fetch, "_read", reading)
+        monkeypatch.setattr(fetch_lib, "_read", reading)
 
     return set_up
 
@@ -90,11 +91,11 @@ def epochs(selection: Selection, way: str) -> list[int]:
 def test_the_order_knows_nothing_of_the_latency(selection, monkeypatch, way: str, large: bool):
     as_it_is = epochs(selection, way)
     assert sorted(as_it_is[:ROWS]) == list(range(ROWS))
-    monkeypatch.setattr(record_fetch, "LARGE_BYTES", 0 if large else 1 << 30)
+    monkeypatch.setattr(fetch_lib, "LARGE_BYTES", 0 if large else 1 << 30)
     assert epochs(selection, way) == as_it_is
-    monkeypatch.setattr(reads_in_flight, "of", lambda shards: SLOW)
+    monkeypatch.setattr(fetch_lib, "reads_in_flight", lambda shards: SLOW)
     assert epochs(selection, way) == as_it_is
-    monkeypatch.setattr(record_fetch, "_has_offsets", lambda: False)
+    monkeypatch.setattr(fetch_lib, "_has_offsets", lambda: False)
     assert epochs(selection, way) == as_it_is
 
 
@@ -103,7 +104,7 @@ def test_the_order_knows_nothing_of_the_latency(selection, monkeypatch, way: str
 def test_nothing_is_lost_where_reads_fail(
     selection, storage, failing, monkeypatch, capfd, way: str, large: bool
 ):
-    monkeypatch.setattr(record_fetch, "LARGE_BYTES", 0 if large else 1 << 30)
+    monkeypatch.setattr(fetch_lib, "LARGE_BYTES", 0 if large else 1 << 30)
     as_it_is = epochs(selection, way)
     assert "a read failed" not in capfd.readouterr().err
     failing({10, 150, 333})
@@ -115,8 +116,8 @@ def test_nothing_is_lost_where_reads_fail(
 
 
 def test_of_a_few_records_the_one_that_failed_is_named(selection, failing, monkeypatch, capfd):
-    monkeypatch.setattr(reads_in_flight, "of", lambda shards: SLOW)
-    fetch = record_fetch.Fetch(selection.shards)
+    monkeypatch.setattr(fetch_lib, "reads_in_flight", lambda shards: SLOW)
+    fetch = fetch_lib.Fetch(selection.shards)
     pieces = fetch.pieces_of(tf.constant([5, 390, 17, 200], tf.int64))
     as_it_is = fetch.few(pieces).numpy().tolist()
     failing({2})
@@ -130,10 +131,10 @@ def test_firsts_leave_out_what_fails(tmp_path: pathlib.Path):
     gone = tf.data.TFRecordDataset([str(tmp_path / "gone")])
     directory = tf.data.TFRecordDataset([str(tmp_path)])
     some, other = (tf.data.Dataset.from_tensors(text).repeat() for text in ("some", "other"))
-    numbers, found = failed_reads.firsts([gone, some, directory, other], "last")
+    numbers, found = retries.firsts([gone, some, directory, other], "last")
     assert numbers.numpy().tolist() == [1, 3, 4]
     assert found.numpy().tolist() == [b"some", b"other", b"last"]
-    assert failed_reads.firsts([gone, directory], "last")[0].numpy().tolist() == [2]
+    assert retries.firsts([gone, directory], "last")[0].numpy().tolist() == [2]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -163,10 +164,10 @@ def test_what_python_reads_is_tried_again_too():
             raise answer
         return answer
 
-    assert retried.retried(read, wait=waited.append) == 7
-    assert waited == list(retried.WAITS_S[:2])
+    assert files.retry(read, wait=waited.append) == 7
+    assert waited == list(files.RETRY_WAITS_S[:2])
 
 
 def test_a_file_that_is_not_there_is_not_looked_for_again():
     with pytest.raises(FileNotFoundError):
-        retried.retried(lambda: pathlib.Path("/nowhere").read_bytes(), wait=lambda seconds: 1 / 0)
+        files.retry(lambda: pathlib.Path("/nowhere").read_bytes(), wait=lambda seconds: 1 / 0)

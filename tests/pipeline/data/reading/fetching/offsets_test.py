@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.dataset import record_table
+from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.selection import select
-from pipeline.data.reading.fetching import offsets
+from pipeline.data.reading import fetch
 from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import write_dataset
 
@@ -15,16 +15,16 @@ ORDINAL = [0, 3, 4, 7, 8]
 
 
 @pytest.fixture(scope="module")
-def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[offsets.Offsets, offsets.Offsets]:
+def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[fetch.Offsets, fetch.Offsets]:
     """From memory, and from the indexes."""
     rows = [{"id": i, "y": i % 2} for i in range(20)]
     dataset = write_dataset(tmp_path_factory.mktemp("ids") / "1.0.0", SCHEMA, {"train": rows}, shards=2)
-    held = offsets.of(select(dataset, "train").shards)
+    held = fetch.offsets_of(select(dataset, "train").shards)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_table, "HELD_RECORDS", 1)
+        patch.setattr(shards_lib, "HELD_RECORDS", 1)
         shards = select(dataset, "train").shards
     assert shards.offsets is None
-    return held, offsets.of(shards)
+    return held, fetch.offsets_of(shards)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

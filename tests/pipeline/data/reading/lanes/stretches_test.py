@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.reading.lanes.stretches import Stretches
+from pipeline.data.reading.canonical_shards import Stretches
 
 PARTS = [4, 4, 2, 4, 4, 1, 4]  # rows of each, in the order of the epoch: 23
 STARTS = np.cumsum([0, *PARTS])

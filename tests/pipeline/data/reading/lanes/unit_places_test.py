@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.reading import order
-from pipeline.data.reading.lanes.lanes import Lanes
-from pipeline.data.reading.lanes.unit_places import UnitPlace, UnitSize, unit_places
+from pipeline.data.reading.canonical_shards import Lanes, UnitPlace, UnitSize, unit_places
 
 COUNTS = [4, 4, 4, 4, 4, 3]  # rows of each part
 ROWS, BATCH, SEED = sum(COUNTS), 2, 5

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from pipeline.data.reading.lanes.lanes import MOST_BYTES, all_lanes
-from pipeline.data.reading.lanes.unit_size import lanes_of_group, unit_size
-from pipeline.data.reading.lanes.window_parts import WindowParts
+from pipeline.data.reading.canonical_shards import (
+    MOST_BYTES,
+    WindowParts,
+    all_lanes,
+    lanes_of_group,
+    unit_size,
+)
 
 
 def parts(*, count: int, rows: int, row_bytes: int, in_windows: int) -> WindowParts:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.reading.lanes import weaving
-from pipeline.data.reading.lanes.lanes import Lanes
-from pipeline.data.reading.lanes.weaving import Unit
+from pipeline.data.reading import windows
+from pipeline.data.reading.canonical_shards import Lanes
+from pipeline.data.reading.windows import Unit
 
 BATCH, STEPS = 24, 40
 CHUNKS = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int64)
@@ -30,7 +30,7 @@ def units_of(lanes: Lanes, *, first: int, seed: int, chunks: int):
             there = place(np.full(count, lane), numbers)
             batch, rest = there // (lanes.here * size), there % (lanes.here * size)
             position = batch * BATCH + lanes.first * size + rest
-            places += [*(there - base), weaving.NOWHERE]
+            places += [*(there - base), windows.NOWHERE]
             rows += [*zip(position, -position, strict=True), (-1, -1)]
         given = given + more
         mixed = rng.permutation(len(places))
@@ -54,7 +54,7 @@ def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: i
         lambda: units_of(lanes, first=start, seed=start + first, chunks=chunks),
         output_signature=(scalar, scalar, (places,) * chunks, (rows,) * chunks),
     ).map(lambda *unit: Unit(*unit))
-    found = [*weaving.woven(units, lanes, position=tf.constant(start, tf.int64)).as_numpy_iterator()]
+    found = [*windows.interleave(units, lanes, position=tf.constant(start, tf.int64)).as_numpy_iterator()]
     positions = np.concatenate([some for some, _ in found])
     rows = np.concatenate([some for _, some in found])
     here = [p for p in range(start, STEPS * BATCH) if first * 3 <= p % BATCH < end * 3]

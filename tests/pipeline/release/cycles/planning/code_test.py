@@ -5,13 +5,13 @@ import platform
 
 import pytest
 
-from pipeline.release.cycles.planning import code
+from pipeline.retraining import plan
 
-fresh = code.digest.__wrapped__  # of this moment, where a process computes it once
+fresh = plan.code_digest.__wrapped__  # of this moment, where a process computes it once
 
 
 def test_it_stays_while_nothing_changes():
-    assert fresh() == fresh() == code.digest()
+    assert fresh() == fresh() == plan.code_digest()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """How much the part of missing values moved."""
 
 from pipeline.data.dataset.statistics import FeatureStatistics
-from pipeline.release.cycles.planning.drift import missing_distance
+from pipeline.retraining.champion import missing_distance
 
 
 def feature(present, missing):

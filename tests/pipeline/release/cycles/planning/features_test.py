@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.cycles.planning import features
+from pipeline.base.errors import InputError
+from pipeline.retraining import plan
 from tests.pipeline.release.cycles.settings_test import parsed
 from tests.shared.small_spans import SCHEMA
 
@@ -24,7 +24,7 @@ from tests.shared.small_spans import SCHEMA
 )
 def test_what_the_schema_does_not_have_is_named(keys, named):
     with pytest.raises(InputError, match=named):
-        features.check(parsed(**keys), SCHEMA)
+        plan.check_features(parsed(**keys), SCHEMA)
 
 
 def test_what_the_schema_has_may_be_named():
@@ -35,7 +35,7 @@ def test_what_the_schema_has_may_be_named():
         "holdout__weighted_by": "distance",
         "drift__ignore": ("distance",),
     }
-    features.check(parsed(**keys), SCHEMA)
+    plan.check_features(parsed(**keys), SCHEMA)
 
 
 def test_a_plan_names_it_before_a_cycle_begins(schedule):

@@ -6,12 +6,11 @@ import pathlib
 import pytest
 
 from pipeline.configs.retraining import base
-from pipeline.release.cycles.planning import triggers
-from pipeline.release.cycles.planning.champion import Served
-from pipeline.release.cycles.planning.drift import Drift
-from pipeline.release.cycles.planning.triggers import Situation
-from pipeline.release.cycles.records.ended import Begun
-from pipeline.release.cycles.settings import Settings
+from pipeline.retraining import plan
+from pipeline.retraining.champion import Drift, Served
+from pipeline.retraining.plan import Situation
+from pipeline.retraining.records import Begun
+from pipeline.retraining.settings import Settings
 from tests.pipeline.release.cycles.planning.window_test import span
 
 NOON = datetime.datetime(2026, 11, 8, 12, tzinfo=datetime.UTC)
@@ -45,11 +44,11 @@ def situation(names, *, cycles=(), age_days=1.0, drifts=(), now=NOON, **keys):
 
 
 def due(*arguments, **keys):
-    return list(triggers.due(situation(*arguments, **keys)))
+    return list(plan.due_triggers(situation(*arguments, **keys)))
 
 
 def not_yet(*arguments, **keys):
-    return list(triggers.not_yet(situation(*arguments, **keys)))
+    return list(plan.why_not_yet(situation(*arguments, **keys)))
 
 
 def test_new_spans_make_a_cycle_due():
@@ -65,7 +64,7 @@ def test_without_any_trigger_nothing_is_due():
 
 
 def test_a_span_with_other_content_is_new():
-    (changed,) = triggers.new_spans([span("a")], [judged("b")])
+    (changed,) = plan.new_spans([span("a")], [judged("b")])
     assert changed.name == "a"
 
 
@@ -103,7 +102,7 @@ def test_a_model_may_be_too_old():
     assert due("a", age_days=8.0, cycles=[judged("a")]) == []
     old = situation("a", cycles=[judged("a")], age_days=8.0)
     old.settings.config.triggers.age_days = 7.0
-    assert list(triggers.due(old)) == ["version 3 is 8.0 days old, more than 7"]
+    assert list(plan.due_triggers(old)) == ["version 3 is 8.0 days old, more than 7"]
 
 
 def test_drift_may_make_a_cycle_due():

@@ -4,11 +4,11 @@ import pathlib
 
 import pytest
 
+from pipeline.base.errors import InputError
 from pipeline.configs.retraining import base
-from pipeline.data.errors import InputError
-from pipeline.release.cycles.planning.window import choose
-from pipeline.release.cycles.spans.raw import RawSpan
-from pipeline.release.cycles.spans.survey import Span
+from pipeline.retraining.datasets import Span
+from pipeline.retraining.plan import choose_window
+from pipeline.retraining.spans import RawSpan
 
 
 def span(name, unusable=""):
@@ -21,7 +21,7 @@ def chosen(names, *, bad=(), **keys):
     for key, value in keys.items():
         group, name = key.split("_", 1)
         config[group][name] = value
-    window = choose([span(name, "broken" if name in bad else "") for name in names], config)
+    window = choose_window([span(name, "broken" if name in bad else "") for name in names], config)
     return (
         "".join(each.name for each in window.training),
         "".join(each.name for each in window.holdout),

@@ -2,19 +2,19 @@
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.cycles.records import receipts
+from pipeline.base.errors import InputError
+from pipeline.retraining import records
 
 
 def test_what_was_done_once_is_not_told_otherwise_later(tmp_path):
     path = tmp_path / "train.json"
-    assert receipts.write(path, {"loss": 0.5}) == {"loss": 0.5}
-    assert receipts.write(path, {"loss": 0.1}) == {"loss": 0.5}
-    assert receipts.read(path) == {"loss": 0.5}
+    assert records.write_result(path, {"loss": 0.5}) == {"loss": 0.5}
+    assert records.write_result(path, {"loss": 0.1}) == {"loss": 0.5}
+    assert records.read_result(path) == {"loss": 0.5}
 
 
 def test_without_a_file_there_is_no_receipt(tmp_path):
-    assert receipts.read(tmp_path / "train.json") is None
+    assert records.read_result(tmp_path / "train.json") is None
 
 
 @pytest.mark.parametrize(
@@ -30,26 +30,26 @@ def test_without_a_file_there_is_no_receipt(tmp_path):
 )
 def test_a_damaged_receipt_is_named(tmp_path, damage):
     path = tmp_path / "train.json"
-    receipts.write(path, {"loss": 0.5})
+    records.write_result(path, {"loss": 0.5})
     path.write_text(damage(path.read_text()))
     with pytest.raises(InputError, match=r"receipt .*train\.json"):
-        receipts.read(path)
+        records.read_result(path)
 
 
 def test_a_folder_in_its_place_is_named(tmp_path):
     (tmp_path / "train.json").mkdir()
     with pytest.raises(InputError, match=r"train\.json"):
-        receipts.read(tmp_path / "train.json")
+        records.read_result(tmp_path / "train.json")
 
 
 def test_a_receipt_of_another_cycle_is_named(tmp_path):
     one, other = tmp_path / "a" / "train.json", tmp_path / "b" / "train.json"
     for path in (one, other):
         path.parent.mkdir()
-    receipts.write(one, {"loss": 0.5})
+    records.write_result(one, {"loss": 0.5})
     other.write_bytes(one.read_bytes())
     with pytest.raises(InputError, match=r"b/train\.json.*of something else"):
-        receipts.read(other)
+        records.read_result(other)
     (tmp_path / "a").rename(tmp_path / "c")
     with pytest.raises(InputError, match=r"c/train\.json.*of something else"):
-        receipts.read(tmp_path / "c" / "train.json")
+        records.read_result(tmp_path / "c" / "train.json")

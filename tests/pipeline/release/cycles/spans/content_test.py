@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pipeline.release.cycles.spans.content import Digests
+from pipeline.retraining.spans import Digests
 
 
 def digests(tmp_path, *, later=10):

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.cycles.spans import raw
-from pipeline.release.cycles.spans.content import Digests
+from pipeline.base.errors import InputError
+from pipeline.retraining import spans
+from pipeline.retraining.spans import Digests
 
 
 def write(root, files):
@@ -17,7 +17,7 @@ def write(root, files):
 
 
 def find(root, pattern, **more):
-    return raw.find(str(root / pattern), Digests(root / "cache.json"), **more)
+    return spans.find(str(root / pattern), Digests(root / "cache.json"), **more)
 
 
 @pytest.mark.parametrize(

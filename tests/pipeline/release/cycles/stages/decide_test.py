@@ -5,11 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pipeline.release.cycles.records import receipts
-from pipeline.release.cycles.records.root import Root
-from pipeline.release.cycles.stages.decide import decide, reuses, scored
-from pipeline.release.cycles.stages.job import Job
-from pipeline.release.holdout import answers as answers_lib
+from pipeline.retraining import holdout, records
+from pipeline.retraining.decision import decide, reuses, scored
+from pipeline.retraining.job import Job
+from pipeline.retraining.records import Root
 from tests.shared import small_spans
 
 
@@ -22,9 +21,9 @@ def begun(root: Root, cycle: str, *spans: dict, decided: bool = True) -> Job:
     plan = {"cycle": cycle, "at": "2026-11-04T06:00:00+00:00", "spans": spans}
     receipts_of = root.cycle(cycle)
     receipts_of.mkdir(parents=True)
-    receipts.write(receipts_of / "plan.json", plan)
+    records.write_result(receipts_of / "plan.json", plan)
     if decided:
-        receipts.write(receipts_of / "decide.json", {"decision": "REJECT"})
+        records.write_result(receipts_of / "decide.json", {"decision": "REJECT"})
     return Job(root=root, settings=None, id=cycle, plan=plan, now=None)
 
 
@@ -50,7 +49,7 @@ def test_a_span_that_was_corrected_or_renamed_is_used_again(root):
 def test_a_cycle_that_decided_and_then_failed_to_publish_has_judged(root):
     begun(root, "a", span(1), decided=False)
     failed = begun(root, "b", span(1))
-    receipts.write(failed.folder / "failed.json", {"stage": "publish", "error": "the disk was full"})
+    records.write_result(failed.folder / "failed.json", {"stage": "publish", "error": "the disk was full"})
     assert reuses(begun(root, "c", span(1))) == 1
 
 
@@ -65,7 +64,9 @@ def test_what_fails_parity_or_the_infra_check_is_rejected_however_good_it_is(sch
     assert decide(job)["decision"] == "PROMOTE"
     said = job.said(stage)
     job.receipt_of(stage).unlink()
-    receipts.write(job.receipt_of(stage), {**said, "passed": False, "reasons": ["age is 60 in serving"]})
+    records.write_result(
+        job.receipt_of(stage), {**said, "passed": False, "reasons": ["age is 60 in serving"]}
+    )
     found = decide(job)
     assert found["gate"]["decision"] == "PROMOTE"
     assert (found["decision"], found["reasons"][0]) == ("REJECT", f"{told}: age is 60 in serving")
@@ -74,7 +75,7 @@ def test_what_fails_parity_or_the_infra_check_is_rejected_however_good_it_is(sch
 def test_weighted_rows_are_not_held_against_a_rate_of_unweighted_ones(promoted):
     (cycle,) = promoted.cycles
     job = Job(root=promoted.root, settings=promoted.settings, id=cycle.id, plan=cycle.plan, now=None)
-    answers = answers_lib.load(job.answers)
+    answers = holdout.load(job.answers)
     assert 0.2 < scored(job, answers).prior < 0.8
     weights = np.linspace(0.5, 1.5, len(answers), dtype=np.float32)
     assert scored(job, dataclasses.replace(answers, weights=weights)).prior is None

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
-from pipeline.data.schema.kinds import Label
-from pipeline.release.cycles.stages.prior import prior_of
+from pipeline.data.schema.feature_types import Label
+from pipeline.retraining.stages import prior_of
 
 
 def measured(**more):

@@ -3,9 +3,8 @@
 import pytest
 
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, ValueCounts
-from pipeline.data.schema.datetime_kind import Datetime
-from pipeline.data.schema.kinds import Categorical, Numeric
-from pipeline.release.cycles.told.moved import centre
+from pipeline.data.schema.feature_types import Categorical, Datetime, Numeric
+from pipeline.retraining.report import centre
 
 
 def numeric(mean: float, dtype: str = "float32") -> FeatureStatistics:

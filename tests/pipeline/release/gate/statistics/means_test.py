@@ -5,8 +5,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from pipeline.release.gate.statistics.means import CLUSTERED, PLAIN, WEIGHTED, Means, mean
-from pipeline.release.gate.statistics.sample import Sample
+from pipeline.gate.statistics.estimates import CLUSTERED, PLAIN, WEIGHTED, Means, Sample, mean
 
 ROWS = 300
 RNG = np.random.default_rng(3)

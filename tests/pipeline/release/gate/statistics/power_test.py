@@ -6,8 +6,7 @@ import math
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from pipeline.release.gate.statistics.estimates import StudentT
-from pipeline.release.gate.statistics.power import deciding_examples
+from pipeline.gate.statistics.estimates import StudentT, deciding_examples
 
 FOUND = StudentT(value=0.01, standard_error=0.008, units=2_000, degrees=1_999, method="")
 

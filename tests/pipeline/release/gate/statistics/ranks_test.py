@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from pipeline.release.gate.statistics.ranks import Ranks
-from pipeline.release.gate.statistics.sample import Sample
+from pipeline.gate.statistics.auc import Ranks
+from pipeline.gate.statistics.estimates import Sample
 
 CLOSE = 1e-9
 RNG = np.random.default_rng(5)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from pipeline.release.gate.statistics.ranks import Ranks
-from pipeline.release.gate.statistics.resampling import Resampled
-from pipeline.release.gate.statistics.sample import Sample
+from pipeline.gate.statistics.auc import Ranks, Resampled
+from pipeline.gate.statistics.estimates import Sample
 
 CLOSE = 1e-9
 ROWS, CLUSTERS = 400, 50

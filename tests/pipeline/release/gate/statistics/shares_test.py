@@ -6,8 +6,8 @@ from scipy import optimize, stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint, proportions_ztest
 
-from pipeline.release.gate.statistics.sample import Sample
-from pipeline.release.gate.statistics.shares import PairedShares, Share, Shares
+from pipeline.gate.statistics.estimates import Sample
+from pipeline.gate.statistics.shares import PairedShares, Share, Shares
 
 CLOSE = 1e-9
 TABLES = [(9, 3, 40), (25, 40, 900), (0, 6, 50), (7, 0, 30), (120, 60, 200)]

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.release.infra.servers.ask import ask
+from pipeline.base.errors import InputError
+from pipeline.serving.servers import ask
 from tests.pipeline.release.faulty import resaved
 from tests.shared.model_server import Models, over_grpc, rest
 

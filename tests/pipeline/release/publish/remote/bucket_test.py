@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.publish.remote.bucket import ABSENT, RefusedError, crc32c
-from pipeline.release.publish.remote.cloud_storage import GoogleBucket
+from pipeline.base.errors import InputError
+from pipeline.publishing.remote.bucket import ABSENT, RefusedError, crc32c
+from pipeline.publishing.remote.cloud_storage import GoogleBucket
 from tests.shared.memory_bucket import MemoryBucket
 from tests.store import emulator
 

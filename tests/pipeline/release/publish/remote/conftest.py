@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.release.publish.remote import follow as follow_lib
+from pipeline.publishing.remote import follow as follow_lib
 from tests.shared.memory_bucket import MemoryBucket
 
 URL = "gs://bucket/models/taxi"

@@ -5,11 +5,12 @@ import shutil
 
 import pytest
 
-from pipeline.data.errors import InputError, TryAgainError
-from pipeline.release.publish import publication, publish
-from pipeline.release.publish.remote import stored as stored_lib
-from pipeline.release.publish.remote.bucket import ABSENT
-from pipeline.release.publish.remote.holding import acquired
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.publishing import publish
+from pipeline.publishing import versions as versions_lib
+from pipeline.publishing.remote import stored as stored_lib
+from pipeline.publishing.remote.bucket import ABSENT
+from pipeline.publishing.remote.lease import acquired
 from tests.pipeline.release.publish.conftest import AT
 from tests.pipeline.release.publish.remote.conftest import names
 from tests.shared import plain_export
@@ -220,12 +221,14 @@ def _is_killed_at(count, bucket, follow):
 def _is_whole(bucket, numbers):
     versions = stored_lib.look(bucket).versions
     documents = {number: _document(bucket, number) for number in numbers}
-    return all({*documents[n]["files"], publication.FILE_NAME} == {*versions[n].files} for n in numbers)
+    return all(
+        {*documents[n]["files"], versions_lib.PUBLICATION_FILE_NAME} == {*versions[n].files} for n in numbers
+    )
 
 
 def _document(bucket, number):
-    path = pathlib.Path(str(number), publication.FILE_NAME)
-    return publication.loads(content(bucket, path.as_posix()), path)
+    path = pathlib.Path(str(number), versions_lib.PUBLICATION_FILE_NAME)
+    return versions_lib.loads_publication(content(bucket, path.as_posix()), path)
 
 
 def test_who_was_given_up_and_wakes_makes_no_version(put, serving, bucket, follow, time):

@@ -2,10 +2,9 @@
 
 import pytest
 
-from pipeline.data.errors import TryAgainError
-from pipeline.release.publish.remote.bucket import ABSENT, RefusedError
-from pipeline.release.publish.remote.holding import acquired, held
-from pipeline.release.publish.remote.lease import NAME, LostError
+from pipeline.base.errors import TryAgainError
+from pipeline.publishing.remote.bucket import ABSENT, RefusedError
+from pipeline.publishing.remote.lease import NAME, LostError, acquired, held
 
 
 def take(bucket, time, holder="one"):

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.release.publish.remote import cloud_storage, place
+from pipeline.base.errors import InputError
+from pipeline.publishing.remote import cloud_storage, place
 
 
 def test_an_empty_text_is_no_place():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.data.preprocessing.label_scale import LabelScale
-from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
-from pipeline.training.state.checkpoints.kept import Kept
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.preprocess import LabelScale
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.state.checkpoints import Kept
 from tests.shared.full_disk import no_room
 
 INPUT = tf.ones([2, 3])

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.data.errors import InputError
-from pipeline.training.engine.checkpoints.checkpoint import Checkpoints
+from pipeline.base.errors import InputError
+from pipeline.training.engine.checkpoint import Checkpoints
 
 
 def flipped(path: pathlib.Path) -> None:

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training.engine import averages, replicas
+from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.inner import inner_loop, train_step
+from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop.outer import InnerLoop
-from pipeline.training.tasks.regression import Regression
+from pipeline.training.tasks.classification import Regression
 
 BATCH, STEPS, BAD = 4, 6, 3
 X = np.random.default_rng(0).normal(size=(BATCH * STEPS, 3)).astype("float32")
@@ -50,11 +50,11 @@ def make(
         hidden = keras.layers.BatchNormalization()(keras.layers.Dense(4)(inputs))
         outputs = keras.layers.Dense(1)(hidden)
         model = keras.Model(inputs, last(outputs) if last else outputs)
-        replicas.adapt(model, replicas=strategy.num_replicas_in_sync)
+        strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
         plain = keras.optimizers.AdamW(0.1, weight_decay=0.1)
         model.optimizer = keras.optimizers.LossScaleOptimizer(plain) if scaled else plain
         model.optimizer.build(model.trainable_variables)
-        kept = averages.build(0.5, model)
+        kept = step_lib.build_averages(0.5, model)
         model.averages = kept.variables
     step = train_step(
         model,

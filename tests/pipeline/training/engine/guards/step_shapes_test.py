@@ -4,15 +4,15 @@ import keras
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
+from pipeline.base.errors import InputError
+from pipeline.training.engine import batches
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.engine.guards import step_shapes
-from pipeline.training.engine.inner import inner_loop, train_step
-from pipeline.training.tasks.regression import Regression
+from pipeline.training.engine.step import inner_loop, train_step
+from pipeline.training.tasks.classification import Regression
 
 
 def test_a_second_trace_names_the_feature_and_both_shapes():
-    once = step_shapes.traced_once(lambda inputs, labels: inputs["age"], thing="evaluation of 'x'")
+    once = batches.traced_once(lambda inputs, labels: inputs["age"], thing="evaluation of 'x'")
     summed = tf.function(once, autograph=False)
     summed({"age": tf.zeros([4, 3]), "sex": tf.zeros([4])}, tf.zeros([4]))
     summed({"age": tf.ones([4, 3]), "sex": tf.zeros([4])}, tf.zeros([4]))
@@ -25,7 +25,7 @@ def test_a_second_trace_names_the_feature_and_both_shapes():
 
 
 def test_another_type_or_a_label_is_named_too():
-    function = step_shapes.traced_once(lambda *batch: None, thing="a")
+    function = batches.traced_once(lambda *batch: None, thing="a")
     function({"x": tf.zeros([2])}, tf.zeros([2]))
     with pytest.raises(InputError, match=r"input 'x': received a batch of \[2\] int32 after .* float32"):
         function({"x": tf.zeros([2], tf.int32)}, tf.zeros([2]))

@@ -11,18 +11,26 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from pipeline.data.dataset.origins.origin import Origin
-from pipeline.data.dataset.origins.raw_rows import RawRow
-from pipeline.data.schema import civil
-from pipeline.data.schema.datetime_kind import Datetime
-from pipeline.data.schema.kinds import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.origins.files import Origin
+from pipeline.data.origins.reader import RawRow
+from pipeline.data.schema import times
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replaying.record import Record
-from pipeline.training.replaying.replayed_step import Example, Partner, ReplayedStep
-from pipeline.training.replaying.shown import document, page, terminal
-from pipeline.training.replaying.shown.told import told
-from pipeline.training.replaying.shown.value import shown_value
-from pipeline.training.replaying.weights import Weights
+from pipeline.training.replay import document, page, terminal
+from pipeline.training.replay.evaluator import Weights
+from pipeline.training.replay.format import told
+from pipeline.training.replay.step import Example, Partner, ReplayedStep
+from pipeline.training.replay.stream import Record
+from pipeline.training.replay.value import shown_value
 from tests.shared import pictures
 
 HOSTILE = "<script>alert('x')</script>"
@@ -206,7 +214,7 @@ def test_json_is_json_whatever_a_loss_or_a_text_is(step):
         (Label(name="a", task="regression"), np.float32(2.5), "2.5"),
         (Tokens(name="a", length=3, vocabulary_size=9), np.array([1, 2, 3]), "1 2 3"),
         (Datetime(name="a", zone="Europe/Zurich"), np.int64(0), "1970-01-01 01:00:00+01:00"),
-        (Datetime(name="a", missing="mark"), np.int64(civil.NOT_A_TIME), "(missing)"),
+        (Datetime(name="a", missing="mark"), np.int64(times.NOT_A_TIME), "(missing)"),
         (Image(name="a"), np.asarray(b"\x89PNG1234"), "PNG, 8 bytes"),
     ],
 )

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipeline.training.report.drawing import axes, formats
+from pipeline.report import axes, formats
 
 ADVANCE = 7.0  # pixels of a digit in text of 12, about
 

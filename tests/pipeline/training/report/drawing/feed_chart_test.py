@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from pipeline.training.report.drawing import feed_chart
+from pipeline.feed import chart
 from tests.pipeline.data.feed.examples import DECODE, READ, certificate, line
 
 
@@ -16,24 +16,24 @@ def bars(drawing: str) -> dict[str, str]:
 
 
 def test_the_limit_and_the_whole_stand_out():
-    drawn = bars(feed_chart.svg(certificate(READ, DECODE), ()))
+    drawn = bars(chart.feed_chart_svg(certificate(READ, DECODE), ()))
     assert drawn == {"read": "bar-stage", "decode": "bar-limit", "together": "bar-together"}
 
 
 @pytest.mark.parametrize("rate", [0.01, 3.0, 1e9])
 def test_any_rate_stays_inside_the_picture(rate):
-    drawing = feed_chart.svg(certificate(line("read", rate), DECODE), ())
+    drawing = chart.feed_chart_svg(certificate(line("read", rate), DECODE), ())
     root = ElementTree.fromstring(drawing.partition("\n")[2])
     for box in (one for one in root.iter() if one.tag.endswith("rect")):
-        assert 0 < float(box.get("width")) <= feed_chart.WIDTH - feed_chart.LEFT
+        assert 0 < float(box.get("width")) <= chart.WIDTH - chart.LEFT
 
 
 def test_what_training_takes_is_drawn_where_it_is_known():
-    assert "training takes 10k/s" in feed_chart.svg(certificate(step_ms=100.0), ())
-    assert "training takes" not in feed_chart.svg(certificate(step_ms=None), ())
+    assert "training takes 10k/s" in chart.feed_chart_svg(certificate(step_ms=100.0), ())
+    assert "training takes" not in chart.feed_chart_svg(certificate(step_ms=None), ())
 
 
 def test_the_page_shows_the_advice_and_runs_nothing():
-    page = feed_chart.page(certificate(), ("decode: <b>smaller</b> images",))
+    page = chart.feed_page(certificate(), ("decode: <b>smaller</b> images",))
     assert "decode: &lt;b&gt;smaller&lt;/b&gt; images" in page
     assert "<script" not in page

@@ -3,7 +3,7 @@
 import math
 import re
 
-from pipeline.training.report.drawing.intervals import Interval, interval_chart
+from pipeline.report.charts import Interval, interval_chart
 
 
 def chart(*intervals, **more):

@@ -7,8 +7,8 @@ import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import log_loss, mean_squared_error, r2_score
 
-from pipeline.training.report.sections.baselines import baseline, majority, mean_rmse, prior_loss
-from pipeline.training.report.sections.verdict import verdict
+from pipeline.training.report.findings import verdict
+from pipeline.training.report.results import baseline, majority, mean_rmse, prior_loss
 
 DRAW = np.random.default_rng(0)
 

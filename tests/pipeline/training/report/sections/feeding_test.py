@@ -5,7 +5,9 @@ import pathlib
 
 import pytest
 
-from pipeline.training.report.sections.feeding import (
+from pipeline.training.report.findings import findings_section
+from pipeline.training.report.inputs import ReportInputs, read_inputs
+from pipeline.training.report.run import (
     certificate_command,
     feeding_fact,
     feeding_figure,
@@ -14,8 +16,6 @@ from pipeline.training.report.sections.feeding import (
     waited_s,
     working_step_ms,
 )
-from pipeline.training.report.sections.findings import findings_section
-from pipeline.training.report.sections.inputs import ReportInputs, read_inputs
 
 SHORT = {"step": 10, "step_ms": 10.0, "input_wait": 0.0}
 LONG = {"step": 20, "step_ms": 30.0, "input_wait": 0.4}  # three times as long as the other

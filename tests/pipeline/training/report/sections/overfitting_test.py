@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.training.report.sections.overfitting import overfitting
+from pipeline.training.report.results import overfitting
 
 
 def history(trained: list[float], validated: list[float | None]) -> tuple[dict, ...]:

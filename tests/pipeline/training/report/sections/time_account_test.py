@@ -5,10 +5,10 @@ import pathlib
 
 import pytest
 
-from pipeline.training.report.sections.inputs import ReportInputs, read_inputs
-from pipeline.training.report.sections.time_account import time_account_section, time_line
-from pipeline.training.state import ledger as ledger_lib
-from pipeline.training.state.ledger import Ledger
+from pipeline.training.report.inputs import ReportInputs, read_inputs
+from pipeline.training.report.run import time_account_section, time_line
+from pipeline.training.state import goodput
+from pipeline.training.state.goodput import Ledger
 
 STALL = "one save held training up for 0.250 s at most"
 
@@ -30,7 +30,7 @@ def inputs(tmp_path: pathlib.Path) -> ReportInputs:
 
 
 def test_the_line_has_the_largest_part_first_and_the_longest_stall_last(inputs, tmp_path):
-    line = time_line(ledger_lib.read(tmp_path / "ledger.jsonl"))
+    line = time_line(goodput.read_goodput(tmp_path / "ledger.jsonl"))
     assert line == f"time       10 s in 1 process: productive 90.0 %, checkpoint 10.0 %; {STALL}"
 
 

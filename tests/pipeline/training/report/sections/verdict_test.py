@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.training.report.sections.verdict import verdict
+from pipeline.training.report.findings import verdict
 
 
 def of_classes(*rows: list[int]) -> dict:

@@ -5,17 +5,17 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from pipeline.data.errors import InputError
-from pipeline.training.state.checkpoints import directory, manifest
-from pipeline.training.state.checkpoints.manifest import DamagedError, Manifest
+from pipeline.base.errors import InputError
+from pipeline.training.state import checkpoints
+from pipeline.training.state.checkpoints import DamagedError, Manifest
 
 
 def publish(root: pathlib.Path, step: int, *, content: str = "whole") -> None:
-    temporary = directory.temporary(root, step)
+    temporary = checkpoints.temporary(root, step)
     (temporary / "variables").write_text(content)
     made = Manifest(step=step, saved="2030-01-01T00:00:00Z", run={}, metrics={}, variables={})
-    manifest.write(temporary, made)
-    directory.publish(temporary)
+    checkpoints.write_manifest(temporary, made)
+    checkpoints.publish_checkpoint(temporary)
 
 
 def flat(root: pathlib.Path, step: int) -> None:
@@ -32,7 +32,7 @@ def test_the_newest_is_first_and_those_of_earlier_versions_are_among_them(tmp_pa
         publish(tmp_path, step)
     for step in (9, 30):
         flat(tmp_path, step)
-    found = directory.newest_first(tmp_path)
+    found = checkpoints.newest_first(tmp_path)
     assert [(entry.step, entry.is_flat) for entry in found] == [
         (100_000_000, False),
         (30, True),
@@ -44,28 +44,28 @@ def test_the_newest_is_first_and_those_of_earlier_versions_are_among_them(tmp_pa
 
 
 def test_other_files_and_half_written_ones_are_none(tmp_path):
-    directory.temporary(tmp_path, 4)
+    checkpoints.temporary(tmp_path, 4)
     (tmp_path / "step-00000005.damaged").mkdir()
     (tmp_path / "step-five").mkdir()
-    assert directory.newest_first(tmp_path) == []
-    assert directory.newest_first(tmp_path / "nowhere") == []
+    assert checkpoints.newest_first(tmp_path) == []
+    assert checkpoints.newest_first(tmp_path / "nowhere") == []
 
 
 def test_a_flat_one_of_which_a_file_is_missing_is_damaged_and_not_absent(tmp_path):
     flat(tmp_path, 30)
     (tmp_path / "ckpt-30.index").unlink()
-    (entry,) = directory.newest_first(tmp_path)
+    (entry,) = checkpoints.newest_first(tmp_path)
     with pytest.raises(DamagedError, match=r"^ckpt-30.index: "):
         entry.check()
-    assert not directory.is_sound(tmp_path, 30)
+    assert not checkpoints.is_sound(tmp_path, 30)
 
 
 def test_flat_ones_go_with_tensorflows_list_of_them(tmp_path):
     publish(tmp_path, 40)
     flat(tmp_path, 30)
-    directory.remove(directory.newest_first(tmp_path)[1])
+    checkpoints.remove_checkpoint(checkpoints.newest_first(tmp_path)[1])
     assert names(tmp_path) == ["step-00000040"]
-    directory.remove(directory.newest_first(tmp_path)[0])
+    checkpoints.remove_checkpoint(checkpoints.newest_first(tmp_path)[0])
     assert names(tmp_path) == []
 
 
@@ -78,19 +78,19 @@ def test_one_is_never_written_over(tmp_path):
 
 def test_damaged_ones_are_set_aside_until_their_step_is_saved_again(tmp_path):
     publish(tmp_path, 1)
-    directory.set_aside(directory.newest_first(tmp_path)[0])
+    checkpoints.set_aside(checkpoints.newest_first(tmp_path)[0])
     assert names(tmp_path) == ["step-00000001.damaged"]
-    assert [path.name for path in directory.damaged_ones(tmp_path)] == names(tmp_path)
+    assert [path.name for path in checkpoints.damaged_ones(tmp_path)] == names(tmp_path)
     publish(tmp_path, 1)
     assert names(tmp_path) == ["step-00000001"]
 
 
 def test_what_a_kill_left_half_written_or_half_deleted_is_swept(tmp_path):
     publish(tmp_path, 1)
-    directory.temporary(tmp_path, 2)
+    checkpoints.temporary(tmp_path, 2)
     (tmp_path / "step-00000003.old.tmp").mkdir()
     (tmp_path / "notes.tmp").write_text("somebody else's")
-    directory.sweep(tmp_path)
+    checkpoints.sweep(tmp_path)
     assert names(tmp_path) == ["notes.tmp", "step-00000001"]
 
 
@@ -98,5 +98,5 @@ def test_what_a_kill_left_half_written_or_half_deleted_is_swept(tmp_path):
 def test_what_stands_in_the_place_of_the_checkpoints_is_refused_before_a_run_begins_anew(tmp_path, put):
     put(tmp_path / "checkpoints")
     with pytest.raises(InputError, match=r"^checkpoints \S+/checkpoints: received a file, or a link"):
-        directory.sweep(tmp_path / "checkpoints")
-    directory.sweep(tmp_path / "none yet")
+        checkpoints.sweep(tmp_path / "checkpoints")
+    checkpoints.sweep(tmp_path / "none yet")

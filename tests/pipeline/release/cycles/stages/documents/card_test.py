@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from pipeline.release.cycles.records import receipts
-from pipeline.release.cycles.stages.documents import card
-from pipeline.release.cycles.stages.job import Job
-from pipeline.release.cycles.told import report
-from pipeline.release.gate.rules import GateRules
-from pipeline.release.gate.verdict import judge
+from pipeline.gate.rules import GateRules
+from pipeline.gate.verdict import judge
+from pipeline.retraining import documents, records, report
+from pipeline.retraining.job import Job
 from tests.pipeline.release.gate.holdouts import binary
 
 ROWS = 6_000
@@ -26,8 +24,8 @@ def told(schedule):
         job = Job(root=schedule.root, settings=schedule.settings, id=cycle.id, plan=cycle.plan, now=None)
         before = job.said("decide")
         job.receipt_of("decide").unlink()
-        receipts.write(job.receipt_of("decide"), {**before, "gate": verdict.to_json()})
-        return card.written(job, promoted_by=""), report.render(job)
+        records.write_result(job.receipt_of("decide"), {**before, "gate": verdict.to_json()})
+        return documents.write_card(job, promoted_by=""), report.render(job)
 
     return tell
 
@@ -60,7 +58,9 @@ def test_how_to_make_it_again_is_what_the_cycle_did_whatever_the_config_says_tod
     plan = {**cycle.plan, "champion": {"version": 4, "cycle": "ab12"}, "config": {"train": train}}
     schedule.config.train.flags = ("--config.seed=7",)
     job = Job(root=schedule.root, settings=schedule.settings, id=cycle.id, plan=plan, now=None)
-    (command,) = [line for line in card.written(job, promoted_by="").splitlines() if "pipeline.train" in line]
+    (command,) = [
+        line for line in documents.write_card(job, promoted_by="").splitlines() if "pipeline.train" in line
+    ]
     given = "--config=tips.py '--config.model.hidden=(8, 4)' --warm_start=CYCLES/ab12/run"
     assert command == f"python -m pipeline.train {given} \\"
 
@@ -86,4 +86,4 @@ def test_the_confidence_is_not_rounded(told, confidence, shown):
     ],
 )
 def test_what_could_be_markup_is_written_as_text(text, written):
-    assert card._plain(text) == written
+    assert documents._plain(text) == written

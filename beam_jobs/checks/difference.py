@@ -1,0 +1,231 @@
+"""What changed between two versions of a dataset, record by record, and which records leak between splits."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from beam_jobs.checks import validate
+from beam_jobs.checks.anomalies import Anomaly, Policy
+from beam_jobs.checks.dataset import ReadSplit, RowAddress, Verified, id_features
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import TRAIN
+from pipeline.data.statistics import drift
+
+# --- Comparing sets of records by their hashes, as sorted numpy arrays: 100 million rows take under 4 GB.
+#
+# Hashes have 64 bits: among n records of one dataset and m of another, about n·m / 2^64 pairs collide by
+# chance (0.0005 for 100 million each).
+
+
+MIXED = -1  # records of one hash are in several splits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counted:
+    """Distinct hashes of a dataset, sorted; all arrays are [distinct]."""
+
+    hashes: np.ndarray  # uint64
+    counts: np.ndarray  # int64
+    first: np.ndarray  # int64, index of the first such record, counted through all splits
+    split: np.ndarray  # int64, number of the split that they are in, or MIXED
+
+
+def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
+    """`splits` are the hashes of each split, uint64 [records]."""
+    everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
+    where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
+    order = np.argsort(everything, kind="stable")
+    hashes, starts, counts = np.unique(everything[order], return_index=True, return_counts=True)
+    sorted_split = where[order]
+    low = np.minimum.reduceat(sorted_split, starts) if len(starts) else starts
+    high = np.maximum.reduceat(sorted_split, starts) if len(starts) else starts
+    return Counted(hashes=hashes, counts=counts, first=order[starts], split=np.where(low == high, low, MIXED))
+
+
+def surplus_rows(of: Counted, over: Counted) -> np.ndarray:
+    """How many records of each hash `of` has more than `over`, int64 [distinct]."""
+    return np.maximum(0, of.counts - matched_rows(of, over, over.counts, absent=0))
+
+
+def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int) -> np.ndarray:
+    """`values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
+    if not len(other.hashes):
+        return np.full(len(of.hashes), absent)
+    position = np.minimum(np.searchsorted(other.hashes, of.hashes), len(other.hashes) - 1)
+    return np.where(other.hashes[position] == of.hashes, values[position], absent)
+
+
+def shared_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """int64 [found]: where in `right` hashes are that `left` has; both uint64 [records]."""
+    return np.flatnonzero(np.isin(right, left))
+
+
+_EXAMPLES = 10  # records of a finding that are named
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Counts of rows. `changed` rows have the same id and other content; None where rows have no id."""
+
+    before: int
+    after: int
+    added: int
+    removed: int
+    changed: int | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Records that were in split `before` and are in split `after` now."""
+
+    before: str
+    after: str
+    records: int
+    examples: tuple[RowAddress, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Leak:
+    """Records of `split` that are also in a train split, bit for bit."""
+
+    train_of: str  # directory of the dataset whose train split it is
+    split: str
+    records: int
+    fraction: float  # of the split's records
+    examples: tuple[RowAddress, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Drift:
+    split: str
+    feature: str
+    distance: drift.Distance
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    rows: Rows
+    added_examples: tuple[RowAddress, ...]
+    moved: tuple[Moved, ...]
+    leaks: tuple[_Leak, ...]
+    drifts: tuple[_Drift, ...]  # of every feature that can be compared, the largest first
+    anomalies: tuple[Anomaly, ...]
+
+
+def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
+    """Raises InputError if the two cannot be compared record by record."""
+    _check_comparable(before, after)
+    old, new = _counted_contents(before), _counted_contents(after)
+    extra = surplus_rows(new, old)
+    rows = Rows(
+        before=before.rows,
+        after=after.rows,
+        added=int(extra.sum()),
+        removed=int(surplus_rows(old, new).sum()),
+        changed=None,
+    )
+    by_id = bool(id_features(after.schema)) and id_features(after.schema) == id_features(before.schema)
+    old_ids, new_ids = _counted_ids(before), _counted_ids(after)
+    return Difference(
+        rows=_rows_by_id(rows, before, after, old_ids, new_ids) if by_id else rows,
+        added_examples=_addresses(after, new.first[extra > 0]),
+        moved=tuple(_moved(before, after, *((old_ids, new_ids) if by_id else (old, new)))),
+        leaks=(*leaks(before, after), *leaks(after, after)),
+        drifts=tuple(sorted(_drifts(before, after), key=lambda found: -found.distance.value)),
+        anomalies=tuple(validate.baseline_anomalies(after.statistics, before.statistics, policy)),
+    )
+
+
+def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
+    """Records of the other splits of `tested` that the train split of `trained` holds."""
+    if TRAIN not in trained.splits:
+        return
+    seen = trained.splits[TRAIN].contents
+    for name, split in tested.splits.items():
+        found = shared_rows(seen, split.contents) if name != TRAIN else []
+        if len(found):
+            yield _Leak(
+                train_of=str(trained.directory),
+                split=name,
+                records=len(found),
+                fraction=len(found) / len(split.contents),
+                examples=tuple(split.address(position) for position in found[:_EXAMPLES].tolist()),
+            )
+
+
+def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
+    """The same counts, where an id tells which rows of the two versions are the same row."""
+    contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
+    common = matched_rows(new, old, old.first, absent=-1)
+    there = common >= 0
+    changed = contents_after[new.first[there]] != contents_before[common[there]]
+    return dataclasses.replace(
+        rows,
+        added=int(surplus_rows(new, old).sum()),
+        removed=int(surplus_rows(old, new).sum()),
+        changed=int(np.count_nonzero(changed)),
+    )
+
+
+def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Iterator[Moved]:
+    """A record that is or was in several splits is a leak, and did not move."""
+    was = matched_rows(new, old, old.split, absent=MIXED)
+    for i, source in enumerate(before.splits):
+        for j, target in enumerate(after.splits):
+            found = np.flatnonzero((was == i) & (new.split == j)) if source != target else []
+            if len(found):
+                yield Moved(
+                    before=source,
+                    after=target,
+                    records=int(new.counts[found].sum()),
+                    examples=_addresses(after, new.first[found]),
+                )
+
+
+def _drifts(before: Verified, after: Verified) -> Iterator[_Drift]:
+    for split, now in after.statistics.items():
+        then = before.statistics.get(split)
+        for name in now.features if then else ():
+            other = then.features.get(name)
+            distance = other and drift.distance(now.features[name], other)
+            if distance:
+                yield _Drift(split=split, feature=name, distance=distance)
+
+
+def _contents(verified: Verified) -> dict[str, np.ndarray]:
+    return {name: split.contents for name, split in verified.splits.items()}
+
+
+def _counted_contents(verified: Verified) -> Counted:
+    return count_rows(_contents(verified))
+
+
+def _counted_ids(verified: Verified) -> Counted:
+    return count_rows({name: split.ids for name, split in verified.splits.items()})
+
+
+def _all(splits: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.uint64), *splits.values()])
+
+
+def _addresses(verified: Verified, positions: np.ndarray) -> tuple[RowAddress, ...]:
+    return tuple(_address(verified.splits, position) for position in np.sort(positions)[:_EXAMPLES].tolist())
+
+
+def _address(splits: Mapping[str, ReadSplit], position: int) -> RowAddress:
+    for split in splits.values():
+        if position < len(split.contents):
+            return split.address(position)
+        position -= len(split.contents)
+    raise IndexError(position)
+
+
+def _check_comparable(before: Verified, after: Verified) -> None:
+    if before.manifest.layout != after.manifest.layout:
+        raise InputError(
+            f"--against={before.directory}",
+            received=f"layout '{before.manifest.layout}'",
+            expected=f"'{after.manifest.layout}', the layout of {after.directory}",
+            action="Convert one of them again with the other's --layout.",
+        )

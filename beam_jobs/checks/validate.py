@@ -1,0 +1,321 @@
+"""Anomalies of a dataset's statistics, compared with those of an earlier dataset."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from beam_jobs.checks import anomalies as anomalies_lib
+from beam_jobs.checks.anomalies import Anomaly, Policy, named
+from pipeline.data.dataset import window
+from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, Statistics
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    KindTable,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
+from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import drift, loading
+from pipeline.data.statistics.drift import rounding, way_out
+
+_DEVIATIONS = 4.0  # how far chance may move a fraction
+
+
+def baseline_anomalies(statistics: Statistics, baseline: Statistics, policy: Policy) -> list[Anomaly]:
+    """Of every split that both datasets have, without those of severity "ignore"."""
+    found = (
+        anomaly
+        for split, now in statistics.items()
+        if split in baseline
+        for anomaly in _of_split(split, now, baseline[split], policy)
+    )
+    return [anomaly for anomaly in found if anomaly.severity != "ignore"]
+
+
+def _of_split(split: str, now: SplitStatistics, before: SplitStatistics, policy: Policy) -> Iterator[Anomaly]:
+    yield from _examples(split, now, before, policy)
+    for name in {**before.features, **now.features}:
+        if name not in now.features or name not in before.features:
+            yield _one_sided(split, name, policy, added=name in now.features)
+            continue
+        pair = now.features[name], before.features[name]
+        yield from _missing_jump(split, *pair, policy)
+        yield from _new_values(split, *pair, policy)
+        yield from _drift(split, *pair, policy)
+
+
+def _examples(split: str, now: SplitStatistics, before: SplitStatistics, policy: Policy) -> Iterator[Anomaly]:
+    change = abs(now.examples - before.examples) / max(1, before.examples)
+    if change > policy.limit("examples"):
+        yield Anomaly(
+            split=split,
+            feature="",
+            kind="examples",
+            severity=policy.severity("examples"),
+            message=f"{now.examples:,} rows in place of {before.examples:,}",
+            value=change,
+            threshold=policy.limit("examples"),
+        )
+
+
+def _one_sided(split: str, name: str, policy: Policy, *, added: bool) -> Anomaly:
+    return Anomaly(
+        split=split,
+        feature=name,
+        kind="feature_set",
+        severity=policy.severity("feature_set"),
+        message="not in the baseline" if added else "only in the baseline",
+    )
+
+
+def _missing_jump(
+    split: str, now: FeatureStatistics, before: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    rise = now.missing_fraction - before.missing_fraction
+    limit = max(policy.limit("missing_jump"), _chance_of_missing(now, before))
+    if rise > limit:
+        yield Anomaly(
+            split=split,
+            feature=now.name,
+            kind="missing_jump",
+            severity=policy.severity("missing_jump"),
+            message=f"missing in {now.missing_fraction:.2%} of rows, {before.missing_fraction:.2%} before",
+            value=rise,
+            threshold=limit,
+        )
+
+
+def _chance_of_missing(now: FeatureStatistics, before: FeatureStatistics) -> float:
+    """How far apart the fractions of two samples of the same data may lie by chance."""
+    n, m = now.present + now.missing, before.present + before.missing
+    pooled = (now.missing + before.missing) / max(1, n + m)
+    return _DEVIATIONS * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))
+
+
+def _new_values(
+    split: str, now: FeatureStatistics, before: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    if not now.values or not before.values or not before.values.complete:
+        return
+    known = {value for value, _ in before.values.values}
+    new = [(value, count) for value, count in now.values.values if value not in known]
+    fraction = sum(count for _, count in new) / max(1, now.present)
+    if fraction > policy.limit("new_values"):
+        yield Anomaly(
+            split=split,
+            feature=now.name,
+            kind="new_values",
+            severity=policy.severity("new_values"),
+            message=f"the baseline lacks {named(new, of=now.present)}",
+            value=fraction,
+            threshold=policy.limit("new_values"),
+        )
+
+
+def _drift(
+    split: str, now: FeatureStatistics, before: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    distance = drift.distance(now, before)
+    if distance is None:
+        return
+    limit = max(policy.limit("drift"), distance.chance)
+    if distance.value > limit:
+        where = f", most at {distance.where!r}" if distance.where else ""
+        yield Anomaly(
+            split=split,
+            feature=now.name,
+            kind="drift",
+            severity=policy.severity("drift"),
+            message=f"{distance.measure} distance {distance.value:.3g} from the baseline{where}",
+            value=distance.value,
+            threshold=limit,
+        )
+
+
+# --- Anomalies of a dataset's statistics, by what its schema declares.
+
+
+_SHOWN = 5  # classes that a message names
+
+
+def conformance_anomalies(statistics: Statistics, schema: Schema, policy: Policy) -> list[Anomaly]:
+    """In the order of splits and features, without those of severity "ignore"."""
+    found = (
+        anomaly
+        for split, measured in statistics.items()
+        for feature in schema.features
+        for anomaly in _of_feature(split, feature, measured.features[feature.name], policy)
+    )
+    return [anomaly for anomaly in found if anomaly.severity != "ignore"]
+
+
+def _of_feature(
+    split: str, feature: Feature, measured: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    yield from _missing(split, feature, measured, policy)
+    yield from _constant(split, measured, policy)
+    for check in _OF_KIND.of(feature):
+        yield from check(split, feature, measured, policy)
+
+
+def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
+    declared = feature.max_missing_fraction
+    kind = "mostly_missing" if declared is None else "missing"
+    limit = policy.limit(kind) if declared is None else declared
+    if measured.missing_fraction > limit:
+        rows = measured.present + measured.missing
+        yield Anomaly(
+            split=split,
+            feature=feature.name,
+            kind=kind,
+            severity=policy.severity(kind),
+            message=f"missing in {measured.missing:,} of {rows:,} rows",
+            value=measured.missing_fraction,
+            threshold=limit,
+        )
+
+
+def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
+    numeric, values = measured.numeric, measured.values
+    same = (numeric and numeric.minimum == numeric.maximum) or (values and values.distinct == 1)
+    if measured.present > 1 and same:
+        value = f"{numeric.minimum:g}" if numeric else repr(values.values[0][0])
+        yield Anomaly(
+            split=split,
+            feature=measured.name,
+            kind="constant",
+            severity=policy.severity("constant"),
+            message=f"{value} in all {measured.present:,} rows that have a value",
+        )
+
+
+def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
+    error, limit = rounding(feature, measured), policy.limit("rounding")
+    if error > limit:
+        numeric = measured.numeric
+        yield Anomaly(
+            split=split,
+            feature=feature.name,
+            kind="rounding",
+            severity=policy.severity("rounding"),
+            message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
+            f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}: train will refuse it. "
+            f"{way_out(feature, numeric)}, or leave it out",
+            value=error,
+            threshold=limit,
+        )
+
+
+def _out_of_domain(
+    split: str, feature: Categorical, measured: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    domain = _domain(feature)
+    if domain is None or measured.values is None:
+        return
+    outside = [(value, count) for value, count in measured.values.values if value not in domain]
+    fraction = sum(count for _, count in outside) / max(1, measured.present)
+    limit = policy.limit("out_of_domain")
+    if fraction > limit:
+        yield Anomaly(
+            split=split,
+            feature=feature.name,
+            kind="out_of_domain",
+            severity=policy.severity("out_of_domain"),
+            message=f"the schema lacks {named(outside, of=measured.present)}",
+            value=fraction,
+            threshold=limit,
+        )
+
+
+def _domain(feature: Categorical) -> set[str] | None:
+    if feature.encoding == "integer":
+        return set(map(str, range(feature.size)))
+    return set(feature.vocabulary) or None
+
+
+def _absent_classes(
+    split: str, feature: Label, measured: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    if measured.values is None:
+        return
+    seen = {value for value, _ in measured.values.values}
+    absent = [name for name in feature.classes if name not in seen]
+    if absent:
+        yield Anomaly(
+            split=split,
+            feature=feature.name,
+            kind="absent_class",
+            severity=policy.severity("absent_class"),
+            message=f"no row of class {', '.join(map(repr, absent[:_SHOWN]))}"
+            + (f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""),
+        )
+
+
+_Check = Callable[[str, Feature, FeatureStatistics, Policy], Iterator[Anomaly]]
+
+_OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
+    where=__name__,
+    tells="what else is checked of a feature's statistics",
+    entry="checks of (split, feature, FeatureStatistics, Policy) to anomalies, possibly none: ()",
+    entries={
+        Numeric: (_rounded,),
+        Categorical: (_out_of_domain,),
+        Label: (_absent_classes,),
+        Image: (),
+        Text: (),
+        Tokens: (),
+        Tensor: (),
+        Datetime: (),
+    },
+)
+
+
+# --- The rules by which a dataset is judged before it is published, and the verdict.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rules:
+    """`baseline` holds the statistics of an earlier dataset; empty where there is none to compare with."""
+
+    policy: Policy = dataclasses.field(default_factory=Policy)
+    baseline: Statistics = dataclasses.field(default_factory=dict)
+    baseline_digest: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What was found, and the rules by which it was."""
+
+    rules: Rules
+    anomalies: tuple[Anomaly, ...]
+
+    def dumps(self) -> str:
+        """The content of the dataset's anomalies.json."""
+        rules = self.rules
+        return anomalies_lib.dumps(self.anomalies, rules.policy, baseline_digest=rules.baseline_digest)
+
+
+def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: str | None) -> Rules:
+    """The rules of texts `kind=severity` and `kind=number`, and of a dataset directory; raises InputError."""
+    policy = anomalies_lib.parse_policy(severities, limits)
+    if not baseline:
+        return Rules(policy=policy)
+    dataset = window.open_window([baseline])
+    return Rules(policy=policy, baseline=loading.load(dataset), baseline_digest=dataset.manifest.digest)
+
+
+def judge(measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()) -> Verdict:
+    """Adds to what was `leaked` what the statistics show; raises InputError if any is of severity "error"."""
+    found = [
+        *conformance_anomalies(measured, schema, rules.policy),
+        *leaked,
+        *baseline_anomalies(measured, rules.baseline, rules.policy),
+    ]
+    anomalies_lib.check(found)
+    return Verdict(rules=rules, anomalies=tuple(found))

@@ -1,0 +1,273 @@
+"""Typed columns → `tf.train.Example` messages, written column by column straight to their wire form.
+
+One protobuf object a row costs most of a usual conversion job. Here a map entry of `Features.feature` is two
+parts: a head, which depends only on the payload's length, and the payload. Both are made for a whole column
+at once, and Arrow joins the parts of all columns to rows. Entries stand in canonical order, by the UTF-8
+bytes of the feature's name; protobuf's own "deterministic" serialisation promises no such order.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.data.dataset import blocks, shards
+from pipeline.data.dataset.blocks import COUNT_BYTES, BlockFrame, Field
+from pipeline.data.dataset.shards import Index
+from pipeline.data.dataset.tfrecord import FRAME_BYTES, entry_head, example_head, frame
+from pipeline.data.origins import files
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.schema import Schema
+
+_VARINT_BYTES = 10  # of 64 bits, 7 a byte
+# So that a batch of usual rows, or of long lists, stays in the processor's cache.
+_ROWS_AT_ONCE, _ITEMS_AT_ONCE = 1 << 13, 1 << 15
+
+Bytes = pa.LargeBinaryArray
+
+
+def encode_rows(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[Bytes]:
+    """Batches of typed rows → serialised Examples [rows]. A missing value is written as its `fill`."""
+    for rows in batches:
+        at_once = min(_ROWS_AT_ONCE, max(1, _ITEMS_AT_ONCE // _longest_list(rows)))
+        for start in range(0, rows.num_rows, at_once):
+            yield encode(rows.slice(start, at_once), schema)
+
+
+def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
+    """Typed rows → serialised Examples [rows], all at once."""
+    features = sorted(schema.features, key=lambda feature: feature.name.encode())
+    parts = [part for feature in features for part in _entry(feature, rows.column(feature.name))]
+    length = functools.reduce(pc.add, map(pc.binary_length, parts))
+    return joined(_heads(length, example_head), *parts)
+
+
+def _longest_list(rows: pa.RecordBatch) -> int:
+    """Its items; 1 where there is no list."""
+    return max((kind.list_size for kind in rows.schema.types if pa.types.is_fixed_size_list(kind)), default=1)
+
+
+def joined(*parts: Bytes) -> Bytes:
+    """Each of `parts` binary [rows] → the parts of each row, one after the other: binary [rows]."""
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+
+
+def _entry(feature: Feature, values: pa.Array) -> tuple[Bytes, Bytes]:
+    """Heads [rows] and payloads [rows] of the feature's map entries."""
+    if values.null_count:
+        values = values.fill_null(feature.fill)
+    payload = _PAYLOAD[feature.wire](values)
+    name = feature.name.encode()
+    return _heads(pc.binary_length(payload), lambda length: entry_head(name, feature.wire, length)), payload
+
+
+def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
+    """What precedes payloads of `lengths` bytes; made once for each length that occurs."""
+    lengths = lengths.dictionary_encode()
+    heads = pa.array([head(length) for length in lengths.dictionary.to_pylist()], pa.large_binary())
+    return heads.take(lengths.indices)
+
+
+def _bytes(values: pa.Array) -> Bytes:
+    return (
+        values.cast(pa.binary()).cast(pa.large_binary())
+        if pa.types.is_string(values.type)
+        else (values.cast(pa.large_binary()))
+    )
+
+
+def _floats(values: pa.Array) -> Bytes:
+    numbers = np.ascontiguousarray(matrix(values).astype("<f4"))
+    return from_lengths(np.full(len(numbers), numbers.shape[1] * 4), numbers)
+
+
+def _int64s(values: pa.Array) -> Bytes:
+    """Varints: negative numbers are sent as their two's complement."""
+    numbers = matrix(values).astype(np.int64).view(np.uint64)
+    digits = numbers[..., np.newaxis] >> np.arange(0, 7 * _VARINT_BYTES, 7, dtype=np.uint64)
+    sent = digits > 0  # [rows, n, 10]; a digit is sent if it or a higher one is not 0
+    sent[..., 0] = True
+    more = np.zeros_like(sent)
+    more[..., :-1] = sent[..., 1:]
+    encoded = (digits & 0x7F).astype(np.uint8) | (more * np.uint8(0x80))
+    return from_lengths(sent.sum(axis=(1, 2)), encoded[sent])
+
+
+_PAYLOAD: dict[str, Callable[[pa.Array], Bytes]] = {"bytes": _bytes, "float": _floats, "int64": _int64s}
+
+
+def from_lengths(lengths: np.ndarray, content: np.ndarray) -> Bytes:
+    """The bytes of `content`, of any shape and dtype, cut into runs of `lengths`, int64 [rows]."""
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    return Bytes.from_buffers(
+        pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(content)]
+    )
+
+
+def matrix(values: pa.Array) -> np.ndarray:
+    """[rows, n] numbers of a scalar column (n = 1) or a fixed-size list column."""
+    if isinstance(values, pa.FixedSizeListArray):
+        return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), values.type.list_size)
+    return values.to_numpy(zero_copy_only=False).reshape(-1, 1)
+
+
+# --- Typed columns → blocks of rows of fixed width, one Example each (`pipeline/data/dataset/blocks.py`).
+
+
+def encode_blocks(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[Bytes]:
+    """Batches of typed rows → one serialised Example a block, [blocks]; only the last may be partly full."""
+    frame, rows_in_block = blocks.frame_of_schema(schema), blocks.geometry(schema).rows
+    fields, left = blocks.fields(schema), np.zeros(0, blocks.row_dtype(schema))
+    for batch in batches:
+        rows = np.concatenate([left, _to_rows(batch, schema, fields, left.dtype)])
+        full = len(rows) // rows_in_block * rows_in_block
+        yield _around(frame, rows[:full].reshape(-1, rows_in_block), count=rows_in_block)
+        left = rows[full:]
+    if len(left):
+        yield _around(frame, np.resize(left, (1, rows_in_block)), count=len(left))
+
+
+def _to_rows(
+    batch: pa.RecordBatch, schema: Schema, fields: Mapping[str, Field], dtype: np.dtype
+) -> np.ndarray:
+    """`blocks.row_dtype` [rows]."""
+    rows = np.zeros(batch.num_rows, dtype)
+    for feature in schema.features:
+        numbers = _numbers(feature, fields[feature.name], batch.column(feature.name))
+        rows[feature.name] = numbers.reshape(rows[feature.name].shape)
+    return rows
+
+
+def _numbers(feature: Feature, field: Field, values: pa.Array) -> np.ndarray:
+    if field.vocabulary:
+        return _indices(feature, field, values)
+    numbers = matrix(values.fill_null(feature.fill) if values.null_count else values)
+    if field.size is not None:
+        return np.where((numbers >= 0) & (numbers < field.size), numbers, blocks.UNKNOWN)
+    return numbers
+
+
+def _indices(feature: Feature, field: Field, values: pa.Array) -> np.ndarray:
+    if feature.missing == "default":
+        values = values.fill_null(feature.fill)
+    index = pc.index_in(values, value_set=pa.array(field.vocabulary, pa.string()), skip_nulls=True)
+    index = index.fill_null(blocks.UNKNOWN)
+    return pc.if_else(values.is_valid(), index, pa.scalar(blocks.MISSING, pa.int32())).to_numpy()
+
+
+def _around(frame: BlockFrame, rows: np.ndarray, *, count: int) -> Bytes:
+    """Examples of `rows`: structured [n, rows in a block]."""
+    examples = np.empty((len(rows), frame.size), np.uint8)
+    first, last = frame.rows_at, frame.rows_at + frame.payload
+    examples[:, :first] = np.frombuffer(frame.head, np.uint8)
+    examples[:, frame.count_at : frame.count_at + COUNT_BYTES] = (count & 0x7F | 0x80, count >> 7)
+    examples[:, first:last] = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), frame.payload)
+    examples[:, last:] = np.frombuffer(frame.tail, np.uint8)
+    return from_lengths(np.full(len(rows), frame.size), examples)
+
+
+# --- The record layouts, by the name that --layout gives them: batches of rows in, batches of records out.
+
+
+Layout = Callable[[Iterable[pa.RecordBatch], Schema], Iterator[Bytes]]
+
+LAYOUTS: Mapping[str, Layout] = {"rows": encode_rows, "blocks": encode_blocks}
+
+
+def check_layout(layout: str, schema: Schema) -> None:
+    """Raises InputError if rows of `schema` cannot be written in this layout."""
+    if layout == "blocks":
+        blocks.row_dtype(schema)
+
+
+# --- One shard as it is written: the TFRecord file, its digest, and its index.
+
+
+_BYTES_AT_ONCE = (
+    1 << 18
+)  # 256 KiB: framed, hashed and written while they are in the processor's nearest cache
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardDigest:
+    """What is known of a shard once it is written."""
+
+    records: int
+    bytes: int
+    sha256: str
+
+
+class ShardFile:
+    """A shard that grows by batches of records. None stays in memory; leaving the context closes the file."""
+
+    def __init__(self, path: str, *, index_path: str) -> None:
+        self._file = FileSystems.create(path, compression_type="uncompressed")
+        self._index_path = index_path
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+        self._lengths: list[np.ndarray] = [np.zeros(0, np.uint32)]
+        self._hashes: list[np.ndarray] = [np.zeros(0, np.uint64)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def add(self, records: Bytes) -> None:
+        """Appends `records` [n]."""
+        for part in _parts(records):
+            self._add(part.to_pylist())
+
+    def _add(self, payloads: Sequence[bytes]) -> None:
+        framed = frame(payloads)
+        self._file.write(framed)
+        self._digest.update(framed)
+        self._bytes += len(framed)
+        self._lengths.append(np.fromiter(map(len, payloads), np.uint32, len(payloads)))
+        self._hashes.append(shards.content_hashes(payloads))
+
+    def finish(self) -> ShardDigest:
+        """Writes the index; call it once, after the last record."""
+        # One at a time, and in place: of many small records these are most of what is held.
+        lengths = np.concatenate(self._lengths)
+        del self._lengths
+        hashes = np.concatenate(self._hashes)
+        del self._hashes
+        starts = np.arange(0, len(lengths) * FRAME_BYTES, FRAME_BYTES, dtype=np.uint64)
+        starts[1:] += np.cumsum(lengths[:-1], dtype=np.uint64)
+        index = Index(offsets=starts, lengths=lengths, hashes=hashes)
+        with FileSystems.create(self._index_path, compression_type="uncompressed") as file:
+            file.write(shards.dumps(index))
+        return ShardDigest(records=len(lengths), bytes=self._bytes, sha256=self._digest.hexdigest())
+
+
+def _parts(records: Bytes) -> Iterator[Bytes]:
+    """`records` in slices of about `_BYTES_AT_ONCE`."""
+    lengths = pc.binary_length(records).to_numpy()
+    number = np.cumsum(lengths) // _BYTES_AT_ONCE  # of the slice that each record is in
+    ends = np.flatnonzero(np.diff(number, append=-1)) + 1
+    for start, end in itertools.pairwise([0, *ends.tolist()]):
+        yield records.slice(start, end - start)
+
+
+# --- The origins of one shard as they are written: `pipeline/data/origins/files.py` has the format.
+
+
+def write_origin_files(path: str, places: Sequence[np.ndarray], *, files_id: bytes, of: ShardDigest) -> None:
+    """Writes the `places`, uint64 [n] each, of all rows of a shard, in stored order."""
+    together = np.concatenate([np.zeros(0, np.uint64), *places])
+    with FileSystems.create(path, compression_type="uncompressed") as file:
+        for part in files.pack_rows(together, files_id=files_id, shard_sha256=of.sha256):
+            file.write(part)

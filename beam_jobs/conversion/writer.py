@@ -1,0 +1,320 @@
+"""Writes one shard: rows in hash order, with their images; and measures what it writes."""
+
+import collections
+import dataclasses
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import TaggedOutput
+
+from beam_jobs.cells.images import BadImageError, read_image
+from beam_jobs.cells.typed import ORDER_COLUMN, ORIGIN_COLUMN, arrow_schema
+from beam_jobs.conversion import records as records_lib
+from beam_jobs.conversion.assignment import Sent, ShardKey, shard_of
+from beam_jobs.conversion.plan import Plan
+from beam_jobs.conversion.records import LAYOUTS, ShardFile, encode_rows
+from beam_jobs.conversion.shuffle import Spill
+from beam_jobs.conversion.statistics import add_rows
+from beam_jobs.launch import claims
+from beam_jobs.launch.outcome import REJECTED, WrittenFile
+from beam_jobs.launch.run import Progress
+from beam_jobs.sources.source import Rejection
+from pipeline.data.schema.feature_types import Image
+from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import encoding
+
+MEASURED = "measured"
+_ROWS_MEASURED = 1 << 18  # at once: a bucket has fewer, unless its rows are equal
+NO_ROWS: Sent = (0, b"")  # sent to every shard, so that one without rows is written too
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WrittenShard(WrittenFile):
+    """A shard, with index and origins, which lie at these paths until they are published."""
+
+    split: str
+    number: int
+    index_path: str
+    origins_path: str  # where origins are kept
+    records: int
+
+
+class WriteShard(beam.DoFn):
+    """(split, shard), `Sent` rows → WrittenShard. Outputs aside: REJECTED, and (split, MEASURED)."""
+
+    def __init__(
+        self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress
+    ) -> None:
+        self._schema = schema
+        self._layout = LAYOUTS[plan.layout]
+        self._shards = dict(plan.shards)
+        self._buckets = dict(plan.buckets)  # of a shard, by split
+        self._directory = directory
+        self._spill = spill
+        self._origins = plan.origins
+        self._root = plan.root  # origins of images are relative to it
+        self._progress = progress
+
+    def process(
+        self, element: tuple[ShardKey, Iterable[Sent]]
+    ) -> Iterator[
+        WrittenShard
+        | TaggedOutput[Literal["measured"], tuple[str, object]]
+        | TaggedOutput[Literal["rejected"], Rejection]
+    ]:
+        (split, number), _ = element
+        measured = _Measured(self._schema, keeps_origins=bool(self._origins))
+        rejected: list[Rejection] = []
+        yield self._write(split, number, map(measured, self._rows(element, rejected)), measured)
+        yield TaggedOutput(MEASURED, (split, measured.accumulator))
+        for rejection in rejected:
+            yield TaggedOutput(REJECTED, rejection)
+
+    def _rows(
+        self, element: tuple[ShardKey, Iterable[Sent]], rejected: list[Rejection]
+    ) -> Iterator[pa.RecordBatch]:
+        """The shard's rows in hash order, at most a bucket at a time; adds to `rejected`."""
+        (split, number), sent = element
+        by_bucket = collections.defaultdict(list)
+        for bucket, value in sent:
+            if value:
+                by_bucket[bucket].append(value)
+        in_split = self._shards[split] * self._buckets[split]
+        for bucket in sorted(by_bucket):
+            of_split = number * self._buckets[split] + bucket
+            values = by_bucket.pop(bucket)
+            for rows in bucket_rows(
+                values,
+                self._schema,
+                spill=self._spill,
+                number=of_split,
+                count=in_split,
+                origins=bool(self._origins),
+            ):
+                for part, bad in load_in_parts(rows, self._schema, root=self._root):
+                    rejected += bad
+                    yield ties_ranked(part, self._schema)
+                    self._progress.add(written=part.num_rows)
+
+    def _write(
+        self, split: str, number: int, rows: Iterable[pa.RecordBatch], measured: "_Measured"
+    ) -> WrittenShard:
+        if not FileSystems.exists(self._directory):
+            # The launcher has died. Creating the file would bring back what the next run cleared.
+            raise RuntimeError(f"{self._directory} is gone: its run has ended")
+        file_name = claims.shard(self._schema.name, split, number, self._shards[split])
+        # A runner may write a shard twice at once: each attempt has its own file, and one is published.
+        path = FileSystems.join(self._directory, f"{file_name}.{uuid.uuid4().hex}")
+        with ShardFile(path, index_path=f"{path}.index") as file:
+            for records in self._layout(rows, self._schema):
+                file.add(records)
+            digest = file.finish()
+        if self._origins:
+            records_lib.write_origin_files(
+                f"{path}.origins", measured.places, files_id=self._origins, of=digest
+            )
+        return WrittenShard(
+            split=split,
+            number=number,
+            path=path,
+            index_path=f"{path}.index",
+            origins_path=f"{path}.origins",
+            file_name=file_name,
+            rows=measured.rows,
+            records=digest.records,
+            bytes=digest.bytes,
+            sha256=digest.sha256,
+        )
+
+
+class _Measured:
+    """Adds the rows that pass by to the statistics, so that they need not be sent anywhere for it.
+
+    Keeps their origins, 8 bytes a row of a shard; an index takes 12 meanwhile.
+    """
+
+    def __init__(self, schema: Schema, *, keeps_origins: bool) -> None:
+        self._schema = schema
+        self.accumulator = encoding.merged((), schema)
+        self.rows = 0
+        self.places: list[np.ndarray] = []
+        self._keeps_origins = keeps_origins
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        for start in range(0, rows.num_rows, _ROWS_MEASURED):
+            part = rows.slice(start, _ROWS_MEASURED)
+            add_rows(self.accumulator, part, self._schema)
+        self.rows += rows.num_rows
+        if self._keeps_origins:
+            self.places.append(rows.column(ORIGIN_COLUMN).to_numpy())
+        return rows
+
+
+# --- The rows of one bucket in hash order. A bucket that is large in memory comes in parts.
+#
+# A bucket is planned by the bytes of the input. Its rows take many times as much where the input is
+# compressed, or where each byte of a text becomes two numbers of a row.
+
+
+AT_ONCE = 64 << 20  # 64 MiB of rows are sorted at once, which takes three times as much
+
+_ROWS_AT_ONCE = 1 << 13  # that are encoded to rank them
+
+_Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def bucket_rows(
+    sent: Sequence[bytes],
+    schema: Schema,
+    *,
+    spill: Spill,
+    number: int,
+    count: int,
+    at_once: int = AT_ONCE,
+    origins: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """The rows `sent` to bucket `number` of the `count` of its split, in parts of about `at_once` bytes.
+
+    Rows of one hash are in one part. They have a column of `origins` where these are kept.
+    """
+    columns = arrow_schema(schema, origins=origins)
+    parts = -(-sum(map(spill.size, sent)) // at_once)
+    for part in range(parts):
+        rows = _together(sent, columns, spill=spill, keep=_only(number * parts + part, count * parts, parts))
+        if rows.num_rows:
+            yield in_hash_order(rows)
+
+
+def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`rows` [rows] sorted by their order hash, uint64."""
+    order = rows.column(ORDER_COLUMN).to_numpy()
+    if np.all(order[1:] >= order[:-1]):  # one row, given millions of times, is not copied
+        return rows
+    return rows.take(pa.array(np.argsort(order, kind="stable")))
+
+
+def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """`rows` [rows] in hash order → those of one hash sorted by records and origins, not by arrival."""
+    order = rows.column(ORDER_COLUMN).to_numpy()
+    same = order[1:] == order[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
+    if not len(tied):
+        return rows
+    rank = _ranks(rows, tied, schema)
+    if rank.any():  # else all records are equal
+        by_rank = np.lexsort((rank, order[tied]))
+        position = np.arange(rows.num_rows)
+        position[tied] = tied[by_rank]
+        rows, rank = rows.take(pa.array(position)), rank[by_rank]
+    return _origins_ranked(rows, tied, rank) if ORIGIN_COLUMN in rows.schema.names else rows
+
+
+def _origins_ranked(rows: pa.RecordBatch, tied: np.ndarray, rank: np.ndarray) -> pa.RecordBatch:
+    """Sorts the origins of equal records, which stand together; `rank` is that of the `tied` rows."""
+    number = rows.schema.get_field_index(ORIGIN_COLUMN)
+    origins = rows.column(number).to_numpy().copy()
+    order = rows.column(ORDER_COLUMN).to_numpy()[tied]
+    origins[tied] = origins[tied[np.lexsort((origins[tied], rank, order))]]
+    return rows.set_column(number, rows.schema.field(number), pa.array(origins))
+
+
+def _ranks(rows: pa.RecordBatch, chosen: np.ndarray, schema: Schema) -> np.ndarray:
+    """The place of each `chosen` row's record among all of them, equal ones sharing it: int32 [chosen].
+
+    A record is kept once: rows that are tied are mostly one row, given millions of times.
+    """
+    places: dict[bytes, int] = {}
+    codes = []
+    parts = (chosen[start : start + _ROWS_AT_ONCE] for start in range(0, len(chosen), _ROWS_AT_ONCE))
+    for encoded in encode_rows((rows.take(pa.array(part)) for part in parts), schema):
+        records = encoded.dictionary_encode()
+        known = [places.setdefault(record, len(places)) for record in records.dictionary.to_pylist()]
+        codes.append(np.array(known, np.int32)[records.indices.to_numpy()])
+    ranks = np.empty(len(places), np.int32)
+    ranks[[places[record] for record in sorted(places)]] = np.arange(len(places))
+    return ranks[np.concatenate(codes)]
+
+
+def _only(bucket: int, buckets: int, parts: int) -> _Keep:
+    """Leaves the rows of one of `buckets`; where there is one part, all of them are."""
+    if parts == 1:
+        return lambda rows: rows
+
+    def keep(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(pa.array(shard_of(rows.column(ORDER_COLUMN).to_numpy(), buckets) == bucket))
+
+    return keep
+
+
+def _together(sent: Iterable[bytes], rows: pa.Schema, *, spill: Spill, keep: _Keep) -> pa.RecordBatch:
+    read = [keep(pa.ipc.read_record_batch(pa.py_buffer(spill.get(one)), rows)) for one in sent]
+    batches = pa.Table.from_batches(read, rows).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows)  # a table without rows has none
+
+
+# --- Replaces the paths of images by the bytes of the files, in rows that are about to be written.
+
+
+_BYTES_AT_ONCE = 2 << 20  # 2 MiB, so that what was read is still in the processor's cache when it is written
+
+
+def load_images(rows: pa.RecordBatch, schema: Schema, *, root: str) -> tuple[pa.RecordBatch, list[Rejection]]:
+    """`rows` [rows] without those that have a bad image, and these. Origins are relative to `root`."""
+    features = schema.of_kind(Image)
+    return _loaded(rows, features, [_read(images, features, root=root) for images in _cells(rows, features)])
+
+
+def load_in_parts(
+    rows: pa.RecordBatch, schema: Schema, *, root: str
+) -> Iterator[tuple[pa.RecordBatch, list[Rejection]]]:
+    """`load_images` of `rows` [rows] in hash order, a few at a time. Rows of one hash stay together."""
+    features = schema.of_kind(Image)
+    if not features:
+        yield rows, []
+        return
+    order = rows.column(ORDER_COLUMN).to_numpy()
+    may_end = np.append(order[1:] != order[:-1], True).tolist()
+    start, size, read = 0, 0, []
+    for row, images in enumerate(_cells(rows, features)):
+        read.append(_read(images, features, root=root))
+        size += sum(map(len, read[-1])) if isinstance(read[-1], list) else 0
+        if size >= _BYTES_AT_ONCE and may_end[row]:
+            yield _loaded(rows.slice(start, len(read)), features, read)
+            start, size, read = row + 1, 0, []
+    yield _loaded(rows.slice(start), features, read)
+
+
+def _cells(rows: pa.RecordBatch, features: Sequence[Image]) -> Iterator[tuple[Mapping, ...]]:
+    """The images of each row: a path, or bytes."""
+    return zip(*(rows.column(feature.name).to_pylist() for feature in features), strict=True)
+
+
+def _read(images: Sequence[Mapping], features: Sequence[Image], *, root: str) -> list[bytes] | Rejection:
+    """The bytes of one row's images, or what is wrong with the first bad one."""
+    read = []
+    for image, feature in zip(images, features, strict=True):
+        path, data = image["path"], image["data"]
+        try:
+            read.append(read_image(path, feature) if data is None else data)
+        except BadImageError as error:
+            source, column = path.removeprefix(root), feature.source_column
+            return Rejection(source=source, row=None, column=column, reason=str(error))
+    return read
+
+
+def _loaded(
+    rows: pa.RecordBatch, features: Sequence[Image], read: Sequence[list[bytes] | Rejection]
+) -> tuple[pa.RecordBatch, list[Rejection]]:
+    """`rows` with the bytes that were `read` for them, and the rejections among these."""
+    good = [images for images in read if isinstance(images, list)]
+    if len(good) < len(read):
+        rows = rows.filter(pa.array([isinstance(images, list) for images in read]))
+    for number, feature in enumerate(features):
+        images = pa.array([images[number] for images in good], pa.large_binary())
+        rows = rows.set_column(rows.schema.get_field_index(feature.name), feature.name, images)
+    return rows, [rejection for rejection in read if isinstance(rejection, Rejection)]

@@ -1,0 +1,124 @@
+"""An output directory on a file system that Beam reaches: filled file by file, the vouching file last."""
+
+import contextlib
+import dataclasses
+import pathlib
+import posixpath
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.launch.claims import CLAIM_MARK, TEMPORARY, already_published, check_ours, leftovers_in_order
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import manifest as manifest_lib
+
+_UNCOMPRESSED = "uncompressed"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RemoteDestination:
+    """Implements `destination.Destination`: `directory` is a local one, which `commit` uploads."""
+
+    output: str
+    directory: pathlib.Path
+    local: pathlib.Path
+    shared: str
+    _moved: set[str] = dataclasses.field(default_factory=set)
+
+    def move(self, path: str, name: str) -> None:
+        # What describes the output is made from a copy of each index and the names of the other files.
+        (self.directory / name).write_bytes(_content(path) if name.endswith(".index") else b"")
+        target = FileSystems.join(self.output, *name.split("/"))
+        folder = FileSystems.split(target)[0]
+        if "/" in name and FileSystems.get_filesystem(folder).has_dirs() and not FileSystems.exists(folder):
+            FileSystems.mkdirs(folder)
+        FileSystems.rename([path], [target])
+        self._moved.add(name)
+
+    def commit(self, name: str, content: str) -> None:
+        _check_unpublished(self.output)
+        files = (path for path in self.directory.rglob("*") if path.is_file())
+        for path in sorted({path.relative_to(self.directory).as_posix() for path in files} - self._moved):
+            _upload((self.directory / path).read_bytes(), FileSystems.join(self.output, *path.split("/")))
+        _upload(content.encode(), FileSystems.join(self.output, name))
+
+
+@contextlib.contextmanager
+def claimed(output: str) -> Iterator[RemoteDestination]:
+    """As `destination.claimed`; raises InputError also if Beam does not reach `output`."""
+    _check_reachable(output)
+    _check_unpublished(output)
+    _clear(output)
+    shared = FileSystems.join(output, TEMPORARY, uuid.uuid4().hex)
+    try:
+        _make_marked(shared, mark=FileSystems.join(output, *CLAIM_MARK.split("/")))
+        with tempfile.TemporaryDirectory() as temporary:
+            local = pathlib.Path(temporary)
+            directory = local / posixpath.basename(output)
+            directory.mkdir()
+            yield RemoteDestination(output=output, directory=directory, local=local, shared=shared)
+    except BaseException:
+        _clear(output)
+        raise
+    temporary = [path for path in _files(output) if path.startswith(f"{TEMPORARY}/")]
+    _delete(leftovers_in_order(temporary), output)
+
+
+def _make_marked(directory: str, *, mark: str) -> None:
+    """Makes `directory` exist, also where directories are only parts of names.
+
+    The mark is the first file: only it tells the others from somebody else's.
+    """
+    has_directories = FileSystems.get_filesystem(directory).has_dirs()
+    if has_directories:
+        FileSystems.mkdirs(directory)
+    _upload(b"", mark)
+    if not has_directories:
+        _upload(b"", directory)
+
+
+def _content(path: str) -> bytes:
+    with FileSystems.open(path, compression_type=_UNCOMPRESSED) as file:
+        return file.read()
+
+
+def _upload(content: bytes, path: str) -> None:
+    with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
+        file.write(content)
+
+
+def _check_reachable(output: str) -> None:
+    try:
+        FileSystems.get_filesystem(output)
+    except ValueError as error:  # no such file system, or what it needs is not installed
+        raise InputError(
+            f"--output={output}",
+            received=str(error),
+            expected="a local directory, or a location that Beam reaches",
+            action="For gs://: pip install -r requirements-gcp.txt.",
+        ) from None
+
+
+def _check_unpublished(output: str) -> None:
+    if FileSystems.exists(FileSystems.join(output, manifest_lib.FILE_NAME)):
+        raise already_published(output)
+
+
+def _clear(output: str) -> None:
+    """Removes what a run left; raises InputError if any of it may be somebody else's."""
+    found = _files(output)
+    check_ours(output, sorted({path.partition("/")[0] for path in found}), is_marked=CLAIM_MARK in found)
+    _delete(leftovers_in_order(found), output)
+
+
+def _files(output: str) -> list[str]:
+    """Relative paths of all files below `output`."""
+    matched = FileSystems.match([f"{output}/**"])[0].metadata_list
+    return [match.path.removeprefix(f"{output}/") for match in matched]
+
+
+def _delete(paths: Sequence[str], output: str) -> None:
+    for path in paths:
+        FileSystems.delete([FileSystems.join(output, path)])

@@ -1,0 +1,155 @@
+"""Recognises columns of dates and times, and the format that they are written in."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.cells.datetimes import from_text
+from beam_jobs.cells.text import Problems
+from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, shown
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.feature_types import Datetime
+from pipeline.data.schema.times import FORMATS
+
+_TRIED = 20  # values that tell which formats come into question
+_ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
+_WRONG = 0.01  # of the rows with a value; more, and the column is something else
+_MOSTLY = 0.5  # of the rows; fewer, and the column is told to be mostly of dates
+# Dates that no format reads: a year of two digits, the name of a month.
+_MONTH = (  # in English and German
+    "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
+    "|sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?)"
+)
+_UNREAD = re.compile(
+    r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}"
+    rf"|[0-9]{{1,2}}[. -]+{_MONTH}[., -]+(?:[0-9]{{4}}|[0-9]{{2}})"
+    rf"|{_MONTH}[. ]+[0-9]{{1,2}}(?:st|nd|rd|th)?[, ]+[0-9]{{4}})"
+    r"(?:[ T,]+[0-9]{1,2}:[0-9]{2}.*)?",
+    re.IGNORECASE,
+)
+_COMPACT, _YEARS = "%Y%m%d", ("19", "20")  # a number of eight digits is a date in these centuries alone
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """How well a format reads a column: the moments of its values, and those values that it does not read."""
+
+    format: str
+    moments: np.ndarray
+    wrong: tuple[str, ...]
+    rows_wrong: int
+
+
+def propose_datetime(profile: ColumnProfile) -> Datetime | None:
+    """The feature of a column of dates; None if it is something else."""
+    fits = _fits(profile)
+    if not fits:
+        return None
+    best = fits[0]
+    markers = ("", *sorted({*filter(None, profile.markers), *_markers(best.wrong)}))
+    missing = sum(profile.counts.get(marker, 0) for marker in markers)
+    first, last = (np.datetime64(int(end), "us").astype("datetime64[s]") for end in _ends(best.moments))
+    return Datetime(
+        name=profile.name,
+        format=best.format,
+        clean=Clean(null_markers=markers),
+        missing="mark" if missing else "reject",
+        evidence=profile.evidence() | {"earliest": str(first), "latest": str(last)},
+    )
+
+
+def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]:
+    """What the user should judge of a proposed date."""
+    fits = _fits(profile)
+    best, others = fits[0], [fit.format for fit in fits[1:] if fit.rows_wrong == fits[0].rows_wrong]
+    seen = f"{feature.evidence['earliest']} … {feature.evidence['latest']}"
+    yield f"'{profile.name}': dates as {best.format}, {seen}; local times are in {feature.zone}."
+    if others:
+        yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so, change 'format'."
+    bad = [value for value in best.wrong if value not in feature.clean.null_markers]
+    if bad:
+        first = ", ".join(repr(shown(value)) for value in bad[:3])
+        rows = sum(profile.values[value] for value in bad)
+        yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
+
+
+def mostly_dates(profile: ColumnProfile) -> tuple[str, Sequence[str]] | None:
+    """The format that reads most of a column, yet too little, and the values that it does not read."""
+    fits = _fits(profile, most_wrong=_MOSTLY)
+    return (fits[0].format, fits[0].wrong) if fits else None
+
+
+def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
+    """A date of each spelling, of a column of dates that no one format reads; empty for other columns."""
+    values = {value: n for value, n in profile.values.items() if value not in IN_NUMBERS}
+    if profile.numbers is not None or profile.are_images or profile.holds_lists or _fits(profile):
+        return ()
+    if not _spellings(dict(itertools.islice(values.items(), 0, None, 1 + len(values) // _TRIED))):
+        return ()
+    return _spellings(values)
+
+
+def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:
+    """The first value that each format reads of those that are left by the others; empty if some are none."""
+    left, shown = dict(values), []
+    for format in FORMATS[: FORMATS.index(_COMPACT)]:
+        wrong = set(_fit(format, left).wrong)
+        shown += [value for value in left if value not in wrong][:1]
+        left = {value: rows for value, rows in left.items() if value in wrong}
+    unread = [value for value in left if _UNREAD.fullmatch(value)]
+    rows = sum(left.values()) - sum(left[value] for value in unread)
+    return tuple(shown + unread[:1]) if rows <= _WRONG * sum(values.values()) else ()
+
+
+def _fits(profile: ColumnProfile, *, most_wrong: float = _WRONG) -> list[_Fit]:
+    """Formats that read the column, the best first; among equals the one that FORMATS lists first."""
+    values = profile.values
+    if not values or profile.are_images or profile.holds_lists:
+        return []
+    # No other date reads as a number, so a wide table of numbers need not be tried in every format.
+    formats = FORMATS if profile.numbers is None else (_COMPACT,)
+    fits = [_fit(format, values) for format in _possible(values, formats)]
+    rows = sum(values.values())
+    return sorted(
+        (fit for fit in fits if fit.rows_wrong <= most_wrong * rows), key=lambda fit: fit.rows_wrong
+    )
+
+
+def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str]:
+    """Those of the formats that read one of the first values, and not only by chance."""
+    first = dict(itertools.islice(values.items(), _TRIED))
+    for format in formats:
+        compact = format == _COMPACT
+        if compact and (len(values) < 2 or not all(value.startswith(_YEARS) for value in first)):
+            continue
+        if len(_fit(format, first).moments):
+            yield format
+
+
+def _fit(format: str, values: Mapping[str, int]) -> _Fit:
+    problems, texts = Problems(), list(values)
+    moments = from_text(Datetime(name="date", format=format), pa.array(texts, pa.string()), problems)
+    wrong = tuple(texts[row] for row in sorted(problems))
+    counted = set(wrong) - _markers(wrong)
+    return _Fit(
+        format=format,
+        moments=moments.drop_null().to_numpy(),
+        wrong=wrong,
+        rows_wrong=sum(values[value] for value in counted),
+    )
+
+
+def _markers(wrong: tuple[str, ...]) -> set[str]:
+    """Those of the values that are no dates which mean "no date"."""
+    zeros = {value for value in wrong if _ZEROS.fullmatch(value)}
+    words = set(wrong) - zeros
+    is_word = words <= IN_NUMBERS or (len(words) == 1 and not any(map(str.isdigit, "".join(words))))
+    return zeros | words if is_word else zeros
+
+
+def _ends(moments: np.ndarray) -> tuple[int, int]:
+    return moments.min(), moments.max()

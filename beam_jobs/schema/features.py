@@ -1,0 +1,359 @@
+"""Proposes a feature for one column: what a careful person would declare at first sight of its profile."""
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import numpy as np
+
+from beam_jobs.schema.datetimes import datetime_remarks, mostly_dates, propose_datetime, unread_dates
+from beam_jobs.schema.numbers import point_remarks, propose_written, written_remarks
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, shown
+from beam_jobs.sources.source import MOST_WRONG
+from pipeline.data.schema.feature import Clean, Feature
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    KindTable,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
+from pipeline.data.statistics.drift import offset_for
+
+_INTEGER_CATEGORIES = 50  # distinct whole numbers up to which they are categories
+_INTEGER_CATEGORY_LIMIT = 1000  # categories are below it
+_CODES = 20  # distinct whole numbers up to which they are codes, however far from 0 they begin
+_LISTED = 1000  # distinct strings up to which the vocabulary is listed
+_TEXT_WORDS = 3.0  # words a value, on average, from which strings are text
+# `id`, `user_id`, `userId`, `ZIPCode` and `userid`; not `paid`.
+_OWNERS = "user|customer|client|account|order|item|product|store|session|device|member|patient|passenger"
+_ID_NAME = re.compile(
+    rf"(?:^|[^A-Za-z]|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])|(?i:{_OWNERS}))(?i:id|uuid|guid|key|index|code|zip|postcode)$"
+)
+_LARGEST_INT64 = float(1 << 63)
+
+
+def propose_feature(profile: ColumnProfile) -> Feature:
+    """The feature of the first kind that recognises the column; otherwise its strings are categories."""
+    proposed = (propose(profile) for propose in _OF_KIND.entries.values())
+    return next((feature for feature in proposed if feature), None) or _strings(profile)
+
+
+def looks_like_text(profile: ColumnProfile) -> bool:
+    """Whether values are several words long."""
+    return profile.words >= _TEXT_WORDS
+
+
+def looks_like_id(profile: ColumnProfile) -> bool:
+    """Whether the column's name says that it identifies something."""
+    return bool(_ID_NAME.search(profile.name))
+
+
+def common_fields(profile: ColumnProfile) -> dict:
+    """Fields of any feature that is read from text or numbers."""
+    return {
+        "name": profile.name,
+        "clean": Clean(null_markers=_null_markers(profile)),
+        "missing": "mark" if profile.missing else "reject",
+        "evidence": profile.evidence(),
+    }
+
+
+def _null_markers(profile: ColumnProfile) -> tuple[str, ...]:
+    return ("", *(marker for marker in profile.markers if marker))
+
+
+def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
+    """Few small numbers, or the ids of something, as categories."""
+    if not profile.are_whole_numbers:
+        return None
+    if len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile):
+        return _hashed(profile)
+    low, high = profile.numbers[0], profile.numbers[-1]
+    if len(profile.numbers) > _INTEGER_CATEGORIES or low < 0 or high >= _INTEGER_CATEGORY_LIMIT:
+        return None
+    if _are_measured(profile.numbers) and not looks_like_id(profile):
+        return None
+    common, size = common_fields(profile), int(high) + 1
+    if not profile.missing:
+        return Categorical(**common, encoding="integer", size=size)
+    # An integer has no mark for "missing": it gets a number of its own, the next one.
+    common |= {"missing": "default", "default": size}
+    return Categorical(**common, encoding="integer", size=size + 1)
+
+
+def _are_measured(numbers: Sequence[float]) -> bool:
+    """Whether sorted whole numbers fill a range far from 0, as heights do: most ids below it were unused."""
+    distinct, low, high = len(numbers), numbers[0], numbers[-1]
+    return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
+
+
+def _numeric(profile: ColumnProfile) -> Numeric | None:
+    if not profile.numbers:
+        return propose_written(profile)
+    low, high = profile.numbers[0], profile.numbers[-1]
+    fits = low >= -_LARGEST_INT64 and high < _LARGEST_INT64
+    is_int64 = profile.are_whole_numbers and not profile.missing and fits
+    if is_int64:
+        return Numeric(**common_fields(profile), number="int64")
+    counts = profile.values.values()
+    offset = offset_for(np.array([*map(float, profile.values)]), np.array([*counts]))
+    return Numeric(**common_fields(profile), offset=offset)
+
+
+def _image(profile: ColumnProfile) -> Image | None:
+    return Image(name=profile.name, evidence=profile.evidence()) if profile.are_images else None
+
+
+def _tensor(profile: ColumnProfile) -> Tensor | None:
+    if not profile.holds_lists:
+        return None
+    [size] = profile.lengths.keys() - {0}
+    number = "int64" if profile.items == "whole" else "float32"
+    return Tensor(name=profile.name, dimensions=(size,), number=number, evidence=profile.evidence())
+
+
+def _text(profile: ColumnProfile) -> Text | None:
+    distinct = len(profile.values)
+    hardly_repeats = distinct > _LISTED or profile.others or distinct == sum(profile.values.values())
+    return Text(**common_fields(profile)) if looks_like_text(profile) and hardly_repeats else None
+
+
+def _strings(profile: ColumnProfile) -> Categorical:
+    if len(profile.values) > _LISTED or profile.others:
+        return _hashed(profile)
+    common, aliases = common_fields(profile), case_aliases(profile.values)
+    common["clean"] = dataclasses.replace(common["clean"], aliases=aliases)
+    return Categorical(**common, vocabulary=tuple(sorted(profile.values.keys() - aliases.keys())))
+
+
+def _hashed(profile: ColumnProfile) -> Categorical:
+    buckets = 1 << (profile.distinct - 1).bit_length()
+    return Categorical(**common_fields(profile), encoding="hashed", buckets=buckets)
+
+
+def _never(profile: ColumnProfile) -> None:
+    """Not by the look of a column: the user names the label, and the source says that it gives tokens."""
+
+
+# Asked in this order.
+_OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
+    where=__name__,
+    tells="how a kind is recognised in raw data",
+    entry="a function of ColumnProfile to the feature, or to None if the column is of another kind",
+    entries={
+        Datetime: propose_datetime,
+        Categorical: _whole_numbers,
+        Numeric: _numeric,
+        Image: _image,
+        Tensor: _tensor,
+        Text: _text,
+        Tokens: _never,
+        Label: _never,
+    },
+)
+
+
+# --- What the user should judge of a feature that is proposed.
+
+
+_SHOWN = 3
+_MANY = 20  # rows from which it says something that all values differ
+_RARE = 5  # rows of each category, on average, below which a model learns little of it
+_MANY_CATEGORIES = 100
+_MOSTLY = 0.9  # of the rows with a value
+_HALF = 0.5  # of them, where so many different ones are numbers
+_OFTEN = 0.2  # of the rows; a word that means "missing" is rarer, mostly
+_SEPARATORS = ("|", ";", ",")
+_WORDS_FOR_LISTS = 4  # times as many lists as words are in them
+
+
+def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    """Remarks on any feature, each with what was counted."""
+    odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
+    words = [marker for marker in odd if marker not in profile.sentinels]
+    if words:
+        rows = sum(profile.counts[word] for word in words)
+        is_often = rows > _OFTEN * profile.rows
+        change = "remove it from 'null_markers'"
+        if not (isinstance(feature, Categorical) and feature.dtype == "string"):
+            change = f"make the column categorical, by a vocabulary, and {change}"
+        advice = f" If it is a value of its own, {change}." if is_often else ""
+        yield (
+            f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "
+            f"{profile.rows:,} rows) is taken as missing.{advice}"
+        )
+    if profile.sentinels and profile.numbers:
+        rows = sum(profile.counts[sentinel] for sentinel in profile.sentinels)
+        yield (
+            f"'{profile.name}': {', '.join(profile.sentinels)} ({rows:,} rows) is far from all other numbers "
+            f"({profile.numbers[0]:g} … {profile.numbers[-1]:g}) and taken as missing. If it is one of them, "
+            "remove it from 'null_markers'."
+        )
+    if profile.undecodable:
+        yield (
+            f"'{profile.name}': {profile.undecodable:,} values are not UTF-8 and will be rejected. "
+            "Convert the file to UTF-8."
+        )
+    yield from _alias_remarks(profile, feature)
+    yield from written_remarks(profile, feature.clean)
+    if feature.dtype == "float32":
+        yield from point_remarks(profile)
+    if isinstance(feature, Categorical) and feature.encoding == "hashed" and profile.are_whole_numbers:
+        yield (
+            f"'{profile.name}': {len(profile.values):,} different whole numbers are hashed as ids, by "
+            "the name. If they are amounts, make it numeric."
+        )
+    if isinstance(feature, Numeric) and profile.are_whole_numbers and _all_differ(profile):
+        out = leaving_out(profile.name)
+        yield f"'{profile.name}': all values differ. If it is an id, leave it out: {out}."
+    if isinstance(feature, Numeric) and feature.offset:
+        yield (
+            f"'{profile.name}': records hold the numbers less {feature.offset:.9g} ('offset'): float32 keeps "
+            "7 digits, and the first of these say nothing."
+        )
+    if isinstance(feature, Tensor) and profile.missing:
+        yield (
+            f"'{profile.name}': {profile.missing:,} rows have no list and will be rejected. To keep them, "
+            f"leave the column out: {leaving_out(profile.name)}."
+        )
+    if isinstance(feature, Datetime):
+        yield from datetime_remarks(profile, feature)
+    if isinstance(feature, Categorical) and profile.numbers is None:
+        yield from _word_remarks(profile)
+
+
+def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """What is odd about words as categories: the first that applies."""
+    words, rows = profile.distinct, sum(profile.values.values()) + profile.others
+    named, separator = f"'{profile.name}'", _separator(profile)
+    if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
+        yield f"{named}: numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
+    elif separator:
+        yield (
+            f"{named}: the cells are lists between {separator!r}, and each different list is a category. "
+            "Give each word a column of its own, or write blanks between the words and make it 'text'."
+        )
+    elif told := _mostly(profile):
+        yield told
+    elif words >= _MANY_CATEGORIES and rows < _RARE * words:
+        sentences = sum(" " in word.strip() for word in profile.values)
+        text = " If it is sentences, make it 'text'." if sentences > _HALF * len(profile.values) else ""
+        yield (
+            f"{named}: {words:,} different words in {rows:,} rows are categories too rare to learn much "
+            f"from.{text} To leave it out: {leaving_out(profile.name)}."
+        )
+
+
+def _mostly(profile: ColumnProfile) -> str:
+    """What keeps a column of numbers or dates from being one; empty if it is mostly something else."""
+    named, rows = f"'{profile.name}'", sum(profile.values.values())
+    odd = [value for value in profile.values if not is_number(value)]
+    numbers = rows - sum(profile.values[value] for value in odd)
+    least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
+    if numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
+        return (
+            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_first(profile, odd)}; so all "
+            """are categories. Write them as numbers (-61 for "(61)"), or list those that mean that there """
+            "is none under 'null_markers', and make the column numeric."
+        )
+    if found := mostly_dates(profile):
+        form, wrong = found
+        dates = rows - sum(profile.values[value] for value in wrong)
+        return (
+            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_first(profile, wrong)}; "
+            "so all are categories. Correct them, or list those that mean that there is none under "
+            "'null_markers', and make the column datetime."
+        )
+    return ""
+
+
+def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
+    """The most frequent of these values, with their counts."""
+    most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
+    listed = ", ".join(f"{shown(value)!r} ({profile.values[value]:,})" for value in most)
+    return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
+
+
+def _separator(profile: ColumnProfile) -> str:
+    """What stands between the words of a column of lists; empty if it is none."""
+    for separator in _SEPARATORS:
+        words = {word.strip() for value in profile.values for word in value.split(separator)}
+        if _WORDS_FOR_LISTS * len(words) <= len(profile.values):
+            return separator
+    return ""
+
+
+def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
+    aliases = [(rare, usual) for rare, usual in feature.clean.aliases.items() if rare in profile.counts]
+    if not aliases:
+        return
+    counts = profile.counts
+    first = ", ".join(
+        f"{shown(rare)!r} ({counts[rare]:,}) as {shown(usual)!r} ({counts[usual]:,})"
+        for rare, usual in aliases[:_SHOWN]
+    )
+    more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
+    yield f"'{profile.name}': spellings that differ in case are one: {first}{more}. If not, remove 'aliases'."
+
+
+def _all_differ(profile: ColumnProfile) -> bool:
+    return len(profile.values) == sum(profile.values.values()) >= _MANY
+
+
+# --- Columns that say nothing about a label: empty ones, constants, ids; and the flag that leaves one out.
+
+
+_COUNTED = 20  # rows from which consecutive numbers are no chance
+_EMPTY = 0.999  # missing fraction from which a column says nothing
+
+
+def why_useless(profile: ColumnProfile) -> str:
+    """Why a column says nothing about a label; empty if it may."""
+    if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
+        sizes = sorted(profile.lengths.keys() - {0})
+        return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
+    if profile.are_images or profile.holds_lists:
+        return ""
+    if profile.undecodable > MOST_WRONG * profile.rows:  # of a text file, which would be refused
+        return f"bytes that are no text in {profile.undecodable:,} of {profile.rows:,} rows"
+    present = sum(profile.values.values())
+    if profile.missing_fraction >= _EMPTY:
+        return f"empty in {profile.missing:,} of {profile.rows:,} rows"
+    if len(profile.values) == 1 and not profile.missing:
+        return f"always '{shown(next(iter(profile.values)))}'"
+    dates = unread_dates(profile)
+    if dates:
+        spelled = ", ".join(map(repr, dates))
+        return f"dates that no one format reads ({spelled}), which have to be written alike, as 2024-12-31"
+    differs = len(profile.values) == present > 1
+    if differs and present >= _COUNTED and _follow_one_another(profile):
+        first, last = profile.numbers[0], profile.numbers[-1]
+        return f"each whole number from {first:.0f} to {last:.0f} once, as in row numbers"
+    is_id = profile.are_whole_numbers and looks_like_id(profile)
+    if differs and (
+        is_id or (profile.numbers is None and not looks_like_text(profile) and not _needs_reading(profile))
+    ):
+        return "every value differs, as in an id"
+    return ""
+
+
+def leaving_out(column: str) -> str:
+    """The flag for the shell; it takes a list, in which a name that holds a comma or a quote is quoted."""
+    escaped = column.replace('"', '""')
+    return shlex.quote(f'--ignore="{escaped}"' if set(column) & set(',"') else f"--ignore={column}")
+
+
+def _follow_one_another(profile: ColumnProfile) -> bool:
+    numbers = profile.numbers
+    return profile.are_whole_numbers and numbers[-1] - numbers[0] == len(numbers) - 1
+
+
+def _needs_reading(profile: ColumnProfile) -> bool:
+    """Whether the text is a date, or a number written for people."""
+    return bool(propose_datetime(profile) or propose_written(profile))

@@ -1,0 +1,258 @@
+"""Proposes the label of a table, classes or numbers; lists the columns that could be one."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import text, typed
+from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
+from beam_jobs.schema.numbers import propose_written
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, shown
+from beam_jobs.sources.source import Piece, Source
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature import Clean, Feature
+from pipeline.data.schema.feature_types import LABEL_TASKS, Image, Label, Text
+from pipeline.data.schema.schema import Schema
+
+CLASSIFICATION = "classification"  # stands for binary or multiclass, whichever the number of classes asks for
+TASKS = (CLASSIFICATION, *LABEL_TASKS)
+
+_NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as classes
+_CLASSES = 1000  # above it a word is hardly a class, unless --task says so
+_CANDIDATES = 5
+_CANDIDATE_CLASSES = 100
+# Where the alphabet would make "no" the positive class.
+_YES = frozenset({"ja", "j", "da", "да", "д", "evet", "igen", "ano"})
+_NO = frozenset({"nein", "n", "nej", "nei", "nee", "nu", "ne", "нет", "н", "hayır", "nem"})
+_NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
+
+
+def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
+    """A label of two or more classes or, of many different numbers, of a regression; `task` decides.
+
+    Raises InputError if the column's values do not suit the task.
+    """
+    values = set(profile.values)
+    written = propose_written(profile) if task in (None, "regression") and len(values) > 2 else None
+    if written:
+        return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
+    ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
+    if ends_in_dots:
+        # Adult's test file writes its classes with a dot at the end.
+        values = {value.rstrip(".") for value in values}
+    aliases = case_aliases(profile.values) if not ends_in_dots else {}
+    values -= aliases.keys()
+    common = {
+        "name": profile.name,
+        "clean": Clean(
+            strip=Clean.strip + ("." if ends_in_dots else ""),
+            null_markers=common_fields(profile)["clean"].null_markers,
+            aliases=aliases,
+        ),
+        "evidence": profile.evidence(),
+    }
+    task = _task(profile, values, task)
+    if not LABEL_TASKS[task].classes[-1]:
+        return Label(**common, task=task)
+    return Label(**common, task=task, classes=in_natural_order(values))
+
+
+def task_of(classes: Iterable[str]) -> str:
+    """The task of a label with these classes."""
+    return "binary" if len(set(classes)) == 2 else "multiclass"
+
+
+def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
+    """Numbers by size, words by alphabet, "no" before "yes". Of two the second is the positive class."""
+    classes = list(classes)
+    try:
+        return tuple(sorted(classes, key=lambda value: (float(value), value)))
+    except ValueError:
+        ordered = sorted(classes)
+    folded = [word.casefold() for word in ordered]
+    swapped = len(folded) == 2 and folded[0] in _YES and folded[1] in _NO
+    return tuple(reversed(ordered) if swapped else ordered)
+
+
+def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
+    """What the user should judge of a proposed label, and how to change it."""
+    if profile.missing:
+        yield f"'{label.name}': {profile.missing:,} rows have no label and will be rejected."
+    if "." in label.clean.strip:
+        yield f"'{label.name}': a '.' at the end is stripped, which merges classes."
+    if label.positive_class:
+        yield f"'{label.name}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
+    if not profile.numbers or len(profile.numbers) <= 2:
+        return
+    count, low, high = len(profile.numbers), profile.numbers[0], profile.numbers[-1]
+    seen = f"'{label.name}': {count:,} different numbers, {low:g} … {high:g}"
+    if label.classes:
+        yield f"{seen}, are taken as classes. To predict a number instead: --task=regression."
+    else:
+        yield f"{seen}, are predicted as a number. To predict classes instead: --task={CLASSIFICATION}."
+
+
+def candidates(profiles: Sequence[ColumnProfile]) -> str:
+    """A remark that lists the columns which could be the label, the likeliest first."""
+    found = [profile for profile in profiles if _could_be_label(profile)]
+    found.sort(key=lambda profile: (profile.name.lower() not in _NAMES, len(profile.values) != 2))
+    listed = "; ".join(f"'{profile.name}' ({_told(profile)})" for profile in found[:_CANDIDATES])
+    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    what = f"Candidates: {listed}{more}." if found else "No column looks like one."
+    return f"There is no label, so a model has nothing to predict. {what} Run again with --label=COLUMN."
+
+
+def _told(profile: ColumnProfile) -> str:
+    try:
+        label = propose_label(profile)
+    except InputError:
+        return f"{len(profile.values):,} values"
+    if not label.classes:
+        return label.task
+    first = ", ".join(map(shown, label.classes[:3])) + (" …" if len(label.classes) > 3 else "")
+    return f"{len(label.classes):,} classes: {first}"
+
+
+def _could_be_label(profile: ColumnProfile) -> bool:
+    if profile.are_images or profile.holds_lists or len(profile.values) < 2:
+        return False
+    repeats = len(profile.values) <= min(_CANDIDATE_CLASSES, sum(profile.values.values()) // 2)
+    return repeats or bool(profile.numbers) or (len(profile.values) <= 3 and not looks_like_text(profile))
+
+
+def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
+    """The task of LABEL_TASKS; raises InputError where the values do not suit it."""
+    task = asked or _task_by_look(profile, values)
+    if task == CLASSIFICATION:
+        task = task_of(values)
+    rules = LABEL_TASKS[task]
+    if not rules.classes[-1]:
+        if not profile.numbers:
+            raise _unsuitable(profile, f"--task={task}", _words(profile), "numbers to predict")
+    elif len(values) not in rules.classes:
+        raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), rules.expected)
+    elif profile.others or (not asked and len(values) > _CLASSES):
+        expected = f"numbers, or 2 to {_CLASSES:,} classes"
+        raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), expected)
+    return task
+
+
+def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
+    many = len(values) > _NUMBERED_CLASSES or not profile.are_whole_numbers
+    return "regression" if profile.numbers and many and len(values) > 2 else CLASSIFICATION
+
+
+def _counted(profile: ColumnProfile, values: set[str]) -> str:
+    """What the column holds; the number of rows says whether there are just too few."""
+    if profile.holds_lists:
+        return f"lists of up to {max(profile.lengths):,} values"
+    return f"{len(values):,} different values in {profile.rows:,} rows"
+
+
+def _words(profile: ColumnProfile) -> str:
+    words = [repr(shown(value)) for value in profile.values if not is_number(value)]
+    return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
+
+
+def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str) -> InputError:
+    action = f"Give more rows, another column than '{profile.name}', or another --task ({', '.join(TASKS)})."
+    return InputError(thing, received=received, expected=expected, action=action)
+
+
+# --- Features that give the label away, found in the first rows: what is known only after the label is.
+
+
+_ROWS, _CELLS = 10_000, 5_000_000  # looked at, at most
+_FEWEST = 50  # rows with a label; of fewer nothing can be said
+_BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
+_GROUP = 5  # rows of one value, at least, that count
+_TOLD = 0.99  # share of the rows whose class one column tells
+_SAME = 0.9999  # correlation from which a number is the label in another unit
+
+
+def leak_remarks(source: Source, pieces: Sequence[Piece], schema: Schema) -> list[str]:
+    """A remark for each feature that alone tells the label of nearly all rows."""
+    columns = _read(source, pieces, schema)
+    labels = columns.pop(schema.label.name, pa.array([], pa.null()))
+    known = labels.is_valid()
+    y = labels.filter(known).to_numpy(zero_copy_only=False)
+    if len(y) < _FEWEST:
+        return []
+    told = _of_classes if schema.label.classes else _of_numbers
+    values = {name: column.filter(known) for name, column in columns.items() if len(column) == len(labels)}
+    return list(told(values, y, schema))
+
+
+def _of_classes(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) -> Iterator[str]:
+    base = np.bincount(y).max() / len(y)
+    for name, column in columns.items():
+        share = _share_told(_groups(column), y, base)
+        if share >= _TOLD and share - base >= (1 - base) / 2:
+            name = schema[name].source_column
+            yield (
+                f"'{name}' alone tells the class of {share:.1%} of {len(y):,} rows (guessing: {base:.1%}). "
+                f"If it is known only after '{schema.label.source_column}', leave it out: "
+                f"{leaving_out(name)}."
+            )
+
+
+def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) -> Iterator[str]:
+    for name, column in columns.items():
+        if not text.is_number(column.type) or column.null_count > len(column) / 2 or np.ptp(y) == 0:
+            continue
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        x = column.drop_null().to_numpy().astype(np.float64)
+        correlation = np.corrcoef(x, y[there])[0, 1] if np.ptp(x) > 0 and np.ptp(y[there]) > 0 else 0.0
+        if abs(correlation) >= _SAME:
+            name = schema[name].source_column
+            yield (
+                f"'{name}' is '{schema.label.source_column}' in other words: the correlation is "
+                f"{correlation:.5f} in {len(x):,} rows. Leave it out: {leaving_out(name)}."
+            )
+
+
+def _share_told(groups: np.ndarray, y: np.ndarray, base: float) -> float:
+    """The share of rows whose class is that of most rows of their group; rows of small groups are guessed."""
+    classes = int(y.max()) + 1
+    counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)
+    rows = counts.sum(axis=1)
+    return float(np.where(rows >= _GROUP, counts.max(axis=1), rows * base).sum() / len(y))
+
+
+def _groups(column: pa.Array) -> np.ndarray:
+    """The group of each row, int64 [rows]: one for each value, or for each bin of very many numbers."""
+    codes = column.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64) + 1
+    bins = min(_BINS, len(column) // _IN_BIN)
+    if codes.max(initial=0) <= bins or not text.is_number(column.type):
+        return codes
+    numbers = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
+    edges = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
+    return np.searchsorted(edges, numbers, side="right").astype(np.int64)
+
+
+def _read(source: Source, pieces: Sequence[Piece], schema: Schema) -> dict[str, pa.Array]:
+    """Typed values of the first rows by the feature's name, those that do not conform as null."""
+    features = [f for f in schema.features if not f.shape and not isinstance(f, Image | Text)]
+    limit = min(_ROWS, _CELLS // len(schema.features)) // len(pieces) + 1
+    found: dict[str, list[pa.Array]] = {feature.name: [] for feature in features}
+    for piece in pieces[:_ROWS]:
+        left = limit
+        for raw in source.read(piece):
+            names = set(raw.columns.schema.names)  # once: pyarrow makes the list anew each time
+            for feature in features:
+                if feature.source_column in names:
+                    cells = raw.columns.column(feature.source_column)[:left]
+                    found[feature.name].append(_values(feature, cells, raw.undecoded))
+            left -= raw.columns.num_rows
+            if left <= 0:
+                break
+    return {name: pa.concat_arrays(parts) for name, parts in found.items() if parts}
+
+
+def _values(feature: Feature, cells: pa.Array, undecoded: bool) -> pa.Array:
+    column = typed.parse(feature, cells, undecoded=undecoded)
+    good = np.ones(len(cells), bool)
+    good[list(column.problems)] = False
+    return pc.if_else(pa.array(good), column.values, pa.scalar(None, column.values.type))

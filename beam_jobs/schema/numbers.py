@@ -1,0 +1,131 @@
+"""Recognises numbers written for people: money, percent, units, thousands separators, decimal commas."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, number_written
+from pipeline.data.schema.feature import Clean
+from pipeline.data.schema.feature_types import Numeric
+from pipeline.data.statistics.drift import offset_for
+
+# Other letters before a number, as in INV10024, make an id.
+_CURRENCIES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|ISK|PLN|CZK|HUF|RON|BGN|RSD|UAH|RUB|TRY|ILS|AED|SAR|EGP|"
+    "NGN|KES|ZAR|BRL|MXN|ARS|CLP|COP|PEN|KRW|SGD|HKD|TWD|THB|IDR|MYR|PHP|VND|PKR|BDT"
+)
+_UNIT = f"[$€£¥₹%]|{_CURRENCIES}"
+_BLANKS = (" ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}")
+# Thousands and decimals; of styles that read a column alike, the first is taken.
+_STYLES = (
+    (",", "."),
+    (".", ","),
+    ("'", "."),
+    ("\N{RIGHT SINGLE QUOTATION MARK}", "."),
+    ("\N{NO-BREAK SPACE}", ","),
+    ("\N{NARROW NO-BREAK SPACE}", ","),
+)
+_MOST_UNITS = 3
+_POINT_MAY_PART = re.compile(r"[+-]?(?:[1-9][0-9]{0,2}[.][0-9]{3}|[0-9]{1,3})")
+_LEAST_PARTED = 20
+# `142 m²`, `80 km/h`: not `1e5`, `007X` or `3.OG`. Few of them are as good as categories, or are codes.
+_MEASURED = re.compile(
+    r"[+-]?(?!0[0-9])[0-9][0-9.,]*[ \N{NO-BREAK SPACE}]?(?P<unit>[^\W\d_][^\s,.;]{0,9}|°[CF]?)"
+)
+_LEAST_MEASURED = 21
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Style:
+    """What has to be removed, and what the decimals begin with, for `counts` of values to be numbers."""
+
+    remove: tuple[str, ...]
+    decimal: str
+    counts: Mapping[str, int]
+
+    def number(self, value: str) -> float:
+        for part in self.remove:
+            value = value.replace(part, "")
+        return float(value.replace(self.decimal, "."))
+
+
+def propose_written(profile: ColumnProfile) -> Numeric | None:
+    """The feature of a column of numbers that need clean-up; None if it is something else."""
+    style = _style(profile)
+    if style is None:
+        return None
+    numbers = [style.number(value) for value in style.counts]
+    others = sorted(filter(None, profile.counts.keys() - style.counts.keys()))
+    missing = profile.rows - profile.others - sum(style.counts.values())
+    return Numeric(
+        name=profile.name,
+        clean=Clean(null_markers=("", *others), remove=style.remove, decimal=style.decimal),
+        missing="mark" if missing else "reject",
+        offset=offset_for(np.array(numbers), np.array([*style.counts.values()])),
+        evidence=profile.evidence() | {"minimum": min(numbers), "maximum": max(numbers)},
+    )
+
+
+def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
+    """How the most frequent value is read."""
+    style = _style(profile)
+    if style is None or not clean.rewrites:
+        return
+    shown = max(style.counts, key=lambda value: (len(value), value))
+    rows = sum(style.counts.values())
+    removed = " ".join(map(repr, clean.remove)) or "nothing"
+    yield (
+        f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
+        f"begins the decimals: {shown!r} is {style.number(shown):g}. If not, change 'clean'."
+    )
+
+
+def point_remarks(profile: ColumnProfile) -> Iterator[str]:
+    """Where every point stands before three digits, it may part thousands: nothing in the column tells."""
+    if not profile.numbers or not all(map(_POINT_MAY_PART.fullmatch, profile.values)):
+        return
+    parted = sorted(value for value in profile.values if "." in value)
+    if len(parted) >= _LEAST_PARTED:
+        yield (
+            f"'{profile.name}': {parted[-1]!r} is read as {float(parted[-1]):g}, and all others have three "
+            """decimals, too. If the point parts thousands, write "clean": {"remove": ["."]}."""
+        )
+
+
+def _style(profile: ColumnProfile) -> _Style | None:
+    if profile.numbers or profile.are_images or profile.holds_lists:
+        return None
+    words = {*profile.markers, *(IN_NUMBERS & profile.counts.keys())}
+    counts = {value: n for value, n in profile.counts.items() if value not in words}
+    unit = _unit(counts)
+    for thousands, decimal in _STYLES if counts else ():
+        matches = [_body(thousands, decimal).fullmatch(value.removesuffix(unit)) for value in counts]
+        if all(matches):
+            around = {found[side] for found in matches for side in ("before", "after")}
+            units = {*around, unit} - {None, ""}
+            used = (thousands, *_BLANKS) if thousands not in _BLANKS else _BLANKS
+            remove = (*sorted(units), *(part for part in used if any(part in value for value in counts)))
+            rewrites = remove or decimal != "."
+            return (
+                _Style(remove=remove, decimal=decimal, counts=counts) if _is_plain(units, rewrites) else None
+            )
+    return None
+
+
+def _unit(counts: Mapping[str, int]) -> str:
+    """The one unit that all values end in; empty if there is none."""
+    found = [_MEASURED.fullmatch(value) for value in counts] if len(counts) >= _LEAST_MEASURED else []
+    units = {match["unit"] for match in found} if all(found) else set()
+    return units.pop() if len(units) == 1 else ""
+
+
+def _is_plain(units: set[str], rewrites: object) -> bool:
+    return bool(rewrites) and len(units) <= _MOST_UNITS
+
+
+def _body(thousands: str, decimal: str) -> re.Pattern:
+    blank = f"[{''.join(_BLANKS)}]?"
+    number = number_written(thousands, decimal)
+    return re.compile(rf"[+-]?(?P<before>{_UNIT})?{blank}[+-]?{number}{blank}(?P<after>{_UNIT})?")

@@ -1,0 +1,409 @@
+"""Reads the rows that a schema is proposed from, and profiles their columns."""
+
+import collections
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_jobs.cells import lists, text
+from beam_jobs.cells.images import has_image_header
+from beam_jobs.cells.text import NOT_UTF_8, Problems
+from beam_jobs.cells.typed import to_text
+from beam_jobs.sources import columns as columns_lib
+from beam_jobs.sources.source import Piece, RawRows, Source, check_readable
+from pipeline.data.schema.feature import Clean
+
+# --- The distinct values of a raw column with their counts, in bounded memory.
+
+
+# Spellings that Arrow reads as a number too; leading zeros make a code.
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
+_WHOLE = r"^-?(0|[1-9][0-9]*)$"
+_MOSTLY = 0.9  # of the values are numbers in a column of numbers
+
+
+class ValueCounts:
+    """Counts of text values, without what a `Clean` strips from their ends.
+
+    From the first `limit` different values on, or the first of `most_bytes` together, new ones are counted
+    together as `others`. Only those that
+    may change what is proposed get a count of their own: markers of missing values and, among numbers, what
+    is no number, the first fraction, the smallest and the largest.
+    """
+
+    def __init__(self) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.others = 0
+        self._bytes = 0.0  # of the different values, about
+        self._kept: pa.Array | None = None  # the keys of `counts`, once there are enough
+        self._are_numbers = self._are_whole = False
+        self._least = self._most = 0.0
+
+    @property
+    def total(self) -> int:
+        return self.counts.total() + self.others
+
+    def add(self, values: pa.StringArray, *, limit: int, most_bytes: int) -> None:
+        """Counts the values [rows] that are not null."""
+        before = len(self.counts)
+        counted = pc.utf8_trim(values.drop_null(), Clean.strip).value_counts()
+        if self._kept is not None:
+            counted = self._without_others(counted, limit)
+        distinct, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+        self.counts.update(dict(zip(distinct, counts, strict=True)))
+        if self._kept is None:
+            new = (len(self.counts) - before) / max(1, len(distinct))
+            self._bytes += new * counted.field("values").nbytes
+            if len(self.counts) >= limit or self._bytes >= most_bytes:
+                self._keep_these()
+
+    def _keep_these(self) -> None:
+        self._kept = pa.array(self.counts, pa.string())
+        numbers = [value for value in self.counts if is_number(value)]
+        self._are_numbers = len(numbers) >= _MOSTLY * len(self.counts)
+        if self._are_numbers:
+            self._are_whole = all(map(is_whole_number, numbers))
+            self._least, self._most = min(map(float, numbers)), max(map(float, numbers))
+
+    def _without_others(self, counted: pa.StructArray, limit: int) -> pa.StructArray:
+        """The values to count by themselves; the others are added up."""
+        values = counted.field("values")
+        keep = pc.is_in(values, value_set=self._kept)
+        if len(self.counts) < 2 * limit:
+            keep = pc.or_(keep, self._remarkable(values))
+        self.others += pc.sum(counted.field("counts").filter(pc.invert(keep))).as_py() or 0
+        return counted.filter(keep)
+
+    def _remarkable(self, values: pa.StringArray) -> pa.BooleanArray:
+        markers = pc.is_in(values, value_set=pa.array(NULL_MARKERS | IN_NUMBERS, pa.string()))
+        if not self._are_numbers:
+            return markers
+        plain = pc.match_substring_regex(values, _NUMBER)
+        fractions = pc.and_not(plain, pc.match_substring_regex(values, _WHOLE))
+        new = pc.or_(pc.invert(plain), self._beyond(values, plain))
+        if self._are_whole and pc.any(fractions).as_py():
+            self._are_whole = False
+            return pc.or_(new, fractions)
+        return new
+
+    def _beyond(self, values: pa.StringArray, plain: pa.BooleanArray) -> pa.BooleanArray:
+        """Which values are the smallest or the largest so far."""
+        numbers = pc.if_else(plain, values, pa.scalar(None, pa.string())).cast(pa.float64())
+        least, most = pc.min_max(numbers).values()
+        less, more = pc.less_equal(least, self._least).as_py(), pc.greater_equal(most, self._most).as_py()
+        self._least = least.as_py() if less else self._least
+        self._most = most.as_py() if more else self._most
+        is_least = pc.and_(pc.equal(numbers, least), pa.scalar(bool(less)))
+        is_most = pc.and_(pc.equal(numbers, most), pa.scalar(bool(more)))
+        return pc.or_(is_least, is_most).fill_null(False)
+
+
+# --- Spellings and numbers that stand for something else: words that differ in case, and sentinels as -999.
+
+
+_SENTINELS = frozenset(float(sign * digits) for digits in (99, 999, 9999, 99999, 999999) for sign in (1, -1))
+_SPELLED = frozenset(f"{number:.{digits}f}" for number in _SENTINELS for digits in range(3))
+_TIMES = 2  # a sentinel occurs at least so often
+_OTHERS = 3  # different numbers that it is far from
+
+
+def number_written(thousands: str, decimal: str) -> str:
+    """A pattern of numbers whose thousands and decimals are parted so; zeros in front (007) make a code."""
+    whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|0|[1-9][0-9]*)"
+    return rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
+
+
+def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:
+    """Rare spelling to the most frequent one that differs from it in case alone; letters alone are codes."""
+    groups = collections.defaultdict(list)
+    for value in sorted(counts, key=lambda value: (-counts[value], value)):
+        if len(value) > 1:
+            groups[value.casefold()].append(value)
+    return {rare: group[0] for group in groups.values() for rare in group[1:]}
+
+
+def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Those values, all of them numbers, which lie so far from the others that they mean "no value"."""
+    found = sorted(_SPELLED & counts.keys())
+    if sum(counts[value] for value in found) < _TIMES:
+        return ()
+    rest = [float(value) for value in counts if value not in found]
+    if len(rest) < _OTHERS:
+        return ()
+    low, high = min(rest), max(rest)
+    return tuple(value for value in found if _distance(float(value), low, high) > high - low)
+
+
+def _distance(number: float, low: float, high: float) -> float:
+    return max(low - number, number - high)
+
+
+# --- What a raw column holds: its distinct values with their counts, and what follows from those.
+
+
+# Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
+# among numbers.
+NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
+IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
+_SHOWN = 40  # characters of a value
+# Decimals or thousands have it: 1,5 and 1,234,567.5 and 1.234,5
+_WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
+_IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnProfile:
+    """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them.
+
+    Of very many different values only some have a count, so that memory is bounded: the others are `others`.
+    """
+
+    name: str
+    counts: Mapping[str, int]
+    others: int = 0  # values that are not missing and have no count of their own
+    undecodable: int = 0
+    images: int = 0  # values that are an image's own bytes
+    lengths: Mapping[int, int] = dataclasses.field(default_factory=dict)  # rows by the size of their list
+    items: Literal["whole", "numbers", "text"] = "whole"  # what lists hold
+
+    @property
+    def rows(self) -> int:
+        lists = sum(n for length, n in self.lengths.items() if length) if self.holds_lists else 0
+        return sum(self.counts.values()) + self.others + self.undecodable + self.images + lists
+
+    @property
+    def are_images(self) -> bool:
+        """Images, or the paths of image files."""
+        paths = [value.lower().endswith(_IMAGE_NAMES) for value in self.values]
+        return self.images > 0 or (bool(paths) and all(paths))
+
+    @property
+    def holds_lists(self) -> bool:
+        """Whether a row has several values."""
+        return max(self.lengths, default=0) > 1
+
+    @functools.cached_property
+    def markers(self) -> tuple[str, ...]:
+        """The values that mean "missing"."""
+        return self._words_for_missing + self.sentinels
+
+    @functools.cached_property
+    def sentinels(self) -> tuple[str, ...]:
+        """The numbers among `markers`, such as -999; only in a column of numbers."""
+        rest = {value: n for value, n in self.counts.items() if value not in self._words_for_missing}
+        return sentinels(rest) if all(map(is_number, rest)) else ()
+
+    @functools.cached_property
+    def _words_for_missing(self) -> tuple[str, ...]:
+        plain = NULL_MARKERS & self.counts.keys()
+        others = self.counts.keys() - plain
+        odd = {value for value in others if not is_number(value)}
+        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not;
+        # nor does, among whole numbers, the only one with a comma for its decimals or thousands.
+        is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
+        is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
+        is_marker = odd <= IN_NUMBERS or is_word
+        numbers_but_for_it = len(odd) < len(others) and is_marker
+        return tuple(sorted(plain | odd if numbers_but_for_it else plain))
+
+    @functools.cached_property
+    def values(self) -> Mapping[str, int]:
+        """The counts of what is not missing."""
+        return {value: count for value, count in self.counts.items() if value not in self.markers}
+
+    @property
+    def distinct(self) -> int:
+        """The number of different values; where some have no count, as if those repeated like the others."""
+        counted = sum(self.values.values())
+        return round(len(self.values) * (1 + self.others / counted)) if self.others else len(self.values)
+
+    @property
+    def missing(self) -> int:
+        return sum(self.counts[marker] for marker in self.markers)
+
+    @property
+    def missing_fraction(self) -> float:
+        return self.missing / max(1, self.rows)
+
+    @functools.cached_property
+    def numbers(self) -> Sequence[float] | None:
+        """The distinct values as numbers; None if one of them is no number, or a code such as `007`."""
+        if not self.values or not all(map(is_number, self.values)):
+            return None
+        return sorted(map(float, self.values))
+
+    @functools.cached_property
+    def are_whole_numbers(self) -> bool:
+        return self.numbers is not None and all(map(is_whole_number, self.values))
+
+    @property
+    def words(self) -> float:
+        """Words a value, on average."""
+        words = sum(len(value.split()) * count for value, count in self.values.items())
+        return words / max(1, sum(self.values.values()))
+
+    def evidence(self) -> dict[str, object]:
+        """What the schema file says was seen."""
+        most_frequent = sorted(self.values, key=lambda value: (-self.values[value], value))
+        seen: dict[str, object] = {
+            "rows": self.rows,
+            "missing_fraction": round(self.missing_fraction, 6),
+        }
+        if self.holds_lists:  # their values are not counted
+            return seen | {"lengths": {str(length): n for length, n in sorted(self.lengths.items())[:20]}}
+        seen |= {"distinct": self.distinct, "examples": [value[:_SHOWN] for value in most_frequent[:5]]}
+        if self.numbers:
+            seen |= {"minimum": self.numbers[0], "maximum": self.numbers[-1]}
+        if self.others:
+            seen |= {"distinct_counted": len(self.values)}  # `distinct` is an estimate
+        return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
+
+
+def shown(value: str) -> str:
+    """The start of a value, for messages: a cell may hold megabytes."""
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+
+
+def is_number(value: str) -> bool:
+    """Whether `convert` reads it as a number: other digits than 0 to 9 it does not, as `float` does."""
+    if not value.isascii():
+        return False
+    try:
+        number = float(value)
+    except ValueError:
+        return False
+    return abs(number) != float("inf") and number == number and not _is_code(value) and "_" not in value
+
+
+def _is_code(value: str) -> bool:
+    """Whether a leading zero says something, as in the postcode 01067."""
+    return value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
+
+
+def is_whole_number(value: str) -> bool:
+    return value.removeprefix("-").isdecimal() and value.isascii()
+
+
+_MOST_CELLS = 100_000_000  # that are looked at: minutes
+_COUNTED = 1_000_000  # different values that are counted by themselves, in all columns together: about 300 MB
+_LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
+_COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB of them together, 64 KiB in each column
+
+
+class Profiles(NamedTuple):
+    """Profiles of the columns, what went wrong, and whether all rows there are were looked at."""
+
+    columns: list[ColumnProfile]
+    remarks: list[str]
+    are_of_all_rows: bool
+
+
+def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> Profiles:
+    """Of the first rows of each piece, `most_rows` in all."""
+    columns: dict[str, _Gathered] = {}
+    reasons: collections.Counter[str] = collections.Counter()
+    rows, are_all = 0, True
+    for piece in pieces:
+        for raw, beyond in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
+            are_all &= not beyond
+            reasons.update(rejection.reason for rejection in raw.rejected)
+            rows += raw.columns.num_rows
+            width = max(1, raw.columns.num_columns)
+            limit = max(_LEAST_COUNTED, _COUNTED // width)
+            most_bytes = max(_LEAST_BYTES, _COUNTED_BYTES // width)
+            for name, cells in zip(raw.columns.schema.names, raw.columns.columns, strict=True):
+                columns.setdefault(name, _Gathered()).add(
+                    cells, raw.undecoded, limit=limit, most_bytes=most_bytes
+                )
+    wrong = reasons.total()
+    undecodable = max((gathered.misread for gathered in columns.values()), default=0)
+    reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
+    check_readable(reasons, rows=rows + wrong, path=pieces[0].paths[0])
+    remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
+    remarks += columns_lib.header_remarks(columns)
+    profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
+    return Profiles(profiles, remarks, are_all)
+
+
+class _Gathered:
+    """What is gathered of one column."""
+
+    def __init__(self) -> None:
+        self.rows = self.undecodable = self.images = 0
+        self.misread = 0  # those of the undecodable ones that the file gives as text
+        self.values = ValueCounts()
+        self.lengths: collections.Counter[int] = collections.Counter()
+        self.items = "whole"
+
+    def add(self, cells: pa.Array, undecoded: bool, *, limit: int, most_bytes: int) -> None:
+        self.rows += len(cells)
+        cells = text.plain(cells)
+        if text.is_list(cells.type):
+            cells = self._add_lists(cells)
+        are_bytes = not undecoded and text.is_bytes(cells.type)
+        if are_bytes:
+            cells = self._add_images(cells)
+        decoded = to_text(cells)
+        self.undecodable += len(decoded.problems)
+        self.misread += 0 if are_bytes else len(decoded.problems)
+        self.values.add(decoded.values, limit=limit, most_bytes=most_bytes)
+
+    def _add_lists(self, cells: pa.Array) -> pa.Array:
+        """The single values, for lists that hold no more than one."""
+        flat = lists.flat(cells)
+        sizes = pc.list_value_length(flat).fill_null(0).to_numpy()
+        self.lengths.update(sizes.tolist())
+        self.items = max(self.items, _items(flat.flatten()), key=("whole", "numbers", "text").index)
+        return lists.single(flat, Problems()) if sizes.max(initial=0) <= 1 else pa.array([], pa.string())
+
+    def _add_images(self, cells: pa.Array) -> pa.Array:
+        are_images = [value is not None and has_image_header(value) for value in cells.to_pylist()]
+        self.images += sum(are_images)
+        return cells.filter(pa.array(np.invert(np.array(are_images, bool))))
+
+    def profile(self, name: str, rows: int) -> ColumnProfile:
+        """The profile over `rows` rows in all; rows that do not name this column lack it."""
+        counts = self.values.counts
+        seen = self.values.total + self.undecodable + self.images
+        in_lists = max(self.lengths, default=0) > 1
+        missing = rows - self.rows + self.lengths[0] if in_lists else rows - seen
+        if missing:
+            counts[""] = counts[""] + missing if not in_lists else missing
+        return ColumnProfile(
+            name=name,
+            counts=counts,
+            others=self.values.others,
+            undecodable=self.undecodable,
+            images=self.images,
+            lengths=self.lengths,
+            items=self.items,
+        )
+
+
+def _items(values: pa.Array) -> str:
+    if pa.types.is_integer(values.type) or pa.types.is_null(values.type):
+        return "whole"
+    return "numbers" if text.is_number(values.type) else "text"
+
+
+def most_rows(columns: int, max_rows: int) -> int:
+    """The rows that are looked at: `max_rows`, or fewer of a table that is wide."""
+    return min(max_rows, max(1, _MOST_CELLS // max(1, columns)))
+
+
+def _first_rows(batches: Iterable[RawRows], *, max_rows: int, pieces: int) -> Iterator[tuple[RawRows, int]]:
+    """The batches of a piece up to its share of the rows, and how many rows of each are beyond that."""
+    seen = 0
+    for raw in batches:
+        left = -(-most_rows(raw.columns.num_columns, max_rows) // pieces) - seen
+        beyond = max(0, raw.columns.num_rows - left)
+        yield dataclasses.replace(raw, columns=raw.columns[:left]), beyond
+        if beyond:
+            return
+        seen += raw.columns.num_rows

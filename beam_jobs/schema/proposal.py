@@ -1,0 +1,247 @@
+"""A schema for whatever is to be read: a table, folders of images, or rows of tokens."""
+
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
+
+import PIL.Image
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.cells import image_formats
+from beam_jobs.schema.features import leaving_out
+from beam_jobs.schema.labels import in_natural_order, leak_remarks, task_of
+from beam_jobs.schema.profiles import ColumnProfile, most_rows, read_profiles
+from beam_jobs.schema.table import Proposal, propose
+from beam_jobs.sources import files
+from beam_jobs.sources.files import COMPRESSION
+from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN, ImageFolders
+from beam_jobs.sources.source import Input, Piece, Source
+from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
+from pipeline.base.errors import InputError, printable
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import Datetime, Image, Label, Tokens
+from pipeline.data.schema.schema import Schema, ascii_words
+
+_SPLIT_AT_END = re.compile(r"(^|_)(train|training|validation|valid|val|dev|test|testing|eval)$")
+
+
+def propose_from(
+    source: Source,
+    inputs: Sequence[Input],
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    task: str | None = None,
+    ignore: Sequence[str] = (),
+    max_rows: int,
+) -> Proposal:
+    """Reads up to `max_rows` rows or image headers; `name` is that of the first input unless it is given."""
+    name = name or _name_from(inputs[0].location)
+    if isinstance(source, TokenRows):
+        return propose_tokens(source, name=name)
+    pieces = source.pieces(inputs)
+    if isinstance(source, ImageFolders):
+        return propose_images(source, pieces, name=name, max_rows=max_rows)
+    profiles, remarks, are_of_all_rows = read_profiles(source, pieces, max_rows=max_rows)
+    proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
+    leaks = leak_remarks(source, pieces, proposal.schema) if label else []
+    files.check_unchanged(pieces)
+    return dataclasses.replace(
+        proposal,
+        review=(*remarks, *leaks, *proposal.review, *_dated_folders(pieces, proposal.schema)),
+        looked_at=_looked_at(profiles, max_rows, are_of_all_rows),
+    )
+
+
+def _dated_folders(pieces: Sequence[Piece], schema: Schema) -> Iterator[str]:
+    """Says what a date in the names of folders means for a model that is trained again as folders come."""
+    in_names = {column for piece in pieces for path in piece.paths for column in files.partition_values(path)}
+    for feature in schema.of_kind(Datetime):
+        if feature.source_column in in_names:
+            yield (
+                f"'{feature.source_column}' is a date in the names of folders. A model that is retrained as "
+                f"folders come has never seen that of the next one. To leave it out: "
+                f"{leaving_out(feature.source_column)}."
+            )
+
+
+def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int, are_all: bool) -> str:
+    rows = max((profile.rows for profile in profiles), default=0)
+    if are_all:
+        return f"All {rows:,} rows were looked at."
+    is_wide = most_rows(len(profiles), max_rows) < max_rows
+    why = f"the table has {len(profiles):,} columns" if is_wide else f"--max_rows={max_rows}"
+    return f"Only {rows:,} rows were looked at ({why}): others may hold other values."
+
+
+def _name_from(location: str) -> str:
+    """That of the file or folder, else of the folder around it; a dataset is not called after a split."""
+    path = pathlib.PurePath(location)
+    stem = path.with_suffix("").stem if path.suffix in COMPRESSION else path.stem
+    return _identifier(stem) or _identifier(path.parent.name) or "dataset"
+
+
+def _identifier(name: str) -> str:
+    """`name` in lower case, without the split at its end; empty if nothing is left."""
+    words = ascii_words(name).lower().strip("_0123456789")
+    return _SPLIT_AT_END.sub("", words).strip("_0123456789")
+
+
+# --- A proposed schema as a table to read in a terminal.
+
+
+_LINE = 160  # characters that are shown of a feature
+
+
+def format_summary(schema: Schema) -> str:
+    """A line for each feature: how it is proposed, and what was seen of it."""
+    rows = [("feature", "proposed", "missing", "distinct", "examples")]
+    for feature in schema.features:
+        seen = feature.evidence
+        missing = _percent(seen["missing_fraction"]) if "missing_fraction" in seen else ""
+        examples = ", ".join(map(str, seen.get("examples", seen.get("sizes", ()))))
+        row = (feature.name, _description(feature), missing, str(seen.get("distinct", "")), examples)
+        rows.append(tuple(map(printable, row)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(line.rstrip()[:_LINE] for line in lines)
+
+
+def _percent(fraction: float) -> str:
+    return "<0.1%" if 0 < fraction < 0.001 else f"{fraction:.1%}"
+
+
+def _description(feature: Feature) -> str:
+    """`categorical, vocabulary of 8`, and so on: the fields that differ from the defaults, in short."""
+    document = schema_lib.to_json(Schema(name="one", features=(feature,)), comments=False)["features"][0]
+    shown = {"vocabulary": len, "classes": lambda names: ", ".join(names[:4]) + (" …" if names[4:] else "")}
+    parts = [
+        f"{key}={shown.get(key, str)(value)}"
+        for key, value in document.items()
+        if key not in ("kind", "name", "clean")
+    ]
+    return " ".join([feature.kind, *parts])
+
+
+# --- Proposes the schema of sources whose columns are fixed: image folders and tokenised text.
+
+
+_GRAY_MODES = {"1", "L", "I", "I;16", "F"}
+_ENCODINGS = {"PNG": "png", "JPEG": "jpeg", "MPO": "jpeg"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Header:
+    """What an image file says of itself, in Pillow's words."""
+
+    format: str
+    mode: str
+    size: tuple[int, int]  # width and height, the way up that it is meant to be seen
+
+
+def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_rows: int) -> Proposal:
+    """From the names of the folders, and from up to `max_rows` file headers, evenly spread.
+
+    Raises InputError if there are fewer than two classes.
+    """
+    rows = [row for piece in pieces for raw in source.read(piece) for row in raw.columns.to_pylist()]
+    classes = collections.Counter(row[LABEL_COLUMN] for row in rows)
+    if len(classes) < 2:
+        raise InputError(
+            f"image folder {pieces[0].input_root}",
+            received=f"classes {', '.join(classes) or 'none'}",
+            expected="at least two folders of images, <input>/<class>/<file>",
+            action="Put the images of each class into a folder with its name.",
+        )
+    looked_at = rows[:: -(-len(rows) // max_rows)]
+    headers = [_header(row[IMAGE_COLUMN]) for row in looked_at]
+    seen = collections.Counter(header for header in headers if header)
+    label = Label(
+        name=LABEL_COLUMN,
+        task=task_of(classes),
+        classes=in_natural_order(classes),
+        evidence={"images": len(rows), "images_by_class": dict(sorted(classes.items()))},
+    )
+    review = [f"{headers.count(None):,} files are no images and will be rejected."] if None in headers else []
+    empty = _folders_without_images(pieces, classes)
+    if empty:
+        review.append(f"Folders without images are no classes: {', '.join(map(repr, empty))}.")
+    if label.positive_class:
+        review.append(
+            f"'{LABEL_COLUMN}': the positive class is {label.positive_class!r}. If not, swap 'classes'."
+        )
+    if len({header.size for header in seen}) > 1:
+        review.append(
+            "Sizes differ (height and width 0): training needs a size, as --config.image_size=224,224."
+        )
+    return Proposal(
+        schema=Schema(name=name, features=(_image(seen), label)),
+        review=tuple(review),
+        looked_at=f"The headers of {len(looked_at):,} of {len(rows):,} images were looked at.",
+    )
+
+
+def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
+    """From the tokenizer and the length of a row.
+
+    Feature `tokens` holds the ids. Feature `segments` numbers the documents of a row 1, 2 …; 0 is padding.
+    """
+    features = (
+        Tokens(name=TOKENS_COLUMN, length=source.length, vocabulary_size=source.tokenizer.size),
+        Tokens(name=SEGMENTS_COLUMN, length=source.length, vocabulary_size=source.length + 1),
+    )
+    end = source.tokenizer.end
+    closes = f"token {end} closes each document" if end is not None else "no token closes a document"
+    return Proposal(
+        schema=Schema(name=name, features=features),
+        review=(f"'{TOKENS_COLUMN}': {source.tokenizer.size:,} token ids; {closes}.",),
+    )
+
+
+def _folders_without_images(pieces: Sequence[Piece], classes: Container[str]) -> list[str]:
+    roots = {piece.input_root for piece in pieces if pathlib.Path(piece.input_root).is_dir()}
+    entries = [entry for root in roots for entry in os.scandir(root)]
+    folders = {entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))}
+    return sorted(name for name in folders if name not in classes)
+
+
+def _image(seen: collections.Counter[_Header]) -> Image:
+    sizes = {header.size for header in seen}
+    width, height = next(iter(sizes)) if len(sizes) == 1 else (0, 0)
+    encodings = {_ENCODINGS.get(header.format, "any") for header in seen}
+    return Image(
+        name=IMAGE_COLUMN,
+        height=height,
+        width=width,
+        channels=_channels({header.mode for header in seen}),
+        encoding=next(iter(encodings)) if len(encodings) == 1 else "any",
+        evidence={
+            "looked_at": sum(seen.values()),
+            "sizes": [f"{w}x{h}" for w, h in sorted(sizes)[:5]],
+            "formats": _counted(header.format for header in seen.elements()),
+            "modes": _counted(header.mode for header in seen.elements()),
+        },
+    )
+
+
+def _channels(modes: set[str]) -> int:
+    if modes and modes <= _GRAY_MODES:
+        return 1
+    return 4 if modes == {"RGBA"} else 3
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(collections.Counter(values).items()))
+
+
+def _header(path: str) -> _Header | None:
+    try:
+        with FileSystems.open(path, compression_type="uncompressed") as file, PIL.Image.open(file) as image:
+            size = image_formats.seen_size(image.size, image_formats.orientation_by_pillow(image))
+            return _Header(format=str(image.format), mode=image.mode, size=size)
+    except Exception:  # Pillow raises many kinds of error on a file that is no image
+        return None

@@ -1,0 +1,330 @@
+"""Which files an input names, on any filesystem that Beam knows."""
+
+import dataclasses
+import glob
+import os
+import pathlib
+import re
+import stat
+import urllib.parse
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.cells import text
+from beam_jobs.sources.source import Input, Piece, RawRows, Source
+from pipeline.base.errors import InputError
+
+PIECE_BYTES = 64 << 20  # 64 MiB
+COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+# What file managers, archivers and Spark leave beside data.
+_OF_SYSTEMS = frozenset(
+    ["Thumbs.db", "ehthumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata", "_common_metadata"]
+)
+_GZIP = b"\x1f\x8b"
+# The part of a glob that names directories: what stands before its first wildcard.
+_FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
+_NOT_ORDINARY = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_PINNED = re.compile(r"([A-Za-z_]\w*)=(.+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """One file and the split that it is pinned to."""
+
+    path: str
+    bytes: int
+    split: str
+    stamp: int
+
+
+class Match(NamedTuple):
+    """A file as its file system lists it; the `stamp` is of its size and the time of its last change."""
+
+    bytes: int
+    stamp: int
+
+
+def parse_input(text: str) -> Input:
+    """`SPLIT=LOCATION` or `LOCATION`; what is there under the name of the whole is a location."""
+    # Not Path.glob: that takes no absolute pattern.
+    is_there = os.path.exists(text) or glob.glob(text)  # noqa: PTH110, PTH207
+    pinned = None if is_there else _PINNED.fullmatch(text)
+    return Input(split=pinned[1], location=pinned[2]) if pinned else Input(location=text)
+
+
+def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
+    """The files that `given` names, in path order, hidden ones left out; raises InputError if there are none.
+
+    A directory stands for the files in it, and in folders such as `date=2026-11-01`; if `deep`, for those in
+    all of its folders.
+    """
+    location = given.location.rstrip("/") if len(given.location) > 1 else given.location
+    # A name may hold characters of a glob: a directory or file of exactly this name comes first.
+    if os.path.isdir(location) or not (_is_glob(location) or FileSystems.exists(location)):  # noqa: PTH112
+        start = len(FileSystems.join(location, ""))
+        inside = match_inside(location)
+        # Beam's own "*" would leave out names with a backslash.
+        found = {path: match for path, match in inside.items() if deep or _is_in_partition(path[start:])}
+    elif FileSystems.exists(location):
+        found, start = _match(_literal(location)), len(location)
+    else:
+        found, start = _match(location), len(_FIXED_PART.match(location)[0])
+    files = [
+        InputFile(path=path, bytes=match.bytes, split=given.split, stamp=match.stamp)
+        for path, match in sorted(found.items())
+        if not _is_hidden(path[start:])
+    ]
+    if not files:
+        raise InputError(
+            f"--input={given.location}",
+            received="no file there",
+            expected="a file, a directory with files, or a glob that matches some",
+            action="Correct the path.",
+        )
+    for file in files:
+        if not file.bytes:  # as pipes and devices have none
+            _check_ordinary(file.path)
+    return files
+
+
+def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
+    """A piece for each file that is not empty; raises InputError if all files of an input are.
+
+    Where an input may be empty, one without a byte stands for all of its files.
+    """
+    found: list[InputFile] = []
+    for given in inputs:
+        listed = list_files(given)
+        if not given.may_be_empty:
+            check_not_empty(listed)
+        found += [file for file in listed if file.bytes] or listed[:1]
+    root = common_root(file.path for file in found)
+    return [
+        Piece(paths=(file.path,), stamps=(file.stamp,), root=root, bytes=file.bytes, split=file.split)
+        for file in found
+    ]
+
+
+def ranges(size: int, piece_bytes: int) -> list[tuple[int, int]]:
+    """[start, end) of parts of nearly equal size, at most about `piece_bytes`."""
+    parts = max(1, -(-size // piece_bytes))
+    return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
+
+
+def is_compressed(path: str) -> bool:
+    return os.path.splitext(path)[1] in COMPRESSION  # noqa: PTH122 - it may be "gs://"
+
+
+def open_seekable(path: str) -> pa.NativeFile:
+    """The bytes of a file as they are stored."""
+    return pa.PythonFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED), mode="r")
+
+
+def open_stream(path: str, *, sniff: bool = False) -> pa.NativeFile:
+    """The bytes of a file, decompressed if its name or, where `sniff`, its first bytes say so."""
+    compression = COMPRESSION.get(os.path.splitext(path)[1])  # noqa: PTH122 - it may be "gs://"
+    if sniff:
+        with open_seekable(path) as stream:
+            compression = "gzip" if stream.read(2) == _GZIP else None
+    return pa.input_stream(open_seekable(path), compression=compression)
+
+
+def directory_of(path: str) -> str:
+    """The directory that a file is in."""
+    directory, slash, _ = path.rpartition("/")
+    return directory or slash or "."
+
+
+def common_root(locations: Iterable[str]) -> str:
+    """The longest directory, with its `/`, that all `locations` are in."""
+    prefix = os.path.commonprefix(list(locations))  # noqa: RUF071 - commonpath would spoil "gs://"
+    return prefix[: prefix.rfind("/") + 1]
+
+
+def check_not_empty(files: Sequence[InputFile]) -> None:
+    """Raises InputError if all `files` together hold no byte."""
+    if not any(file.bytes for file in files):
+        raise InputError(
+            f"input {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else ""),
+            received="0 bytes",
+            expected="files with rows in them",
+            action="Check how these files were written.",
+        )
+
+
+def _check_ordinary(path: str) -> None:
+    """Raises InputError for what may never end, or wait for ever: only a file has a size to plan with."""
+    if "://" in path:
+        return
+    kind = stat.S_IFMT(pathlib.Path(path).stat().st_mode)
+    if kind != stat.S_IFREG:
+        raise InputError(
+            f"input {path}",
+            received=_NOT_ORDINARY.get(kind, "something else"),
+            expected="an ordinary file",
+            action="Write what it gives to a file, and name that.",
+        )
+
+
+def stamp(size: int, changed: float) -> int:
+    """A number that a file of `size` bytes keeps until it is changed; `changed` is in seconds since 1970."""
+    return hash((size, changed))
+
+
+def match_inside(folder: str) -> dict[str, Match]:
+    """The files in a folder and in its folders, by their paths."""
+    return _match(FileSystems.join(_literal(folder), "**"))
+
+
+def _match(pattern: str) -> dict[str, Match]:
+    """The files that the glob matches, by their paths."""
+    try:
+        matched = FileSystems.match([pattern])[0].metadata_list
+    except (BeamIOError, ValueError) as error:  # ValueError: no filesystem for this scheme
+        raise InputError(
+            f"input {pattern}",
+            received=str(error),
+            expected="a readable location",
+            action="Correct the path, or the permissions on it.",
+        ) from None
+    return {
+        match.path: Match(match.size_in_bytes, stamp(match.size_in_bytes, match.last_updated_in_seconds))
+        for match in matched
+    }
+
+
+def _literal(name: str) -> str:
+    """The glob that matches `name` alone."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", name)
+
+
+def _is_glob(location: str) -> bool:
+    return any(character in location for character in "*?[")
+
+
+def _is_in_partition(path: str) -> bool:
+    """Whether all folders of `path` name a column and its value."""
+    return all(FOLDER.fullmatch(folder) for folder in path.split("/")[:-1])
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") or part in _OF_SYSTEMS for part in path.split("/"))
+
+
+# --- Columns in the names of folders, as Hive writes them: `raw/date=2026-11-01/town=Z%C3%BCrich/part.csv`.
+#
+# A file's own column of that name comes first; in rows that name their columns, a row's own value does.
+
+
+MISSING_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # what Hive and Spark write for a missing value
+FOLDER = re.compile(r"([^/=]+)=([^/]*)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WithPartitions:
+    """What `source` reads, with columns from the folders of its files: those of `columns`, None being all."""
+
+    source: Source
+    columns: Collection[str] | None = None
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return self.source.pieces(inputs)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        """Raises InputError for a folder whose value is not UTF-8."""
+        of_files = [partition_values(path) for path in piece.paths]
+        names = dict.fromkeys(name for values in of_files for name in values)
+        wanted = [name for name in names if self.columns is None or name in self.columns]
+        for raw in self.source.read(piece):
+            yield _with_columns(raw, {name: [values.get(name) for values in of_files] for name in wanted})
+
+
+def partition_values(path: str) -> dict[str, str | None]:
+    """The value of each column that a folder of `path` names, None where it is missing.
+
+    Of two folders with one name the inner one counts. Raises InputError for what is not UTF-8.
+    """
+    folders = path.rpartition("/")[0].split("/")
+    found = (FOLDER.fullmatch(folder) for folder in folders)
+    pairs = ((each[1], each[2]) for each in found if each)
+    return {
+        _decoded(name, path): None if value == MISSING_PARTITION else _decoded(value, path)
+        for name, value in pairs
+    }
+
+
+def _decoded(name: str, path: str) -> str:
+    try:
+        return urllib.parse.unquote(name, errors="strict")
+    except UnicodeDecodeError:
+        raise InputError(
+            f"input {path}",
+            received=f"a folder with {name!r}, which is not UTF-8 once its % are decoded",
+            expected="names and values of partition columns in UTF-8",
+            action="Rename the folder.",
+        ) from None
+
+
+def _with_columns(raw: RawRows, columns: Mapping[str, list[str | None]]) -> RawRows:
+    """`raw` with the columns; each has a value for each of the piece's files."""
+    batch = raw.columns
+    for name, of_files in columns.items():
+        at = batch.schema.get_field_index(name)
+        if at >= 0 and not raw.sparse:
+            continue
+        files = np.zeros(batch.num_rows, np.int64) if raw.files is None else raw.files
+        cells = pa.array(of_files, pa.string()).take(pa.array(files))
+        if at < 0:
+            batch = batch.append_column(name, cells)
+        elif batch.column(at).null_count:
+            own = text.to_bytes(batch.column(at))
+            batch = batch.set_column(at, name, pc.coalesce(own, cells.cast(own.type)))
+    return raw if batch is raw.columns else dataclasses.replace(raw, columns=batch)
+
+
+# --- Notices that an input changes while it is read: some of its rows would be of before, others of after.
+
+
+def check_unchanged(pieces: Sequence[Piece]) -> None:
+    """Raises InputError where a file of `pieces` is no longer as it was when it was listed."""
+    listed = {path: stamp for piece in pieces for path, stamp in zip(piece.paths, piece.stamps, strict=False)}
+    found = _found(listed)
+    for path, stamp in listed.items():
+        if found.get(path) != stamp:
+            raise InputError(
+                f"input {path}",
+                received="another size or time of change than before it was read"
+                if path in found
+                else "no such file any more",
+                expected="files that stay as they are while they are read",
+                action="Nothing was published. Run again when nothing writes there, or copy the files first.",
+            )
+
+
+def _found(paths: Iterable[str]) -> Mapping[str, int]:
+    """The stamps that the files have now; those that are gone have none."""
+    found = {}
+    folders: set[str] = set()
+    for path in paths:
+        if "://" in path:  # a question for each file takes too long there
+            folders.add(directory_of(path))
+            continue
+        try:
+            status = os.stat(path)  # noqa: PTH116 - once a file, of which there may be millions
+        except FileNotFoundError:
+            continue
+        found[path] = stamp(status.st_size, status.st_mtime)
+    for folder in folders:
+        found |= {path: match.stamp for path, match in match_inside(folder).items()}
+    return found

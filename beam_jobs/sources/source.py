@@ -1,0 +1,284 @@
+"""What a source is: it lists pieces of work on the launcher, and reads each as columns on a worker.
+
+An *input* is what the user names. A *piece* is a unit of work: what one worker reads at once. *Raw rows* are
+what reading gives: columns, and where each row came from.
+"""
+
+import collections
+import dataclasses
+import heapq
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from beam_jobs.cells.text import NOT_UTF_8
+from pipeline.base.errors import InputError
+from pipeline.data.origins.files import Origin, place
+
+# --- Rows that cannot be converted: where each came from, why, and how many there are of each reason.
+
+
+_RAW_LIMIT = 256  # characters of the offending text that are kept
+LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that memory is bounded
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rejection:
+    """One row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
+
+    source: str
+    row: int | None
+    column: str | None = None  # None: the whole row
+    reason: str
+    raw: str = ""
+
+    @property
+    def order(self) -> tuple:
+        return self.source, self.row or 0, self.column or "", self.reason, self.raw
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """All rejected rows of a run: exact counts by reason, and the first `LISTED_LIMIT` by origin."""
+
+    reasons: dict[str, int]
+    listed: tuple[Rejection, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.reasons.values())
+
+
+NO_REJECTIONS = Rejected(reasons={}, listed=())
+
+
+def shown(raw: object) -> str:
+    """`raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
+    if isinstance(raw, bytes):
+        raw = raw[:_RAW_LIMIT].decode("utf-8", "backslashreplace")
+    return "" if raw is None else str(raw)[:_RAW_LIMIT]
+
+
+class CollectRejected(beam.CombineFn):
+    """Rejection* → Rejected; the result does not depend on the order of merging."""
+
+    def create_accumulator(self) -> tuple[collections.Counter, list[Rejection]]:
+        return collections.Counter(), []
+
+    def add_input(self, accumulator: tuple, rejection: Rejection) -> tuple:
+        reasons, listed = accumulator
+        reasons[rejection.reason] += 1
+        listed.append(rejection)
+        # Cutting at twice the limit makes the sorting cost per row constant.
+        return reasons, _first(listed) if len(listed) >= 2 * LISTED_LIMIT else listed
+
+    def merge_accumulators(self, accumulators: Iterable[tuple]) -> tuple:
+        reasons: collections.Counter = collections.Counter()
+        listed: list[Rejection] = []
+        for other_reasons, other_listed in accumulators:
+            reasons.update(other_reasons)
+            listed = _first([*listed, *other_listed])
+        return reasons, listed
+
+    def extract_output(self, accumulator: tuple) -> Rejected:
+        reasons, listed = accumulator
+        return Rejected(reasons=dict(sorted(reasons.items())), listed=tuple(_first(listed)))
+
+
+def save_rejections(rejected: Rejected, path: pathlib.Path) -> None:
+    """Writes JSON Lines, one rejected row a line, in the order of their origins."""
+    lines = (json.dumps(dataclasses.asdict(row), ensure_ascii=False) for row in rejected.listed)
+    path.parent.mkdir(exist_ok=True)
+    # A file's name need not be UTF-8: what is not becomes an escape of JSON.
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="backslashreplace")
+
+
+def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, examples: int = 5) -> None:
+    """Raises InputError, with counts and examples, if more than `limit` of the rows were rejected."""
+    if rejected.rows <= limit * rows_read:
+        return
+    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
+    first = "; ".join(map(_line, rejected.listed[:examples]))
+    raise InputError(
+        "rows that cannot be converted",
+        received=f"{rejected.rows:,} of {rows_read:,} rows ({reasons})",
+        expected=f"at most a fraction of {limit:g} of them (--max_rejected_fraction)",
+        action="Nothing was published. Correct the data or the schema, or allow for such rows to be left "
+        f"out with --max_rejected_fraction. {likely_cause(rejected.reasons, rows=rows_read)}"
+        f"The first of them: {first}",
+    )
+
+
+def _line(row: Rejection) -> str:
+    origin = row.source if row.row is None else f"{row.source} row {row.row:,}"
+    column = f", column '{row.column}'" if row.column else ""
+    raw = f": {row.raw[:60]!r}" if row.raw else ""
+    return f"{origin}{column}: {row.reason}{raw}"
+
+
+def _first(listed: list[Rejection]) -> list[Rejection]:
+    return heapq.nsmallest(LISTED_LIMIT, listed, key=lambda rejection: rejection.order)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Input:
+    """One --input: where the files are, and the split that they are pinned to."""
+
+    location: str  # a file, a directory or a glob
+    split: str = ""  # empty: rows are split by fractions
+    may_be_empty: bool = False  # files without a byte are read as files without a row
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Piece:
+    """What one worker reads at once."""
+
+    paths: tuple[str, ...]
+    root: str  # the common directory of all inputs; origins are told relative to it
+    bytes: int
+    split: str = ""
+    input_root: str = ""  # the directory that this input named
+    start: int = 0  # bytes of the (one) file that are read: [start, end)
+    end: int | None = None  # None: to its end
+    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
+    line_ends: str = ""  # what ends a line, where rows are numbered by lines: see `origins.files.Entry`
+    called: str = ""  # what origins call it, where that is not the path
+    first_file: int = 0  # number of its first file among those of all pieces
+
+    @property
+    def file_names(self) -> list[str]:
+        """What origins call its files."""
+        return [self.called] if self.called else [path.removeprefix(self.root) for path in self.paths]
+
+    @property
+    def name(self) -> str:
+        """The first file, and where in it the rows are counted from."""
+        source = self.called or self.paths[0].removeprefix(self.root)
+        return f"{source} from byte {self.start}" if self.start else source
+
+
+def numbered(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """`pieces`, each with the number of its first file."""
+    first = 0
+    for piece in pieces:
+        yield dataclasses.replace(piece, first_file=first)
+        first += len(piece.paths)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RawRows:
+    """Rows of one piece, column by column.
+
+    `columns` holds what the format knows: text formats give `binary` or `string`, typed formats any Arrow
+    type; null is a missing value. A column inside a struct is named by its path, `address.zip`. Row i came
+    from `sources[i]` (or from `sources`, where all are of one file); there it is row `numbers[i]`, as
+    `Origin` counts (None where a file is one row). Rows that cannot be cut into columns are `rejected` only.
+    """
+
+    columns: pa.RecordBatch
+    sources: str | Sequence[str]
+    numbers: np.ndarray | None = None  # int64 [rows]
+    files: np.ndarray | None = None  # int64 [rows]: which of the piece's paths; None: the first
+    lines: int = (
+        0  # of the piece, so far, where rows are numbered from its start and not from that of the file
+    )
+    ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
+    groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
+    rejected: tuple[Rejection, ...] = ()
+    sparse: bool = False  # rows name their columns: a column may be absent, and is missing in all rows then
+    undecoded: bool = False  # binary cells are text, not an image's own bytes
+    directory: str = ""  # what relative paths in cells start from
+    path_roots: tuple[str, ...] = ()  # where else paths in cells may lead
+    are_paths_listed: bool = False  # paths in cells name files that the source itself listed
+
+    @property
+    def rows_read(self) -> int:
+        return self.columns.num_rows + len(self.rejected)
+
+    def column(self, name: str) -> pa.Array:
+        """The cells of a column, [rows]."""
+        if self.sparse and name not in self.columns.schema.names:
+            return pa.nulls(self.columns.num_rows, pa.string())
+        return self.columns.column(name)
+
+    def without_first(self, rows: int) -> "RawRows":
+        """All but the first `rows` rows; only where all are of one file."""
+        numbers = None if self.numbers is None else self.numbers[rows:]
+        return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
+
+    def places(self, piece: Piece) -> np.ndarray:
+        """uint64 [rows]: number of the file and of the row, as `origins.rows` of a dataset packs them."""
+        numbers = np.zeros(self.columns.num_rows, np.int64) if self.numbers is None else self.numbers
+        return place(piece.first_file + (0 if self.files is None else self.files), numbers)
+
+    def origin(self, row: int) -> Origin:
+        """Where the row at position `row` of this batch came from."""
+        source = self.sources if isinstance(self.sources, str) else self.sources[row]
+        return Origin(file=source, row=None if self.numbers is None else int(self.numbers[row]))
+
+
+class Source(Protocol):
+    """One raw format, with its options. Instances are pickled to the workers."""
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        """Lists the files (on the launcher); raises InputError where an input matches none."""
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        """Reads one piece (on a worker); raises InputError where the file as a whole is unusable."""
+
+
+# --- Why many rows cannot be read: mostly a flag, seldom the rows.
+
+
+MOST_WRONG = 0.05  # of the rows; more, and a flag is the likely cause
+# A byte of a name that is no UTF-8, as the "backslashreplace" of Python writes it.
+_BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
+_OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
+_BETWEEN_CELLS = re.compile(r"[,;\t|]")
+_OTHER_DELIMITER = "Likely another character is between the cells (--delimiter)."
+# By what the reason of a rejection says.
+_CAUSES = {
+    " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
+    "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
+    NOT_UTF_8: _OTHER_ENCODING,
+    "not a JSON object": "Likely the file is one JSON array (jq -c '.[]' FILE makes lines of it), another "
+    "format (--format), or in another encoding than UTF-8.",
+}
+
+
+def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
+    """A sentence and a blank where more than 5% of `rows` were rejected for `reasons`; else nothing."""
+    for words, cause in _CAUSES.items():
+        if sum(count for reason, count in reasons.items() if words in reason) > MOST_WRONG * rows:
+            return f"{cause} "
+    return ""
+
+
+def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
+    """What to do about columns of such `names`, which the schema does not have: a flag, or `otherwise`."""
+    names = list(names)
+    if any(map(_BYTE.search, names)):
+        return _OTHER_ENCODING
+    return _OTHER_DELIMITER if len(names) == 1 and _BETWEEN_CELLS.search(names[0]) else otherwise
+
+
+def check_readable(reasons: Mapping[str, int], *, rows: int, path: str) -> None:
+    """Raises InputError if more than 5% of `rows` cannot be read, for `reasons` that are counted."""
+    wrong = sum(reasons.values())
+    if wrong <= MOST_WRONG * rows:
+        return
+    counted = ", ".join(
+        f"{reasons[reason]:,} × {reason}" for reason in sorted(reasons, key=reasons.get)[:-4:-1]
+    )
+    raise InputError(
+        f"input {path}",
+        received=f"{wrong:,} of {rows:,} rows that cannot be read ({counted})",
+        expected=f"at most {MOST_WRONG:.0%} of them",
+        action=likely_cause(reasons, rows=rows).strip() or "Correct the file.",
+    )

@@ -1,0 +1,421 @@
+"""The text column of any source as rows of tokens: `tokens` and `segments`, each of one length.
+
+The documents of a piece come in the order of the file, so what is packed together depends on the piece alone,
+not on the workers or on other files. A *pack* is a run of documents that fills at least `_ROWS_IN_PACK` rows.
+All of its rows go to one split, so no document is cut between train and test. On average, less than 1 token
+in 2·`_ROWS_IN_PACK` is padding. Of a document of hundreds of MiB, rows leave before its end is read.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import types
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.io.filesystems import FileSystems
+
+from beam_jobs.cells.text import Problems, decode
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source, shown
+from pipeline.base.errors import InputError
+
+# --- Documents of any length → rows of one length, with the segment that each token belongs to.
+#
+# For example, the documents [5 6 1] [7 1] [8 9 1] give these rows of 4:
+#   tokens   5 6 1 7 | 1 8 9 1        a document continues in the next row
+#   segments 1 1 1 2 | 1 2 2 2        each row numbers its documents from 1; 0 is padding
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedRows:
+    """`tokens`, `segments`: int32 [rows, length]; `first`: int32 [rows], the document a row begins in."""
+
+    tokens: np.ndarray
+    segments: np.ndarray
+    first: np.ndarray
+
+    def parts(self, rows: int) -> Iterator["PackedRows"]:
+        """The same rows, at most `rows` at once; one part without rows if there are none."""
+        for start in range(0, max(1, len(self.tokens)), rows):
+            some = slice(start, start + rows)
+            yield PackedRows(self.tokens[some], self.segments[some], self.first[some])
+
+
+def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
+    """All `documents`, int32 [tokens] each, one after the other; only the last row is padded."""
+    sizes = [len(document) for document in documents]
+    total = sum(sizes)
+    rows = -(-total // length)
+    tokens = np.full(rows * length, PADDING, np.int32)
+    document_of = np.full(rows * length, -1, np.int32)
+    if rows:
+        np.concatenate(documents, out=tokens[:total])
+        document_of[:total] = np.repeat(np.arange(len(documents), dtype=np.int32), sizes)
+    first = document_of[::length].copy()
+    # Documents without tokens must not leave gaps between the numbers.
+    rank = np.cumsum(np.array(sizes) > 0, dtype=np.int32)
+    segments = rank[document_of].reshape(rows, length)
+    segments -= rank[first][:, np.newaxis] - 1
+    segments.ravel()[total:] = 0
+    return PackedRows(tokens.reshape(rows, length), segments, first)
+
+
+def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
+    """Each of `documents`, int32 [tokens], in a row of its own, cut or padded to `length`."""
+    tokens = np.full((len(documents), length), PADDING, np.int32)
+    segments = np.zeros((len(documents), length), np.int32)
+    for row, document in enumerate(documents):
+        kept = document[:length]
+        tokens[row, : len(kept)] = kept
+        segments[row, : len(kept)] = 1
+    return PackedRows(tokens, segments, np.arange(len(documents), dtype=np.int32))
+
+
+# --- Texts in runs of a few MiB: tokenising takes no more memory for a long text than for many short ones.
+
+
+# A tokenizer takes up to 100 bytes for a token while it works. Texts up to here are tokenised as a whole.
+TEXT_PART_BYTES = 4 << 20  # 4 MiB
+
+
+class Part(NamedTuple):
+    """A text, or a part of a longer one; `is_last` says that the text ends with it."""
+
+    text: str
+    is_last: bool
+
+
+def text_runs(texts: pa.StringArray, *, part_bytes: int) -> Iterator[list[Part]]:
+    """The texts that have characters, in order, at most `part_bytes` at once.
+
+    A longer text is cut before its last blank or line break within `part_bytes`, or between two characters.
+    """
+    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths, dtype=np.int64)
+    start, done = 0, 0
+    while start < len(texts):
+        stop = max(start + 1, int(np.searchsorted(ends, done + part_bytes, side="right")))
+        if lengths[start] > part_bytes:
+            yield from ([part] for part in _cut(memoryview(texts[start].as_buffer()), part_bytes))
+        else:
+            yield [Part(text, True) for text in texts[start:stop].to_pylist() if text]
+        start, done = stop, int(ends[stop - 1])
+
+
+def _cut(text: memoryview, part_bytes: int) -> Iterator[Part]:
+    start = 0
+    while len(text) - start > part_bytes:
+        end = start + _cut_at(bytes(text[start : start + part_bytes + 1]))
+        yield Part(str(text[start:end], "utf-8"), False)
+        start = end
+    yield Part(str(text[start:], "utf-8"), True)
+
+
+def _cut_at(window: bytes) -> int:
+    """Where to cut UTF-8 that goes on behind `window`: above 0, and below its length."""
+    blank = max(window.rfind(b" "), window.rfind(b"\n"))
+    if blank > 0:
+        return blank  # many tokenizers join a blank to the word behind it
+    end = len(window) - 1
+    while window[end] & 0xC0 == 0x80:  # inside of a character
+        end -= 1
+    return end
+
+
+# --- Text → token ids: bytes, or the tokenizer in a file that SentencePiece or Hugging Face wrote.
+
+
+BYTES = "bytes"
+PADDING = 0  # the token and the segment where a row is padded
+# How the usual tokenizers spell the end of a document.
+_ENDS = ("</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]")
+
+
+class Tokenizer(Protocol):
+    """Instances are pickled to the workers. `end` closes each document; None: there is no such token."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def end(self) -> int | None: ...
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """int32 [tokens] for each text, without `end`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ByteTokenizer:
+    """UTF-8 bytes, numbered as ByT5 does: 0 padding, 1 end, 2 unknown (never used), then byte + 3.
+
+    ByT5: https://arxiv.org/abs/2105.13626
+    """
+
+    size: int = 259
+    end: int = 1
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.frombuffer(text.encode(), np.uint8).astype(np.int32) + 3 for text in texts]
+
+
+@dataclasses.dataclass(frozen=True)
+class _SentencePieceTokenizer:
+    """A `.model` file of SentencePiece."""
+
+    path: str
+
+    @functools.cached_property
+    def _processor(self) -> object:
+        library = _imported("sentencepiece", self.path)
+        return library.SentencePieceProcessor(model_proto=_read(self.path))
+
+    @property
+    def size(self) -> int:
+        return self._processor.get_piece_size()
+
+    @property
+    def end(self) -> int | None:
+        end = self._processor.eos_id()
+        return None if end < 0 else end
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.array(ids, np.int32) for ids in self._processor.encode(list(texts))]
+
+    def __getstate__(self) -> dict:
+        return {"path": self.path}  # each worker reads the file
+
+
+@dataclasses.dataclass(frozen=True)
+class _HuggingFaceTokenizer:
+    """A `tokenizer.json` of Hugging Face's tokenizers. What its post-processor would add is left out."""
+
+    path: str
+
+    @functools.cached_property
+    def _tokenizer(self) -> object:
+        library = _imported("tokenizers", self.path)
+        return library.Tokenizer.from_str(_read(self.path).decode())
+
+    @property
+    def size(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    @functools.cached_property
+    def end(self) -> int | None:
+        ids = map(self._tokenizer.token_to_id, _ENDS)
+        return next((end for end in ids if end is not None), None)
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, np.int32) for encoding in encodings]
+
+    def __getstate__(self) -> dict:
+        return {"path": self.path}  # each worker reads the file
+
+
+def open_tokenizer(name: str) -> Tokenizer:
+    """`bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
+    if name == BYTES:
+        return ByteTokenizer()
+    kinds = {".json": _HuggingFaceTokenizer, ".model": _SentencePieceTokenizer}
+    kind = next((kind for suffix, kind in kinds.items() if name.endswith(suffix)), None)
+    if kind is None or not FileSystems.exists(name):
+        raise InputError(
+            f"--tokenizer={name}",
+            received="no such file" if kind else "neither of the known kinds",
+            expected=f"'{BYTES}', a tokenizer.json of Hugging Face or a .model of SentencePiece",
+            action="Correct the path.",
+        )
+    tokenizer = kind(name)
+    try:
+        _ = tokenizer.size
+    except InputError:
+        raise
+    except Exception as error:  # both libraries raise bare exceptions
+        raise InputError(
+            f"--tokenizer={name}",
+            received=f"a file that does not load ({' '.join(str(error).split())[:200]})",
+            expected="a tokenizer.json of Hugging Face or a .model of SentencePiece",
+            action="Check the file.",
+        ) from None
+    return tokenizer
+
+
+def _imported(library: str, path: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(library)
+    except ImportError:
+        raise InputError(
+            f"--tokenizer={path}",
+            received=f"no library '{library}' to read it with",
+            expected=f"'{library}', which is not installed by default",
+            action=f"Run `pip install {library}`, here and where the workers run.",
+        ) from None
+
+
+def _read(path: str) -> bytes:
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        return file.read()
+
+
+TOKENS_COLUMN = "tokens"
+SEGMENTS_COLUMN = "segments"
+_ROWS_IN_PACK = 64
+_TOKENS_AT_ONCE = 1 << 20  # leave together: on their way to a shard they are copied many times
+
+PACKINGS = ("packed", "document")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenRows:
+    """Rows of `length` tokens from `column` of `source`; its other columns are left out."""
+
+    source: Source
+    tokenizer: Tokenizer
+    column: str
+    length: int
+    packing: Literal["packed", "document"] = "packed"
+    part_bytes: int = TEXT_PART_BYTES
+    most_tokens: int = 1 << 22  # that wait for their rows: 16 MiB, and some copies
+
+    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+        return self.source.pieces(inputs)
+
+    def read(self, piece: Piece) -> Iterator[RawRows]:
+        waiting = _Waiting()
+        lines = 0
+        for raw in self.source.read(piece):
+            lines = max(lines, raw.lines)
+            texts, rejected = self._texts(raw, piece)
+            yield from self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
+            places = iter(_places(raw, texts))
+            for tokens, is_last in self._encoded(texts):
+                if not waiting.is_open:
+                    waiting.places.append(next(places))
+                waiting.add(tokens, is_last=is_last, most=self._most_of_a_document)
+                if self._is_full(waiting):
+                    yield from self._raw_rows(piece, waiting)
+                    waiting = waiting.next_pack()
+                elif self._can_be_cut(waiting):
+                    tail = waiting.split_off_tail(self.length)
+                    yield from self._raw_rows(piece, waiting)
+                    waiting = waiting.rest_of_pack(tail)
+        yield from (dataclasses.replace(rows, lines=lines) for rows in self._raw_rows(piece, waiting))
+
+    @property
+    def _most_of_a_document(self) -> int | None:
+        return self.length if self.packing == "document" else None
+
+    def _is_full(self, waiting: "_Waiting") -> bool:
+        return not waiting.is_open and (
+            bool(waiting.pack)  # rows of it have left: it ends with the long document
+            or len(waiting.documents) * self.length >= self.most_tokens
+            or (self.packing == "packed" and waiting.tokens >= _ROWS_IN_PACK * self.length)
+        )
+
+    def _can_be_cut(self, waiting: "_Waiting") -> bool:
+        is_long = waiting.is_open and len(waiting.documents[-1]) >= self.length
+        return is_long and self.packing == "packed" and waiting.tokens >= self.most_tokens
+
+    def _texts(self, raw: RawRows, piece: Piece) -> tuple[pa.StringArray, list[Rejection]]:
+        if self.column not in raw.columns.schema.names and not raw.sparse:
+            raise InputError(
+                f"input {piece.paths[0]}",
+                received=f"columns {', '.join(raw.columns.schema.names)}",
+                expected=f"a column '{self.column}' with the text to tokenise",
+                action="Name it with --text_column.",
+            )
+        problems = Problems()
+        cells = raw.column(self.column)
+        texts = decode(cells, problems)
+        rejected = []
+        for row, reason in problems.items():
+            origin, value = raw.origin(row), shown(cells[row].as_py())
+            rejected.append(
+                Rejection(source=origin.file, row=origin.row, column=self.column, reason=reason, raw=value)
+            )
+        return texts, rejected
+
+    def _encoded(self, texts: pa.StringArray) -> Iterator[tuple[np.ndarray, bool]]:
+        """Tokens, int32, of each text or part of a long one, and whether the text ends with them."""
+        end = [] if self.tokenizer.end is None else [self.tokenizer.end]
+        for run in text_runs(texts, part_bytes=self.part_bytes):
+            for part, tokens in zip(run, self.tokenizer.encode([part.text for part in run]), strict=True):
+                yield np.append(tokens, np.array(end, np.int32)) if part.is_last else tokens, part.is_last
+
+    def _raw_rows(
+        self, piece: Piece, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
+    ) -> Iterator[RawRows]:
+        rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
+        if self.packing == "packed" and not waiting.pack:
+            waiting.pack = hashlib.blake2b(rows.tokens.tobytes(), digest_size=16).digest()
+        places = np.array(waiting.places, np.int64).reshape(-1, 2)
+        for part in rows.parts(max(1, _TOKENS_AT_ONCE // self.length)):
+            files, numbers = places[part.first].T
+            yield RawRows(
+                columns=self._columns(part),
+                sources=piece.name if len(piece.paths) == 1 else [piece.file_names[file] for file in files],
+                numbers=numbers if numbers.any() else None,
+                files=files,
+                ids=pa.array([row.tobytes() for row in part.tokens], pa.binary()),
+                groups=pa.array([waiting.pack] * len(part.tokens), pa.binary()) if waiting.pack else None,
+                rejected=rejected,
+            )
+
+    def _columns(self, rows: PackedRows) -> pa.RecordBatch:
+        named = {TOKENS_COLUMN: rows.tokens, SEGMENTS_COLUMN: rows.segments}
+        return pa.record_batch(
+            {
+                name: pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), self.length)
+                for name, values in named.items()
+            }
+        )
+
+
+def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
+    """File and row, 0 where a file is one row, of each text that has characters."""
+    there = np.flatnonzero(pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False))
+    files = np.zeros(len(texts), np.int64) if raw.files is None else raw.files
+    numbers = np.zeros(len(texts), np.int64) if raw.numbers is None else raw.numbers
+    return zip(files[there].tolist(), numbers[there].tolist(), strict=True)
+
+
+class _Waiting:
+    """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
+
+    `places` are file and row of each, and `pack` is what names a pack that has rows already.
+    """
+
+    def __init__(
+        self, *, pack: bytes = b"", tail: np.ndarray | None = None, places: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        self.documents: list[np.ndarray] = [] if tail is None else [tail]
+        self.is_open = tail is not None
+        self.tokens = sum(map(len, self.documents))
+        self.places = list(places)
+        self.pack = pack
+
+    def add(self, tokens: np.ndarray, *, is_last: bool, most: int | None) -> None:
+        """Adds a document or, where the last one is open, more of it: up to `most` tokens of each."""
+        so_far = [self.documents.pop()] if self.is_open else []
+        before = sum(map(len, so_far))
+        document = np.concatenate([*so_far, tokens])[:most] if so_far else tokens[:most]
+        self.documents.append(document)
+        self.tokens += len(document) - before
+        self.is_open = not is_last
+
+    def next_pack(self) -> "_Waiting":
+        return _Waiting()
+
+    def split_off_tail(self, length: int) -> np.ndarray:
+        """Leaves whole rows of `length`: what is cut off the open document."""
+        document = self.documents[-1]
+        keep = max(0, len(document) - self.tokens % length)
+        self.documents[-1] = document[:keep]
+        return document[keep:]
+
+    def rest_of_pack(self, tail: np.ndarray) -> "_Waiting":
+        return _Waiting(pack=self.pack, tail=tail, places=self.places[-1:])

@@ -1,0 +1,204 @@
+"""What can be wrong with --config and --config.KEY=VALUE, in the words of an InputError."""
+
+import contextlib
+import dataclasses
+import inspect
+import pathlib
+import re
+import runpy
+import types
+from collections.abc import Iterator, Mapping, Sequence
+
+from absl import flags
+from ml_collections import ConfigDict
+
+from pipeline.base.errors import InputError, answer, nearest
+
+_CONFIG = "config"
+_CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+
+
+@contextlib.contextmanager
+def clear_flagfile_errors() -> Iterator[None]:
+    """Around the definition of --config: ml_collections reads --flagfile there. Bad ones end the command."""
+    try:
+        yield
+    except flags.CantOpenFlagFileError as error:
+        raise SystemExit(answer(cannot_open_flagfile(error))) from None
+
+
+def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
+    """Of absl's message, what the system said."""
+    return InputError(
+        "--flagfile",
+        received=str(error).partition("Unable to open flagfile: ")[2] or str(error),
+        expected="a file of flags, one a line",
+        action="Correct the path.",
+    )
+
+
+@contextlib.contextmanager
+def clear_config_errors(argv: Sequence[str]) -> Iterator[None]:
+    """Raises InputError for what ml_collections says in exceptions of its own while the flags are read."""
+    try:
+        yield
+        if _CONFIG in flags.FLAGS:
+            # ml_collections says only at the first look into it that a config file could not be read.
+            _ = flags.FLAGS[_CONFIG].value.is_locked if flags.FLAGS[_CONFIG].value else None
+    except (AttributeError, KeyError, TypeError) as error:  # no such key, or a value of another type
+        raise _wrong_key(argv, error) from None
+    except (OSError, SyntaxError, ImportError) as error:
+        raise _no_config_file(argv, error) from None
+
+
+def config_of_file(flag: flags.Flag) -> ConfigDict:
+    """The config as its file gives it, without what the command line sets."""
+    return flag.parser.parse(flag.config_filename)
+
+
+def get_config(path: str) -> ConfigDict:
+    """Runs the config file at `path`; raises whatever its code raises."""
+    return runpy.run_path(path)["get_config"]()
+
+
+def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
+    """Names the first override whose key the config does not have."""
+    known = _known_keys(argv)
+    given = [
+        argument.removeprefix("--config.").partition("=")[0]
+        for argument in argv
+        if argument.startswith("--config.")
+    ]
+    wrong = next((key for key in given if key not in known), None)
+    if wrong is None:
+        return InputError(
+            f"--config.{' --config.'.join(given)}" if given else "--config",
+            received=_innermost(error),
+            expected="keys of the config, with values of the type of their defaults",
+            action="--help lists the keys.",
+        )
+    meant = nearest(wrong, known)
+    return InputError(
+        f"--config.{wrong}",
+        received="a key that the config does not have",
+        expected="a key that --help lists",
+        action=f"Did you mean --config.{meant}?" if meant else "See --help.",
+    )
+
+
+def _known_keys(argv: Sequence[str]) -> list[str]:
+    """Every key of the config file that `argv` names, groups of keys too; none if it cannot be read."""
+    try:
+        config = get_config(_given(argv))
+    except Exception:  # it is the user's code, and only a suggestion hangs on it
+        return []
+    leaves = [name for name, _ in config_leaves(config)]
+    groups = {name.rpartition(".")[0] for name in leaves}
+    return [*leaves, *sorted(groups - {""})]
+
+
+def _given(argv: Sequence[str]) -> str:
+    """The value of --config, or nothing."""
+    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = argument.lstrip("-").partition("=")
+        if name == _CONFIG and argument.startswith("-"):
+            return value if equals else following
+    return ""
+
+
+def _innermost(error: BaseException) -> str:
+    """The message of the error that others were wrapped around, on one line."""
+    first = error.args[0] if error.args else ""
+    return _innermost(first) if isinstance(first, BaseException) else " ".join(str(first).split())
+
+
+def _no_config_file(argv: Sequence[str], error: Exception) -> InputError:
+    given = pathlib.Path(_given(argv))
+    meant = nearest(given.stem, [path.stem for path in _CONFIGS.glob("[!_]*.py")])
+    example = f"Did you mean pipeline/configs/{meant}.py?" if meant else "Start from one in pipeline/configs."
+    return InputError(
+        f"--config={given}",
+        received="no such file" if not given.exists() else f"{type(error).__name__}: {_innermost(error)}",
+        expected="a Python file with a function get_config()",
+        action=example,
+    )
+
+
+# --- The keys of a config: name, type, default and meaning, which is the comment in the config's own file.
+#
+# Keys that a config takes from a dataclass have their meanings there; the config's file passes them on as
+# MEANINGS.
+
+
+# `config.train.epochs = 10.0  # passes over the data`
+_KEY = re.compile(r"\s*config\.(?P<key>[\w.]+) = .*?(?:  # (?P<comment>.*))?")
+_COMMENT = re.compile(r"\s*# (?P<comment>.*)")
+_TYPES = {
+    "bool": "true or false",
+    "float": "number",
+    "int": "whole number",
+    "str": "text",
+    "tuple": "values, by commas",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Key:
+    name: str  # train.epochs
+    default: object
+    meaning: str
+
+    @property
+    def type(self) -> str:
+        """What a value of this key is, in words."""
+        name = type(self.default).__name__
+        return _TYPES.get(name, name)
+
+
+def keys_of(module: types.ModuleType) -> tuple[Key, ...]:
+    """Every key of the `get_config()` of `module`, in the order of its lines.
+
+    The meaning is the comment at the end of a key's line, or else in the lines directly above it; or that in
+    MEANINGS of `module`, if it has any.
+    """
+    meanings = _with_inner(_meanings(inspect.getsource(module)), getattr(module, "MEANINGS", {}))
+    values = dict(config_leaves(module.get_config()))
+    order = {name: number for number, name in enumerate(meanings)}
+    names = sorted(values, key=lambda name: order.get(name, len(order)))
+    return tuple(Key(name=name, default=values[name], meaning=_meaning(name, meanings)) for name in names)
+
+
+def config_leaves(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Dotted names and values of everything in `config` that is no ConfigDict itself."""
+    for name, value in config.items():
+        if isinstance(value, ConfigDict):
+            yield from config_leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _meaning(name: str, meanings: Mapping[str, str]) -> str:
+    """That of the key, or of the group that the config declares with the key in it."""
+    return meanings.get(name) or meanings.get(name.rpartition(".")[0], "")
+
+
+def _with_inner(meanings: Mapping[str, str], inner: Mapping[str, str]) -> dict[str, str]:
+    """The meanings, each followed by those of the keys inside of it."""
+    merged: dict[str, str] = {}
+    for name, meaning in meanings.items():
+        merged[name] = meaning
+        merged |= {key: each for key, each in inner.items() if key.startswith(f"{name}.")}
+    return merged
+
+
+def _meanings(source: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    above: list[str] = []
+    for line in source.splitlines():
+        if comment := _COMMENT.fullmatch(line):
+            above.append(comment["comment"])
+            continue
+        if key := _KEY.fullmatch(line):
+            found[key["key"]] = key["comment"] or " ".join(above)
+        above = []
+    return found

@@ -1,0 +1,211 @@
+"""Reads a command line; what is wrong with it becomes an InputError that names the nearest right flag."""
+
+import itertools
+import os
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+from absl import flags
+
+from pipeline.base.cli import command, config
+from pipeline.base.cli.command import Command
+from pipeline.base.errors import InputError, nearest
+
+_SEE_HELP = "See --help."
+_LONGEST_NAME = 200  # absl compares unknown names with all others, one nested call a letter
+
+
+def parse(command: Command, argv: Sequence[str]) -> list[str]:
+    """Sets the flags; returns the program's name and what stands behind the flags. Raises InputError."""
+    for argument in argv[1:]:
+        name = argument.partition("=")[0].lstrip("-")
+        if argument.startswith("-") and len(name) > _LONGEST_NAME:
+            raise _unknown(f"{name[:20]}…", command)
+    try:
+        with config.clear_config_errors(argv):
+            given = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+            _check_no_nul(given)
+            _check_lists_once(given)
+            remaining = flags.FLAGS([argv[0], *given], known_only=command.unknown is not None)
+    except flags.UnrecognizedFlagError as error:
+        raise _unknown(error.flagname, command) from None
+    except flags.IllegalFlagValueError as error:
+        raise _wrong_value(error) from None
+    except flags.CantOpenFlagFileError as error:
+        raise config.cannot_open_flagfile(error) from None
+    except flags.Error as error:
+        raise _no_value(error) from None
+    _check_behind_flags(command, remaining[1:])
+    _check_required(command)
+    return remaining
+
+
+def _check_no_nul(given: Sequence[str]) -> None:
+    """Raises InputError for what a file of flags can hold, and no command line."""
+    for argument in given:
+        if "\0" in argument:
+            raise InputError(
+                "--flagfile",
+                received=f"the flag {argument!r}",
+                expected="text without the character NUL, which no name can hold",
+                action="Remove it.",
+            )
+
+
+def _check_lists_once(given: Sequence[str]) -> None:
+    """Raises InputError for a flag of several values that is there twice: absl would drop the first ones."""
+    seen: set[str] = set()
+    arguments = iter(given)
+    for argument in itertools.takewhile(lambda each: each != "--", arguments):
+        name, equals, _ = argument.lstrip("-").partition("=")
+        if not argument.startswith("-") or name not in flags.FLAGS:
+            continue
+        if not equals and not flags.FLAGS[name].boolean:
+            next(arguments, None)  # its value
+        if not isinstance(flags.FLAGS[name].parser, flags.ListParser):
+            continue
+        if name in seen:
+            raise InputError(
+                f"--{name}",
+                received="it twice",
+                expected="all values in one, by commas",
+                action=f"Write --{name}=A,B.",
+            )
+        seen.add(name)
+
+
+def _check_behind_flags(command: Command, behind: Sequence[str]) -> None:
+    unknown = command.unknown or (lambda behind: () if command.arguments else behind)
+    for argument in unknown(behind):
+        if argument.startswith("-"):
+            raise _unknown(argument.lstrip("-").partition("=")[0], command)
+        raise InputError(
+            "command line",
+            received=f"the argument '{argument}'",
+            expected="flags only",
+            action=f"Write --flag=value. {_SEE_HELP}",
+        )
+
+
+def _check_required(command: Command) -> None:
+    for holder in command.required:
+        if not flags.FLAGS[holder.name].value:
+            raise _missing(f"--{holder.name}")
+
+
+def _missing(flag: str) -> InputError:
+    return InputError(flag, received="nothing", expected="a value", action="See --help for examples.")
+
+
+def _unknown(name: str, command: Command) -> InputError:
+    names = [holder.name for holders in command.flags.values() for holder in holders]
+    if command.config_keys:
+        names += [f"config.{key.name}" for key in command.config_keys()]
+    found = nearest(name, names)
+    return InputError(
+        f"--{name}",
+        received="a flag that this command does not have",
+        expected="a flag that --help lists",
+        action=f"Did you mean --{found}?" if found else _SEE_HELP,
+    )
+
+
+def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
+    r"""From `flag --NAME=VALUE: REASON`, where the reason is the error's context."""
+    told = re.match(r"flag --(?P<name>[\w.]+)=(?P<rest>.*)", str(error), re.DOTALL)
+    if not told:
+        return _no_value(error)
+    flag = flags.FLAGS[told["name"]]
+    received = told["rest"].removesuffix(f": {error.__context__}")
+    meant = nearest(received, getattr(flag.parser, "enum_values", ()))
+    return InputError(
+        f"--{flag.name}",
+        received=received or "nothing",
+        expected=command.expected_value(flag),
+        action=f"Did you mean --{flag.name}={meant}?" if meant else _SEE_HELP,
+    )
+
+
+def _no_value(error: flags.Error) -> InputError:
+    if without := re.fullmatch(r"Missing value for flag (?P<flag>\S+)", str(error).strip()):
+        return _missing(without["flag"])
+    return InputError(
+        "command line", received=str(error), expected="flags as --help lists them", action=_SEE_HELP
+    )
+
+
+# --- What values of flags must be that absl cannot check: files that can be written, directories,
+# separators.
+
+
+def check_local_files(values: Mapping[str, str | None]) -> None:
+    """Raises InputError for a flag whose value is not a local file in a directory that exists."""
+    for name, value in values.items():
+        if value and not pathlib.Path(value).absolute().parent.is_dir():
+            raise InputError(
+                f"--{name}={value}",
+                received="a directory that does not exist",
+                expected="a local file in a directory that does",
+                action="Create the directory, or choose another.",
+            )
+        if value and pathlib.Path(value).is_dir():
+            raise InputError(
+                f"--{name}={value}",
+                received="a directory",
+                expected="the name of a file",
+                action="Name a file in it.",
+            )
+
+
+def local_directory(name: str, value: str) -> pathlib.Path:
+    """`value` as an absolute path without `..`; raises InputError for a URL."""
+    if "://" in value:
+        raise InputError(
+            f"--{name}",
+            received=value,
+            expected="a local directory",
+            action="Publish locally and copy the directory; writing to object stores is not built yet.",
+        )
+    check_utf8(name, value)
+    return absolute(value)
+
+
+def check_utf8(name: str, value: str) -> None:
+    """Raises InputError for a path that is not UTF-8, which JSON and TensorFlow cannot hold."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"--{name}",
+            received=os.fsencode(value).decode("utf-8", "backslashreplace"),
+            expected="a path in UTF-8",
+            action="Choose another name.",
+        ) from None
+
+
+def directory(value: str) -> str:
+    """`value` as an absolute path without `..`, or as the URL that it is."""
+    return value.rstrip("/") if "://" in value else str(absolute(value))
+
+
+def absolute(value: str | os.PathLike) -> pathlib.Path:
+    """`value` as an absolute path without `..`.
+
+    Only where it has a `..` are links followed, as the system does: TensorFlow shortens `link/..` to nothing.
+    """
+    path = pathlib.Path(value)
+    return path.resolve() if ".." in path.parts else path.absolute()
+
+
+def separator(text: str) -> str:
+    r"""One character, of which `\t` is the one that shells make hard to type; raises InputError."""
+    separator = text.replace("\\t", "\t")
+    if len(separator) != 1 or not separator.isascii() or separator in '"\r\n':
+        raise InputError(
+            "--delimiter",
+            received=repr(text),
+            expected="one ASCII character, no quote",
+            action=r"Write \t for a tab.",
+        )
+    return separator

@@ -1,0 +1,175 @@
+"""The one way in which all commands run: flags, --help, errors in one line, exit codes, Ctrl-C.
+
+A command is a module with these parts:
+
+    if __name__ == "__main__":  # Ctrl-C may come while the imports below run
+        from pipeline.base.cli import signals
+
+        signals.handle_signals()
+
+    …
+    COMMAND = Command(name="pipeline.export", description=__doc__, flags={"Flags": (_WORKDIR, _OUTPUT)})
+
+    def main(argv: Sequence[str]) -> int | None: …
+
+    if __name__ == "__main__":
+        run_command(main, COMMAND)
+"""
+
+import faulthandler
+import os
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+from absl import flags, logging
+
+from pipeline.base import errors
+from pipeline.base.cli import command, signals
+from pipeline.base.cli import flags as flags_lib
+from pipeline.base.cli.command import Command
+from pipeline.base.cli.config import Key
+from pipeline.base.errors import InputError, answer, disk_full, disk_is_full
+
+EXIT_NOBODY_READS = 141  # 128 + SIGPIPE, as shells count: `… --help | head` closes the pipe early
+_HELP = ("--help", "-help", "-h", "--helpfull", "--helpshort")
+
+Main = Callable[[Sequence[str]], int | None]
+
+
+def run_command(main: Main, command: Command) -> NoReturn:
+    """Calls `main` with what stands behind the flags, the program's name first; ends the process.
+
+    The exit code is what `main` returns, 0 for None; 2 after `error: …` for bad input; 130 after Ctrl-C.
+    """
+    interrupts = signals.handle_signals()
+    faulthandler.enable()
+    logging.use_absl_handler()
+
+    # Within what answers: an error that a library makes of Ctrl-C is not bad input.
+    def guarded(argv: Sequence[str]) -> int:
+        return interrupts.guard(lambda: main(argv) or 0)
+
+    with errors.printable_output():
+        sys.exit(answered(guarded, command, sys.argv))
+
+
+def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
+    """The exit code of `main`; bad input gets one line on stderr."""
+    try:
+        if any(argument in _HELP for argument in argv[1:]):
+            print(help_page(command))
+            code = 0
+        else:
+            code = main(flags_lib.parse(command, argv)) or 0
+        sys.stdout.flush()
+        return code
+    except InputError as error:
+        _drop_unwritten()
+        return answer(error)
+    except BrokenPipeError:
+        _drop_unwritten()
+        return EXIT_NOBODY_READS
+    except Exception as error:
+        if disk_is_full(error):
+            _drop_unwritten()
+            return answer(_no_room(error))
+        if isinstance(error, OSError) and error.filename is not None:
+            return answer(_no_such_path(error))
+        raise
+
+
+def _drop_unwritten() -> None:
+    """Flushes stdout, to nowhere if it takes no more: Python would fail when it flushes at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _no_room(error: Exception) -> InputError:
+    return disk_full(
+        str(getattr(error, "filename2", None) or getattr(error, "filename", None) or "output"),
+        room_for="what this command writes",
+        action="Make room, or write to another disk; the same command may run again.",
+    )
+
+
+def _no_such_path(error: OSError) -> InputError:
+    return InputError(
+        os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename),
+        received=error.strerror or str(error),
+        expected="a path that this command can read or write",
+        action="Correct the path, or its permissions.",
+    )
+
+
+# --- What --help prints: the description with its examples, every flag under its heading, the config's keys.
+
+
+_WIDTH = 100
+_KEY_WIDTH = 44
+
+
+def help_page(command: Command) -> str:
+    """The whole page."""
+    sections = [f"{_usage(command)}\n\n{command.description.strip()}"]
+    required = {holder.name for holder in command.required}
+    for heading, holders in command.flags.items():
+        shown = [described(flags.FLAGS[holder.name], required=holder.name in required) for holder in holders]
+        sections.append("\n".join([heading, *shown]))
+    if command.config_keys:
+        sections.append(_keys(command.config_keys()))
+    return "\n\n".join(sections)
+
+
+def _usage(command: Command) -> str:
+    needed = [_assignment(flags.FLAGS[holder.name]) for holder in command.required]
+    return " ".join(["usage: python -m", command.name, "[FLAGS]", *needed, command.arguments]).rstrip()
+
+
+def _assignment(flag: flags.Flag) -> str:
+    placeholder, _ = command.placeholder_and_help(flag)
+    return f"--{flag.name}={placeholder}"
+
+
+def described(flag: flags.Flag, *, required: bool) -> str:
+    """The lines on one flag: its name with a placeholder, and below what it does."""
+    name = f"--[no]{flag.name}" if flag.boolean else _assignment(flag)
+    _, sentences = command.placeholder_and_help(flag)
+    notes = " ".join((sentences, *_notes(flag, required=required)))
+    return f"  {name}\n{textwrap.fill(notes, _WIDTH, initial_indent='      ', subsequent_indent='      ')}"
+
+
+def _notes(flag: flags.Flag, *, required: bool) -> Iterator[str]:
+    expected = command.expected_value(flag)
+    if "number" in expected:
+        yield f"{expected[0].upper()}{expected[1:]}."
+    if isinstance(flag, flags.MultiFlag):
+        yield "Repeats."
+    if required:
+        yield "Required."
+    elif flag.default is not False and flag.default not in (None, "", []):
+        yield f"(default: {flag.default})"
+
+
+def _keys(keys: Sequence[Key]) -> str:
+    lines = ["Keys of the config: --config.KEY=VALUE overrides the file. Defaults, where the file sets none:"]
+    for key in keys:
+        name = f"  {key.name}={_shown(key.default)}"
+        meaning = textwrap.fill(
+            f"{key.type}; {key.meaning}",
+            _WIDTH,
+            initial_indent=name.ljust(_KEY_WIDTH),
+            subsequent_indent=" " * _KEY_WIDTH,
+        )
+        lines.append(meaning)
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    """A default as one would write it behind `=`; numbers of a tuple in four digits."""
+    if isinstance(value, tuple):
+        return ",".join(f"{part:.4g}" if isinstance(part, float) else str(part) for part in value)
+    return str(value)

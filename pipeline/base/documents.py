@@ -1,0 +1,108 @@
+"""JSON documents that carry the digest of all else that they say, so that a damaged one is noticed."""
+
+import hashlib
+import json
+import pathlib
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+
+from pipeline.base import files
+from pipeline.base.errors import InputError
+
+DIGEST_KEY = "digest"
+
+
+def digest(document: Mapping) -> str:
+    """SHA-256, in hexadecimal, of what the document says besides its digest, however it is written."""
+    said = {key: value for key, value in document.items() if key != DIGEST_KEY}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def with_digest(document: Mapping) -> dict:
+    """The document and its digest."""
+    return {**document, DIGEST_KEY: digest(document)}
+
+
+def check_digest(document: Mapping) -> None:
+    """Raises ValueError where the digest is absent or another."""
+    if document.get(DIGEST_KEY) != digest(document):
+        raise ValueError(
+            f"digest {digest(document)[:12]} where the file says {str(document.get(DIGEST_KEY))[:12]}"
+        )
+
+
+# --- Files of one line of JSON each, with a checksum a line, so that a damaged line is noticed.
+
+
+CHECKSUM = "crc32"  # of the rest of the line; files of earlier versions have none
+
+Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
+
+
+def append_line(path: pathlib.Path, document: Mapping) -> None:
+    """Appends the line of a document, or raises OSError and leaves the file as it was."""
+    with path.open("ab", buffering=0) as file:
+        before, line = file.tell(), _line(document).encode()
+        try:
+            while line:
+                line = line[file.write(line) :]
+        except OSError as error:
+            file.truncate(before)  # a part of a line would spoil the next one, once there is room
+            error.filename = str(path)
+            raise
+
+
+def replace_lines(path: pathlib.Path, documents: Iterable[Mapping]) -> None:
+    """Replaces the file by the lines of these documents, at once."""
+    files.write_bytes(path, "".join(map(_line, documents)).encode())
+
+
+def read_lines(path: pathlib.Path, *, checked: Checked, without: str) -> list[dict]:
+    """The documents of all whole lines: a last one that a kill cut short is left out.
+
+    Args:
+      checked: makes of a line's document what is returned.
+      without: what the run lacks if the file is deleted, for the message.
+
+    Raises:
+      InputError: a line is damaged.
+    """
+    if not path.exists():
+        return []
+    try:
+        lines = files.read_bytes(path).split(b"\n")[:-1]
+    except files.NotOrdinaryError as error:
+        raise damaged_lines(path, error.strerror, without=without) from None
+    documents = [_document(path, number, line, checked, without) for number, line in enumerate(lines, 1)]
+    checksums = [document.pop(CHECKSUM, None) for document in documents]
+    for number, (document, checksum) in enumerate(zip(documents, checksums, strict=True), 1):
+        if any(checksums) and checksum != _checksum(document):
+            received = f"a line {number:,} with checksum {checksum} in place of {_checksum(document)}"
+            raise damaged_lines(path, received, without=without)
+    return documents
+
+
+def damaged_lines(path: pathlib.Path, received: str, *, without: str) -> InputError:
+    """The error of a file that is not as the run wrote it."""
+    return InputError(
+        f"file {path}",
+        received=received,
+        expected="the lines that the training run wrote there",
+        action="Restore the file from a copy; or delete it: the same pipeline.train command goes on, without "
+        f"{without}.",
+    )
+
+
+def _document(path: pathlib.Path, number: int, line: bytes, checked: Checked, without: str) -> dict:
+    try:
+        return checked(json.loads(line))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged_lines(path, f"a line {number:,} that is damaged ({error})", without=without) from None
+
+
+def _line(document: Mapping) -> str:
+    return json.dumps({**document, CHECKSUM: _checksum(document)}) + "\n"
+
+
+def _checksum(document: Mapping) -> int:
+    return zlib.crc32(json.dumps(document).encode())

@@ -1,0 +1,190 @@
+"""The one exception that means "your input is wrong", and how a binary reports it."""
+
+import contextlib
+import difflib
+import functools
+import re
+import sys
+import typing
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+EXIT_BAD_INPUT = 2
+EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h, which schedulers know
+FULL_DISK = "a disk that is full"  # as errors say it: what a child printed is known by this
+_LONGEST_PART = 1000  # characters
+
+# Errors of TensorFlow and of Beam's workers are known by their text. 27 is that of `ulimit -f`.
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|\[Errno (?:27|28|122)\]")
+
+
+class InputError(Exception):
+    """Bad input, said in four parts: the thing, what it was, what it should be, what to do now.
+
+    Raised instead of a bare ValueError wherever a user can cause it, so that every binary answers with
+    one readable line and a non-zero exit instead of a traceback.
+    """
+
+    exit_code = EXIT_BAD_INPUT
+
+    def __init__(self, thing: str, *, received: object, expected: str, action: str) -> None:
+        self.thing = thing
+        self.received = str(received)
+        self.expected = expected
+        self.action = action
+        super().__init__(thing, self.received, expected, action)
+
+    def __str__(self) -> str:
+        thing, received, expected = map(_shortened, (self.thing, self.received, self.expected))
+        return f"{thing}: received {received}; expected {expected}. {self.action}"
+
+    def __reduce__(self) -> tuple:
+        # Keyword-only arguments do not survive pickling by default, and Beam pickles what workers raise.
+        return _rebuild, (type(self), self.thing, self.received, self.expected, self.action)
+
+
+class TryAgainError(InputError):
+    """Nothing is wrong with the input: the same command may succeed later. Someone else is busy with it, or
+    what it needs is full or away.
+    """
+
+    exit_code = EXIT_TRY_AGAIN
+
+
+def _shortened(text: str) -> str:
+    """What a person reads of a text; a cell or a name may hold megabytes."""
+    return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
+
+
+def _rebuild(kind: type[InputError], thing: str, received: str, expected: str, action: str) -> InputError:
+    return kind(thing, received=received, expected=expected, action=action)
+
+
+def disk_is_full(error: Exception) -> bool:
+    """Whether it is an error, of whatever library, of a disk that is full or a quota that is used up."""
+    return bool(_DISK_FULL.search(str(error)))
+
+
+def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] = InputError) -> InputError:
+    """What is said of a disk that took no more of `thing`; `kind` says what follows for who called."""
+    return kind(
+        thing,
+        received=f"{FULL_DISK}, or a quota or limit that is used up",
+        expected=f"room for {room_for}",
+        action=action,
+    )
+
+
+def answers_bad_input(main: Callable[[Sequence[str]], int | None]) -> Callable[[Sequence[str]], int]:
+    """Wraps a binary's main: an InputError becomes `error: …` on stderr and exit code 2."""
+
+    @functools.wraps(main)
+    def wrapped(argv: Sequence[str]) -> int:
+        try:
+            return main(argv) or 0
+        except InputError as error:
+            return answer(error)
+
+    return wrapped
+
+
+def answer(error: InputError) -> int:
+    """Prints the error as one line on stderr, and gives its exit code."""
+    print(f"error: {printable(str(error))}", file=sys.stderr, flush=True)
+    return error.exit_code
+
+
+# --- The name that was probably meant, for errors about names that do not exist.
+
+
+_CLOSE = 0.6  # `cvs` is 0.67 like `csv`, `age` 0.57 like `name`
+_WORD = 0.75  # a word in common, and more the longer it is: `batch_size` to `global_batch`, not `image_size`
+_INITIALS = 0.95  # `lr`, `learning_rate`
+
+
+def nearest(given: str, names: Iterable[str]) -> str | None:
+    """The name most like `given`, or None where none is close; of equals the shortest, then the first."""
+    scored = [(-_likeness(given.lower(), name.lower()), len(name), name) for name in names]
+    best = min(scored, default=None)
+    return best[2] if best and -best[0] >= _CLOSE else None
+
+
+def did_you_mean(given: str, names: Iterable[str], *, otherwise: str) -> str:
+    """`Did you mean 'validation'?`, or `otherwise` where no name is close."""
+    found = nearest(given, names)
+    return f"Did you mean '{found}'?" if found else otherwise
+
+
+def _likeness(given: str, name: str) -> float:
+    """1 for equal names; of a dotted name its last part counts as much as the whole."""
+    last = name.rpartition(".")[2]
+    likeness = max(difflib.SequenceMatcher(None, given, one).ratio() for one in (name, last))
+    words = _words(last)
+    if len(words) > 1 and given == "".join(word[0] for word in words):
+        likeness = max(likeness, _INITIALS)
+    if len(given) > 2 and last.startswith(given):
+        likeness = max(likeness, _WORD)
+    common = max((len(word) for word in _words(given) if word in words), default=0)
+    if common > 1:
+        likeness = max(likeness, _WORD + (1 - _WORD) * common / len(given))
+    return likeness
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[^a-z0-9]+", name) if len(word) > 1]
+
+
+# --- Text that is safe to print: names come from data, and a terminal obeys the control characters in them.
+
+
+# Control characters, direction marks (which reorder what is shown), surrogates (which cannot be encoded),
+# and the separators of lines and paragraphs.
+_OBEYED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""`text` with each character that a terminal obeys written out, such as `\x1b`, less those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character in keep or unicodedata.category(character) not in _OBEYED
+        else _escaped(character)
+        for character in text
+    )
+
+
+@contextlib.contextmanager
+def printable_output() -> Iterator[None]:
+    """Makes all that Python prints while the block runs printable: tables, progress, logs and errors."""
+    out, err = _Stream(sys.stdout, keep="\n\t"), _Stream(sys.stderr, keep="\n\t\r")  # \r: progress bars
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+class _Stream:
+    """A text stream, everything written to which is made printable first."""
+
+    def __init__(self, stream: typing.TextIO, *, keep: str) -> None:
+        self._stream = stream
+        self._keep = keep
+
+    def write(self, text: str) -> int:
+        shown = printable(text, keep=self._keep)
+        try:
+            self._stream.write(shown)
+        except UnicodeEncodeError:  # the terminal's own encoding has no such character
+            encoding = self._stream.encoding
+            self._stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+        return len(text)
+
+    def writelines(self, lines: typing.Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)

@@ -1,0 +1,103 @@
+"""conversion.json: how a dataset was converted, for people.
+
+It varies by run, so the manifest does not list it.
+"""
+
+import json
+import pathlib
+from collections.abc import Mapping
+
+from pipeline.base import documents
+from pipeline.base import files as files_lib
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import CONVERSION_FILE_NAME, check_inside, sha256
+
+CONVERSION_FORMAT = "penstock.conversion/1"
+
+
+def dumps_conversion(document: Mapping) -> str:
+    """The content of the file, which carries its own digest."""
+    return json.dumps(documents.with_digest({"format": CONVERSION_FORMAT, **document}), indent=2) + "\n"
+
+
+def read_conversion(directory: pathlib.Path) -> dict:
+    """What `directory` says of its conversion, empty where it says nothing; raises InputError if damaged."""
+    path = directory / CONVERSION_FILE_NAME
+    try:
+        document = json.loads(files_lib.read_bytes(path))
+        if {"format", documents.DIGEST_KEY} & set(document):  # earlier versions wrote neither
+            documents.check_digest(document)
+        return dict(document)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"dataset file {path}",
+            received=f"other content than was written ({error})",
+            expected="what beam_jobs.convert wrote there",
+            action="Restore the file from a copy, or delete it: only reports show it.",
+        ) from None
+
+
+# --- `export.json`, which lists the files of an exported model, each with its SHA-256.
+#
+# Standard library only: Beam workers import this file.
+
+
+FORMAT = "penstock.export/1"
+FILE_NAME = "export.json"
+GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must repeat
+
+# Names of the signatures of an exported model.
+SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
+RAW = "raw"  # takes each input feature by name
+MODEL_INPUTS = "model_inputs"  # takes the same, gives what preprocessing makes of it
+
+
+def open_export(directory: pathlib.Path) -> dict:
+    """The content of `export.json`; raises InputError where it is missing or a file differs from it."""
+    path = directory / FILE_NAME
+    try:
+        document = json.loads(files_lib.read_bytes(path))
+        documents.check_digest(document)
+        files = {str(name): str(content) for name, content in document["files"].items()}
+    except OSError:
+        raise InputError(
+            f"model {directory}",
+            received=f"no readable {FILE_NAME} there",
+            expected="a directory written by pipeline.export",
+            action="Name the directory that `python -m pipeline.export --output=…` wrote.",
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"model file {path}",
+            received=f"other content than was exported ({error!r})",
+            expected="what pipeline.export wrote there",
+            action="Restore the file from a copy, or export the model again.",
+        ) from None
+    check_inside(path, directory, files)
+    _check_files(directory, files)
+    return document
+
+
+def check_new(output: pathlib.Path) -> None:
+    """Raises InputError where something is there."""
+    if output.exists():
+        raise InputError(
+            f"export directory {output}",
+            received="a path that exists",
+            expected="a new directory: an export is never changed",
+            action="Choose another --output, or delete that one.",
+        )
+
+
+def _check_files(directory: pathlib.Path, files: Mapping[str, str]) -> None:
+    for path, expected in files.items():
+        found = sha256(directory / path) if (directory / path).is_file() else "no such file"
+        if found != expected:
+            raise InputError(
+                f"model file {directory / path}",
+                received=found[:12],
+                expected=f"SHA-256 {expected[:12]}…, as exported",
+                action="Restore the file from a copy, or export the model again.",
+            )

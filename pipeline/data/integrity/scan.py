@@ -1,0 +1,217 @@
+"""Compares every record of a selection with its checksums and with its hash in the index.
+
+So damaged and modified records are found and located. Standard library and numpy only.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import pathlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+from pipeline.base import documents
+from pipeline.base import files as files_lib
+from pipeline.base.files import FileState
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import shards as shards_lib
+from pipeline.data.dataset import tfrecord
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.dataset.shards import Stored
+
+_PROGRESS_AFTER_S = 2.0
+_READ_BYTES = 8 << 20  # 8 MiB
+_RECORDS_AT_ONCE = 1 << 16  # whose entries of the index are held
+_FILES_AT_ONCE = 4  # reads overlap; checksums do not, as they hold Python's lock
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DamagedRecord:
+    """A record whose bytes are not those that were written."""
+
+    dataset: str  # digest of its manifest
+    file: str  # relative to the dataset
+    ordinal: int  # in the file, from 0
+    offset: int  # byte of the file at which its frame starts
+    rows: int  # how many it holds
+    reason: str
+    span: str = ""  # directory of the dataset where several are read as one, relative to that of all
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Which record it is, whatever is wrong with it, and wherever its dataset lies now."""
+        return self.dataset, self.file, self.ordinal
+
+    def __str__(self) -> str:
+        file = pathlib.PurePath(self.span, self.file)
+        return f"{file}, record {self.ordinal:,} at byte {self.offset:,}: {self.reason}"
+
+
+def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
+    """Every damaged record that holds selected rows, in stored order; reads all records once.
+
+    Raises InputError where an index is not the one that was published.
+    """
+    check, of_shards = functools.partial(_read_again_if_it_fails, selection), _by_shard(selection)
+    with concurrent.futures.ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
+        found = pool.map(check, of_shards, of_shards.values())
+        shown = tqdm(found, total=len(of_shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
+        return tuple(itertools.chain.from_iterable(shown))
+
+
+def _by_shard(selection: Selection) -> Mapping[int, list[tuple[int, int]]]:
+    """Of each shard that holds selected rows, which of its records do, numbered over all shards."""
+    shards, found = selection.shards, collections.defaultdict(list)
+    for first, last in selection.record_ranges:
+        for shard in range(shards.shard_of_record(first), shards.shard_of_record(last - 1) + 1):
+            start, end = map(int, shards.record_starts[shard : shard + 2])
+            found[shard].append((max(first, start), min(last, end)))
+    return found
+
+
+def _read_again_if_it_fails(
+    selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]
+) -> list[DamagedRecord]:
+    """What `_damaged_in` returns; raises TryAgainError where the shard cannot be read."""
+    try:
+        return files_lib.retry(lambda: _damaged_in(selection, shard, ranges))
+    except OSError as error:
+        raise files_lib.unreadable(selection.shards.paths[shard], error) from None
+
+
+def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]) -> list[DamagedRecord]:
+    """The damaged records among those of these numbers, all of one shard."""
+    shards = selection.shards
+    if shards.offsets is None:  # nobody has read all of it yet
+        dataset = selection.dataset
+        manifest_lib.check_digest(
+            dataset.directory, dataset.manifest, shards_lib.file_name(shards.names[shard])
+        )
+    with pathlib.Path(shards.paths[shard]).open("rb", buffering=_READ_BYTES) as file:
+        return [
+            damaged_record(selection, shard, number, reason)
+            for first, last in ranges
+            for start in range(first, last, _RECORDS_AT_ONCE)
+            for number, reason in _damaged_of(
+                file, shards.stored(shard, start, min(start + _RECORDS_AT_ONCE, last))
+            )
+        ]
+
+
+def _damaged_of(file: BinaryIO, stored: Stored) -> Iterator[tuple[int, str]]:
+    """(number, reason) of each damaged one of these records of the file."""
+    columns = (stored.offsets.tolist(), stored.sizes.tolist(), stored.hashes.tolist())
+    for number, offset, size, content_hash in zip(stored.numbers, *columns, strict=True):
+        file.seek(offset)
+        if reason := checksum_problem(file.read(size), size=size, content_hash=content_hash):
+            yield number, reason
+
+
+def checksum_problem(frame: bytes, *, size: int, content_hash: int) -> str:
+    """What is wrong with a frame of this size and content hash; empty if nothing is."""
+    length = size - tfrecord.FRAME_BYTES
+    if found := tfrecord.problem(frame, length=length):
+        return found
+    payload = frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
+    if shards_lib.content_hash(payload) != content_hash:
+        return f"its {length:,} bytes are sound, but not those that were published"
+    return ""
+
+
+def stored_frame(selection: Selection, shard: int, number: int) -> tuple[bytes, str]:
+    """The frame of the record of this number over all shards, and what is wrong with it; empty: nothing."""
+    shards = selection.shards
+    stored = shards.stored(shard, number, number + 1)
+    offset, size, content_hash = int(stored.offsets[0]), int(stored.sizes[0]), int(stored.hashes[0])
+    with pathlib.Path(shards.paths[shard]).open("rb") as file:
+        file.seek(offset)
+        frame = file.read(size)
+    return frame, checksum_problem(frame, size=size, content_hash=content_hash)
+
+
+def damaged_record(selection: Selection, shard: int, number: int, reason: str) -> DamagedRecord:
+    """The record of this number over all shards, and what is wrong with it."""
+    shards = selection.shards
+    first, last = shards.rows_of_record(number)
+    dataset, file = selection.dataset.owner(shards.names[shard])
+    return DamagedRecord(
+        dataset=dataset.manifest.digest,
+        file=file,
+        ordinal=number - int(shards.record_starts[shard]),
+        offset=int(shards.stored(shard, number, number + 1).offsets[0]),
+        rows=last - first,
+        reason=reason,
+        span=selection.dataset.span(dataset),
+    )
+
+
+# --- Remembers what comparing all records has found: files that stay as they are need not be read again.
+
+
+FORMAT = "penstock.scan/1"  # another where something else is compared
+
+
+class ScanMemory:
+    """What is damaged in selections, kept in a file.
+
+    Args:
+      path: of that file. An absent or damaged one only costs time. None: nothing is kept.
+      clock: nanoseconds since 1970.
+    """
+
+    def __init__(self, path: pathlib.Path | None, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._path, self._clock = path, clock
+        self._known = _loaded(path) if path else {}
+        self._asked: dict[str, tuple[DamagedRecord, ...]] = {}
+
+    def damaged(self, selection: Selection) -> tuple[DamagedRecord, ...]:
+        """As `checksums.damaged_records`; reads nothing where the same files were compared before."""
+        if not self._path:
+            return damaged_records(selection)
+        key, is_settled = self._key(selection)
+        if key in self._known:
+            self._asked[key] = self._known[key]
+            return self._known[key]
+        found = damaged_records(selection)
+        if is_settled and self._key(selection)[0] == key:
+            self._asked[key] = found
+        return found
+
+    def save(self) -> None:
+        """Keeps what was asked for."""
+        if self._path and self._asked and self._asked != self._known:
+            damaged = {key: [vars(one) for one in found] for key, found in self._asked.items()}
+            document = {"format": FORMAT, "damaged": damaged}
+            files_lib.write_json(self._path, documents.with_digest(document))
+
+    def _key(self, selection: Selection) -> tuple[str, bool]:
+        """What the result depends on: rows, published digests and the files; whether a change would show."""
+        dataset, shards, now = selection.dataset, selection.shards, self._clock()
+        said = hashlib.sha256(repr((dataset.manifest.digest, selection.record_ranges)).encode())
+        files = [file for path in shards.paths for file in (path, shards_lib.file_name(path))]
+        is_settled = True
+        for states in files_lib.in_turns(_states, files):
+            is_settled = is_settled and all(state.is_settled(now) for _, state in states)
+            said.update("".join(repr((file, tuple(state))) for file, state in states).encode())
+        return said.hexdigest(), is_settled
+
+
+def _states(files: Sequence[str]) -> list[tuple[str, FileState]]:
+    return [(file, files_lib.file_state(file)) for file in files]
+
+
+def _loaded(path: pathlib.Path) -> Mapping[str, tuple[DamagedRecord, ...]]:
+    try:
+        document = json.loads(files_lib.read_bytes(path))
+        documents.check_digest(document)
+        of_keys = document["damaged"] if document["format"] == FORMAT else {}
+        return {key: tuple(DamagedRecord(**one) for one in found) for key, found in of_keys.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

@@ -1,0 +1,92 @@
+"""The schema's clean-up as tensor operations, for raw values that reach a serving signature.
+
+Conversion has cleaned what is stored, and cleaning twice changes nothing. A request that spells a value as
+the raw data did (" Private", "?"), or lacks one (NaN), gives what the stored value gives.
+"""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.preprocessing.numbers import filled, without_nan
+from pipeline.data.preprocessing.preprocess import OF_KIND
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.schema import Schema
+
+
+def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
+    """`features`, each [batch, …], with strings [batch] cleaned, and defaults for numbers that are NaN.
+
+    Strings are also read, where a record holds a number.
+    """
+    cleaned = dict(features)
+    for feature in schema.inputs:
+        values = features[feature.name]
+        if values.dtype == tf.string and OF_KIND.of(feature).is_text:
+            cleaned[feature.name] = _value(feature, values)
+        elif feature.is_text_in_requests:
+            cleaned[feature.name] = without_nan(feature, values)
+        else:
+            cleaned[feature.name] = filled(feature, values)
+    return cleaned
+
+
+def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
+    """What a record would hold of the raw text `values`, string [batch]."""
+    cleaned, missing = _clean(values, feature)
+    read = OF_KIND.of(feature).read
+    if read is None:
+        # A request cannot be rejected row by row: without a fill value the empty string stands in.
+        return tf.where(missing, str(feature.fill or ""), cleaned)
+    numbers = read(feature, tf.where(missing, "", cleaned))
+    if feature.fill is None:
+        return numbers
+    return tf.where(missing, tf.constant(feature.fill, numbers.dtype), numbers)
+
+
+def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cleaned text [batch], and which of it means "no value", bool [batch]."""
+    clean = feature.clean
+    if clean.strip:
+        # By number: "[:" would begin a class of characters.
+        characters = "".join(f"\\x{{{ord(character):x}}}" for character in clean.strip)
+        values = tf.strings.regex_replace(values, f"^[{characters}]+|[{characters}]+$", "")
+    cleaned, missing = values, tf.zeros_like(values, tf.bool)
+    for spelling, value in clean.aliases.items():
+        cleaned = tf.where(values == spelling, value, cleaned)
+    for marker in clean.null_markers:
+        missing |= values == marker
+    for part in clean.remove:
+        cleaned = tf.strings.regex_replace(cleaned, re.escape(part), "")
+    if clean.decimal != ".":
+        cleaned = tf.strings.regex_replace(cleaned, re.escape(clean.decimal), ".")
+    return cleaned, missing
+
+
+# --- Raw features → serialized `tf.train.Example`s, row by row; Beam jobs have a faster way.
+
+
+def serialize(features: Mapping[str, np.ndarray], schema: Schema) -> list[bytes]:
+    """One Example a row of `features`, each [rows, *feature.shape]. An Example holds only what they hold."""
+    (rows,) = {len(values) for values in features.values()}
+    return [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={name: _feature(schema[name], values[row]) for name, values in features.items()}
+            )
+        ).SerializeToString(deterministic=True)
+        for row in range(rows)
+    ]
+
+
+def _feature(feature: Feature, value: np.ndarray) -> tf.train.Feature:
+    if feature.wire == "bytes":
+        # As objects, because numpy's own type for bytes drops zeros at their end, as a WebP file may have.
+        values = np.ravel(np.asarray(value, object)).tolist()
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    values = np.ravel(value).tolist()
+    if feature.wire == "int64":
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=values))

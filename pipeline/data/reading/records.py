@@ -1,0 +1,225 @@
+"""Single records in a permutation of the whole epoch, each fetched by its offset: for large records."""
+
+import concurrent.futures
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from pipeline.base.errors import InputError
+from pipeline.base.tracing import as_written
+from pipeline.data.dataset import blocks, manifest
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
+from pipeline.data.reading import order
+from pipeline.data.reading.fetch import Fetch, Pieces
+from pipeline.data.reading.parsing import words_in_row
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.reading.sharding import rebatched
+
+
+def read_single(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    """Endless (positions int64 [n], records string [n])."""
+    shards = plan.selection.shards
+    positions = plan.share.positions(plan.position, batches=batches)
+    return fetched(positions, _numbers_of(plan), Fetch(shards), mean_bytes=shards.mean_bytes)
+
+
+def single_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    """The same as `read`, with the number of each row over all shards, int64 [n], in place of the row."""
+    positions = plan.share.positions(plan.position, batches=batches)
+    together = rebatched(positions, rows_together(plan.selection.shards.mean_bytes))
+    return together.map(_numbers_of(plan), num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
+
+
+def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    @as_written
+    def numbers_of(positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
+        return tf.raw_ops.DeepCopy(x=positions), order.selected_rows(
+            positions, plan.selection, seed=plan.seed
+        )
+
+    return numbers_of
+
+
+# --- Records one by one, each by its offset, in a given order: as many reads at once as the storage asks
+# for.
+
+
+# Records that one call fetches: more save little more time, and take longer to trace (records of 221 bytes,
+# CPU µs each: 23 of 32, 19 of 64).
+_TOGETHER_ROWS = 64
+_TOGETHER_BYTES = 4 << 20  # 4 MiB
+CALLS_AT_ONCE = 2  # their order stays
+# Records that one call reads in turn, where reads are slow. Of 30 KB, CPU µs each at 10 ms a read: 342 where
+# it is one, 203 of 4, 189 of 8; but each waits for those before it.
+_MOST_IN_TURN = 4
+
+
+def fetched(
+    elements: tf.data.Dataset,
+    numbers: Callable[..., tuple[tf.Tensor, tf.Tensor]],
+    fetch: Fetch,
+    *,
+    mean_bytes: float,
+) -> tf.data.Dataset:
+    """(positions int64 [n], records string [n]) of elements [m, …]; n is `_TOGETHER_ROWS` at most.
+
+    Args:
+      numbers: an element's positions, and the numbers of their records, both int64 [n].
+      mean_bytes: of a record.
+    """
+    if fetch.in_flight.is_slow:
+        return _side_by_side(elements, numbers, fetch, mean_bytes=mean_bytes)
+    together = rebatched(elements, rows_together(mean_bytes))
+
+    @as_written
+    def records(*element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        positions, those = numbers(*element)
+        return positions, fetch.records(those)
+
+    return together.map(records, num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
+
+
+def rows_together(mean_bytes: float) -> int:
+    """Records of this mean size that one call fetches."""
+    return max(1, min(_TOGETHER_ROWS, int(_TOGETHER_BYTES / mean_bytes)))
+
+
+def _side_by_side(
+    elements: tf.data.Dataset,
+    numbers: Callable[..., tuple[tf.Tensor, tf.Tensor]],
+    fetch: Fetch,
+    *,
+    mean_bytes: float,
+) -> tf.data.Dataset:
+    """Of slow reads: many calls at once, each of a few records, which wait for each other."""
+    together = rows_together(mean_bytes)
+    few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
+
+    @as_written
+    def pieces(*element: tf.Tensor) -> tuple[tf.Tensor, Pieces]:
+        positions, those = numbers(*element)
+        found = positions, fetch.pieces_of(those)
+        return tf.nest.map_structure(lambda each: tf.reshape(each, [-1, few]), found)
+
+    @as_written
+    def records(positions: tf.Tensor, found: Pieces) -> tuple[tf.Tensor, tf.Tensor]:
+        return positions, fetch.few(found)
+
+    calls = fetch.in_flight.records(mean_bytes)
+    grouped = rebatched(elements, together // few * few).map(pieces).unbatch()
+    return rebatched(grouped.map(records, num_parallel_calls=calls, deterministic=True), together)
+
+
+# --- Rows of local blocks, mapped into memory and gathered by number: nothing is read or parsed.
+#
+# A shard of blocks is one array of rows of fixed width, in which the rows of data start at fixed offsets
+# (`pipeline/data/dataset/blocks.py`). The records' CRCs are not looked at, so every shard's SHA-256 is
+# compared with the manifest's when it is mapped, unless all checksums were compared before. Several small
+# shards, such as those of a window's spans, are copied into one array instead.
+
+
+# Several shards of no more bytes than that are copied. From maps, every shard is gathered from by itself, and
+# the rows are put in order afterwards: of 30 shards that took 1.4 times the CPU of one.
+COPIED_BYTES = 256 << 20  # 256 MiB
+_PROGRESS_AFTER_S = 2.0
+
+
+def read_mapped(plan: ReadPlan, batches: int) -> tf.data.Dataset:
+    """Endless: the first position, (int64 [],), of every so many global batches."""
+    return plan.share.turn_starts(plan.position, batches=batches)
+
+
+def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """A function of a first position, int64 [], to (positions int64 [n], words uint16 [n, words]).
+
+    n is the number of examples of so many global batches that the plan's share has.
+
+    Raises:
+      InputError: a shard is not what was published.
+    """
+    mapped, share = _MappedRows(plan.selection), plan.share
+
+    @as_written
+    def gathered(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        positions = share.positions_from(first, batches=batches)
+        return positions, mapped.gather(order.selected_rows(positions, plan.selection, seed=plan.seed))
+
+    return gathered
+
+
+class _MappedRows:
+    """The rows of all shards of a selection; raises InputError if a shard is not what was published."""
+
+    def __init__(self, selection: Selection) -> None:
+        shards, self._schema = selection.shards, selection.dataset.schema
+        geometry, frame = blocks.geometry(self._schema), blocks.frame_of_schema(self._schema)
+        if not selection.is_checked:
+            _check_digests(selection)
+        self._rows_in_block = geometry.rows
+        # Both in rows, of whose width they are multiples: from block to block, and before a block's rows.
+        self._stride = (frame.size + FRAME_BYTES) // geometry.width
+        self._first = (HEADER_BYTES + frame.rows_at) // geometry.width
+        # Made once, even where what reads them is traced again and again.
+        with tf.init_scope(), tf.device("CPU:0"):
+            self._starts = tf.constant(shards.row_starts)
+            self._maps = [
+                tf.raw_ops.ImmutableConst(
+                    dtype=tf.uint16,
+                    shape=[int(size) // geometry.width, words_in_row(self._schema)],
+                    memory_region_name=path,
+                )
+                for path, size in zip(shards.paths, shards.bytes, strict=True)
+            ]
+            is_copied = len(self._maps) > 1 and shards.bytes.sum() <= COPIED_BYTES
+            self._copy = self._copied(np.diff(shards.row_starts)) if is_copied else None
+
+    def _copied(self, rows: np.ndarray) -> tf.Tensor:
+        """The rows of all shards, of which each has so many: uint16 [all rows, words]."""
+        numbers = (tf.range(int(count), dtype=tf.int64) for count in rows)
+        return tf.concat(
+            [
+                tf.gather(mapped, self._indices(those))
+                for mapped, those in zip(self._maps, numbers, strict=True)
+            ],
+            axis=0,
+        )
+
+    def gather(self, rows: tf.Tensor) -> tf.Tensor:
+        """Rows int64 [n], numbered over all shards → their words, uint16 [n, words]."""
+        if self._copy is not None:
+            return tf.gather(self._copy, rows)
+        if len(self._maps) == 1:
+            return tf.gather(self._maps[0], self._indices(rows))
+        shards = tf.searchsorted(self._starts, rows, side="right") - 1  # (rows), int32
+        indices = self._indices(rows - tf.gather(self._starts, shards))
+        parts = tf.dynamic_partition(indices, shards, len(self._maps))
+        back = tf.dynamic_partition(tf.range(tf.size(rows)), shards, len(self._maps))
+        found = [tf.gather(mapped, part) for mapped, part in zip(self._maps, parts, strict=True)]
+        return tf.ensure_shape(tf.dynamic_stitch(back, found), [*rows.shape, self._maps[0].shape[1]])
+
+    def _indices(self, rows: tf.Tensor) -> tf.Tensor:
+        """Numbers of rows in their shard, int64 [n] → their indices in the shard's array, int64 [n]."""
+        block = tf.truncatediv(rows, self._rows_in_block)
+        return rows + block * (self._stride - self._rows_in_block) + self._first
+
+
+def _check_digests(selection: Selection) -> None:
+    """Raises InputError naming the shard whose SHA-256 is not the manifest's."""
+    dataset, names = selection.dataset, set(selection.shards.names)
+    shards = [s for each in dataset.manifest.splits.values() for s in each if s.path in names]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        digests = pool.map(lambda shard: manifest.sha256(dataset.directory / shard.path), shards)
+        checked = tqdm(digests, total=len(shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
+        for shard, digest in zip(shards, checked, strict=True):
+            if digest != shard.sha256:
+                raise InputError(
+                    f"dataset file {dataset.directory / shard.path}",
+                    received=f"SHA-256 {digest[:12]}…",
+                    expected=f"{shard.sha256[:12]}…, as published",
+                    action="Restore it from a copy, or convert the raw data again; to lose only what is "
+                    "damaged, train with --config.shuffle=windows and --max_corrupt_records.",
+                )

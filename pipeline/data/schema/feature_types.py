@@ -1,0 +1,356 @@
+"""The kinds of feature a schema can declare.
+
+Each kind is a frozen dataclass. It declares how one column of raw data is stored: dtype, static shape,
+clean-up, and the value that stands in for a missing one. Each room's `KindTable` says what the room does with
+a kind. Standard library only: Beam workers import this file.
+"""
+
+import collections
+import dataclasses
+import math
+import zoneinfo
+from collections.abc import Mapping
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from pipeline.data.schema import times
+from pipeline.data.schema.feature import Dtype, Feature
+from pipeline.data.schema.times import FORMATS
+
+# --- The kind `datetime`: a point in time, stored as int64 microseconds since 1970-01-01 00:00 UTC.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Datetime(Feature):
+    """A date, possibly with a time of day and an offset from UTC, as `format` writes the date.
+
+    A time without an offset is local time in `zone`, an IANA name. A model gets hour, weekday and month in
+    that zone. A missing time is marked with the smallest int64; a `default` is in microseconds.
+    """
+
+    format: str = "%Y-%m-%d"
+    zone: str = "UTC"
+    kind: ClassVar[str] = "datetime"
+
+    @property
+    def dtype(self) -> Dtype:
+        return "int64"
+
+    @property
+    def marker(self) -> int:
+        return times.NOT_A_TIME
+
+    @property
+    def is_text_in_requests(self) -> bool:
+        return True
+
+    def _check(self) -> None:
+        self._require_one_of("format", FORMATS)
+        self._require(_is_zone(self.zone), "zone", self.zone, "an IANA time zone such as Europe/Zurich")
+        self._require_number_as_default()
+        default = self.default
+        inside = default is None or times.FIRST <= default <= times.LAST
+        self._require(inside, "default", default, "microseconds since 1970, in the years 1 to 9999")
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+# --- The kind `numeric`: one number, stored as float32 or int64.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Numeric(Feature):
+    """One number. A number outside of [minimum, maximum] rejects its row.
+
+    A record holds the number less the `offset`: float32 keeps 7 digits, and in -73.98713 five of those say
+    nothing. What is raw (`minimum`, `maximum`, `default`, cells, the text of requests) is without it.
+    """
+
+    number: Literal["float32", "int64"] = "float32"
+    minimum: float | None = None
+    maximum: float | None = None
+    offset: float = 0.0
+    kind: ClassVar[str] = "numeric"
+
+    @property
+    def dtype(self) -> Dtype:
+        return self.number
+
+    @property
+    def fill(self) -> float | int | str | None:
+        fill = super().fill
+        return fill - self.offset if self.missing == "default" and self.offset else fill
+
+    @property
+    def is_text_in_requests(self) -> bool:
+        # A request's float32 would have lost what the offset is there to keep.
+        return self.clean.rewrites or self.offset != 0
+
+    @property
+    def stored_range(self) -> tuple[float | None, float | None]:
+        """The least and the greatest number that a record may hold; None: any."""
+        low, high = (None if bound is None else bound - self.offset for bound in (self.minimum, self.maximum))
+        return low, high
+
+    def _check(self) -> None:
+        self._require_one_of("number", ("float32", "int64"))
+        self._require_number_as_default()
+        possible = math.isfinite(self.offset) and (self.number == "float32" or not self.offset)
+        self._require(possible, "offset", self.offset, "a finite number, and none of an int64")
+
+
+MOST_IDS = (1 << 31) - 1  # ids are int32, and one of them stands for what is unknown
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Categorical(Feature):
+    """One of many values, by one of three encodings.
+
+    `vocabulary`: known strings. If none are listed, the `max_vocabulary` most frequent of the train split are
+    learned. `hashed`: any string, hashed into `buckets`. `integer`: 0 … size-1. `unknown` says what a value
+    outside of a listed vocabulary or integer range does: it rejects the row, or counts as "other" (`oov`).
+    """
+
+    encoding: Literal["vocabulary", "hashed", "integer"] = "vocabulary"
+    vocabulary: tuple[str, ...] = ()
+    max_vocabulary: int = 10_000
+    unknown: Literal["reject", "oov"] = "oov"
+    buckets: int = 0
+    size: int = 0
+    kind: ClassVar[str] = "categorical"
+
+    @property
+    def dtype(self) -> Dtype:
+        return "int64" if self.encoding == "integer" else "string"
+
+    def _check(self) -> None:
+        self._require_one_of("encoding", ("vocabulary", "hashed", "integer"))
+        self._require_one_of("unknown", ("reject", "oov"))
+        repeated = [value for value, count in collections.Counter(self.vocabulary).items() if count > 1][:3]
+        self._require(not repeated, "vocabulary", repeated, "every value once")
+        if self.encoding == "hashed":
+            self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
+            # Blocks would store an index into the list, rows the string: two ids for one value.
+            self._require(
+                not self.vocabulary, "vocabulary", self.vocabulary, "none beside hashed, which needs no list"
+            )
+        if self.encoding == "integer":
+            self._require(0 < self.size < MOST_IDS, "size", self.size, f"1 to {MOST_IDS - 1:,} values")
+            self._require_number_as_default()
+        if self.unknown == "reject" and self.encoding == "vocabulary":
+            self._require(bool(self.vocabulary), "vocabulary", "none", "the values that are allowed")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Label(Feature):
+    """What the model predicts: an index into `classes`, or a number for regression."""
+
+    task: str = "binary"  # one of LABEL_TASKS
+    classes: tuple[str, ...] = ()
+    kind: ClassVar[str] = "label"
+    may_be_missing: ClassVar[bool] = False
+
+    @property
+    def dtype(self) -> Dtype:
+        return LABEL_TASKS[self.task].dtype
+
+    @property
+    def positive_class(self) -> str | None:
+        """The class whose probability ranks the examples; None where the task has no such class."""
+        return self.classes[1] if LABEL_TASKS[self.task].has_positive_class else None
+
+    def _check(self) -> None:
+        table = f"one of {', '.join(LABEL_TASKS)} (LABEL_TASKS in pipeline/data/schema/feature_types.py)"
+        self._require(self.task in LABEL_TASKS, "task", self.task, table)
+        rules, n = LABEL_TASKS[self.task], len(self.classes)
+        self._require(n == len(set(self.classes)), "classes", self.classes, "different names")
+        self._require(n in rules.classes, "classes", self.classes, rules.expected)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Image(Feature):
+    """An encoded image, stored as its file's own bytes. A height and width of 0 mean that sizes vary.
+
+    An image of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
+    """
+
+    height: int = 0
+    width: int = 0
+    channels: int = 3
+    encoding: Literal["png", "jpeg", "any"] = "any"
+    max_pixels: int = 89_478_485  # 256 MiB of RGB, where Pillow begins to warn
+    kind: ClassVar[str] = "image"
+    may_be_missing: ClassVar[bool] = False
+
+    @property
+    def dtype(self) -> Dtype:
+        return "string"
+
+    def _check(self) -> None:
+        self._require_one_of("encoding", ("png", "jpeg", "any"))
+        self._require_one_of("channels", (1, 3, 4))
+        self._require(self.max_pixels > 0, "max_pixels", self.max_pixels, "a positive number of pixels")
+        fixed = (self.height > 0) == (self.width > 0) and min(self.height, self.width) >= 0
+        self._require(fixed, "height, width", (self.height, self.width), "both positive, or both 0")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Text(Feature):
+    """UTF-8 text. Preprocessing hashes its first `length` words into `buckets`."""
+
+    length: int = 64
+    buckets: int = 1 << 14
+    kind: ClassVar[str] = "text"
+
+    @property
+    def dtype(self) -> Dtype:
+        return "string"
+
+    def _check(self) -> None:
+        self._require(self.length > 0, "length", self.length, "a positive number of words")
+        self._require(self.buckets > 0, "buckets", self.buckets, "a positive number of buckets")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tokens(Feature):
+    """A fixed number of token ids, each in 0 … vocabulary_size-1."""
+
+    length: int = 0
+    vocabulary_size: int = 0
+    kind: ClassVar[str] = "tokens"
+    may_be_missing: ClassVar[bool] = False
+
+    @property
+    def dtype(self) -> Dtype:
+        return "int64"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    def _check(self) -> None:
+        self._require(self.length > 0, "length", self.length, "a positive number of tokens")
+        size = self.vocabulary_size
+        self._require(0 < size < MOST_IDS, "vocabulary_size", size, f"1 to {MOST_IDS - 1:,} token ids")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tensor(Feature):
+    """Numbers of one fixed shape. In text they are a flat list, parted by blanks, commas or semicolons."""
+
+    dimensions: tuple[int, ...] = ()
+    number: Literal["float32", "int64"] = "float32"
+    kind: ClassVar[str] = "tensor"
+    may_be_missing: ClassVar[bool] = False
+
+    @property
+    def dtype(self) -> Dtype:
+        return self.number
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.dimensions
+
+    def _check(self) -> None:
+        self._require_one_of("number", ("float32", "int64"))
+        ok = bool(self.dimensions) and min(self.dimensions) > 0
+        self._require(ok, "dimensions", self.dimensions, "one or more positive sizes")
+
+
+# By the name that a schema file gives them.
+KINDS: Mapping[str, type[Feature]] = {
+    kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor, Datetime)
+}
+
+
+# --- What each task asks of a label: how its values are stored, and how many classes it declares.
+#
+# What a task asks of a model stands in pipeline/training/tasks, which needs TensorFlow. Standard library
+# only: Beam workers import this file.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelTask:
+    """The rules for a label of one task.
+
+    `dtype`: int64 class indices, or float32 values. `classes`: the numbers of classes that are allowed.
+    `expected` names them in errors. `output` is the name of predictions in an
+    export. With `has_positive_class`, the second class is the positive one.
+    """
+
+    dtype: Dtype
+    classes: range
+    expected: str
+    output: str
+    has_positive_class: bool = False
+
+
+_MOST_CLASSES = 1 << 31  # class indices leave the host as int32
+
+LABEL_TASKS: Mapping[str, LabelTask] = {
+    "binary": LabelTask(
+        dtype="int64",
+        classes=range(2, 3),
+        expected="two names, the positive class second",
+        output="probabilities",
+        has_positive_class=True,
+    ),
+    "multiclass": LabelTask(
+        dtype="int64",
+        classes=range(2, _MOST_CLASSES),
+        expected="two names or more",
+        output="probabilities",
+    ),
+    "regression": LabelTask(
+        dtype="float32", classes=range(1), expected="none for regression", output="value"
+    ),
+}
+
+
+# --- How one room treats each kind of feature: a table with one entry a kind.
+#
+# A room that must know a feature's kind keeps one such table and asks for the kind nowhere else, so that a
+# new kind needs one entry in each table. Standard library only: Beam workers import this file.
+
+
+Entry = TypeVar("Entry")
+
+
+class MissingKindError(LookupError):
+    """A table has no entry for a kind: the mistake of whoever added the kind, not of the user."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KindTable(Generic[Entry]):
+    """What a room does with a feature, by the feature's class.
+
+    `where` is the module that holds the table, `tells` the question that an entry answers, and `entry` what
+    an entry has to be.
+    """
+
+    where: str
+    tells: str
+    entry: str
+    entries: Mapping[type[Feature], Entry]
+
+    def of(self, feature: Feature) -> Entry:
+        """The entry of the feature's kind; raises MissingKindError where there is none."""
+        entry = self.entries.get(type(feature))
+        if entry is None:
+            raise MissingKindError(self.lacks(type(feature)))
+        return entry
+
+    def lacks(self, kind: type[Feature]) -> str:
+        """What the table wants for `kind`; empty if it has an entry."""
+        if kind in self.entries:
+            return ""
+        known = ", ".join(known.__name__ for known in self.entries)
+        return (
+            f"{self.where}, the table of {self.tells}: received {kind.__name__}; expected one of {known}. "
+            f"Add an entry for {kind.__name__}: {self.entry}."
+        )

@@ -1,0 +1,160 @@
+"""Calendar arithmetic on whole arrays: only operators, so that NumPy and TensorFlow run the same formulas.
+
+Arguments and results are int64 arrays or tensors of one shape. Days count from 1970-01-01, in the Gregorian
+calendar extended to earlier years. After H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+"""
+
+import bisect
+import dataclasses
+import datetime
+import functools
+import itertools
+import re
+import zoneinfo
+from collections.abc import Mapping
+from typing import TypeVar
+
+Numbers = TypeVar("Numbers")  # np.ndarray or tf.Tensor, int64
+
+SECOND = 1_000_000  # microseconds
+DAY = 86_400 * SECOND
+NOT_A_TIME = -(1 << 63)  # stands for a missing time; NumPy's NaT is the same number
+_MINUTE = 60 * SECOND
+# Years 1 to 9999 on the clocks of any zone, which are ahead of UTC or behind it by less than a day.
+FIRST, LAST = -719_163 * DAY + _MINUTE, 2_932_898 * DAY - _MINUTE - 1
+
+_FROM_MARCH_OF_YEAR_0 = 719_468  # days to 1970-01-01
+_DAYS_OF_400_YEARS = 146_097
+
+
+def days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
+    """Days of a date; `month` must be 1 … 12, `day` may be any number."""
+    months = (month + 9) % 12  # from March, so that a leap day is the last of its year
+    year = year - months // 10
+    leap_days = year // 4 - year // 100 + year // 400
+    return 365 * year + leap_days + (306 * months + 5) // 10 + day - 1 - _FROM_MARCH_OF_YEAR_0
+
+
+def days_of_month(year: Numbers, month: Numbers) -> Numbers:
+    """How many days the month has."""
+    return days(year + month // 12, month % 12 + 1, 1) - days(year, month, 1)
+
+
+def month_index(days: Numbers) -> Numbers:
+    """The month of a day: 0 is January."""
+    day = (days + _FROM_MARCH_OF_YEAR_0) % _DAYS_OF_400_YEARS
+    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    day = day - (365 * year + year // 4 - year // 100)
+    return ((5 * day + 2) // 153 + 2) % 12
+
+
+def weekday_index(days: Numbers) -> Numbers:
+    """The day of the week of a day: 0 is Monday."""
+    return (days + 3) % 7
+
+
+# --- How a date and a time are written: one regular expression a format, in the syntax of RE2.
+#
+# Arrow (conversion) and TensorFlow (serving) both use RE2, so both read the same texts. Standard library
+# only.
+
+
+_ONE_OR_TWO, _TWO = "[0-9]{1,2}", "[0-9]{2}"
+
+# The date of each format by its parts; a time of day and an offset from UTC may follow it.
+_DATES: Mapping[str, str] = {
+    "%Y-%m-%d": "{year}-{month}-{day}",
+    "%Y/%m/%d": "{year}/{month}/{day}",
+    "%m/%d/%Y": "{month}/{day}/{year}",
+    "%d/%m/%Y": "{day}/{month}/{year}",
+    "%d.%m.%Y": "{day}[.]{month}[.]{year}",
+    "%d-%m-%Y": "{day}-{month}-{year}",
+    "%m-%d-%Y": "{month}-{day}-{year}",
+    "%Y%m%d": "{year}{month}{day}",
+}
+_TIME = "(?:[T ]{hour}:{minute}(?::{second}(?:[.,]{fraction})?)?(?: ?{half}[Mm])?{zone})?"
+_ZONE = "(?: ?(?:{utc}|{sign}{zone_hours}(?::?{zone_minutes})?))?"
+
+FORMATS = tuple(_DATES)
+NUMBERS = ("year", "month", "day", "hour", "minute", "second", "fraction", "zone_hours", "zone_minutes")
+MARKS = ("half", "utc", "sign")
+_PARTS: Mapping[str, str] = {
+    "year": "[0-9]{4}",
+    "month": _ONE_OR_TWO,
+    "day": _ONE_OR_TWO,
+    "hour": _ONE_OR_TWO,
+    "minute": _TWO,
+    "second": _TWO,
+    "fraction": "[0-9]{1,9}",
+    "half": "[AaPp]",
+    "utc": "Z|z|UTC",
+    "sign": "[+-]",
+    "zone_hours": _TWO,
+    "zone_minutes": _TWO,
+}
+
+
+def pattern(format: str, *, part: str | None = None) -> str:
+    """The expression of a whole text in this format. It has a group for `part` or, without one, for each."""
+    parts = _PARTS | ({"month": _TWO, "day": _TWO} if format == "%Y%m%d" else {})
+    groups = {
+        name: f"(?P<{name}>{one})" if part is None else f"({one})" if part == name else f"(?:{one})"
+        for name, one in parts.items()
+    }
+    text = _DATES[format] + _TIME.replace("{zone}", _ZONE)
+    return "^" + re.sub(r"\{([a-z_]+)\}", lambda found: groups[found[1]], text) + "$"
+
+
+# --- When a time zone changes its offset from UTC, as tables to search: TensorFlow knows no time zones.
+#
+# Standard library only: Beam workers import this file.
+
+
+FOLDED_FROM = 2_114_380_800  # 2037-01-01: from here on, zones change by rules that repeat
+PERIOD = 146_097 * 86_400  # every 400 years, seconds
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SEARCHED_FROM = -6_000_000_000  # 1779, before any zone had a standard time
+_STEP = 7 * 86_400  # no zone changes and changes back within a week
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZoneChanges:
+    """`offsets[i]` seconds hold before `utc[i]`, the last of them from `utc[-1]` on.
+
+    `wall[i]` is the same moment in local time. A local time that a change repeats is the earlier
+    one; one that it skips is counted on from before the change: both as Python's datetime reads them.
+    """
+
+    utc: tuple[int, ...]
+    wall: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+
+@functools.cache
+def zone_changes(zone: str) -> ZoneChanges:
+    """The changes of an IANA zone; raises zoneinfo.ZoneInfoNotFoundError or ValueError if there is none."""
+    info = zoneinfo.ZoneInfo(zone)
+    steps = range(_SEARCHED_FROM, FOLDED_FROM + PERIOD + 2 * _STEP, _STEP)
+    marks = [(second, _offset(info, second)) for second in steps]
+    utc, offsets = [], [marks[0][1]]
+    for (start, before), (end, after) in itertools.pairwise(marks):
+        if before != after:
+            utc.append(bisect.bisect_left(range(start, end), True, key=_is_not(info, before)) + start)
+            offsets.append(after)
+    wall = [second + max(pair) for second, pair in zip(utc, itertools.pairwise(offsets), strict=True)]
+    return ZoneChanges(utc=tuple(utc), wall=tuple(wall), offsets=tuple(offsets))
+
+
+def _is_not(info: zoneinfo.ZoneInfo, offset: int) -> functools.partial:
+    return functools.partial(_differs, info, offset)
+
+
+def _differs(info: zoneinfo.ZoneInfo, offset: int, second: int) -> bool:
+    return _offset(info, second) != offset
+
+
+def _offset(info: zoneinfo.ZoneInfo, second: int) -> int:
+    """Seconds that local time is ahead of UTC."""
+    moment = (_EPOCH + datetime.timedelta(seconds=second)).astimezone(info)
+    return int(moment.utcoffset().total_seconds())

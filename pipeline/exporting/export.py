@@ -1,0 +1,167 @@
+"""A trained model → an exported directory, which is whole and verified, or does not exist.
+
+The directory holds the SavedModel, its schema and statistics, a golden batch with its predictions, recorded
+requests with their answers, warm-up requests for TensorFlow Serving, and `export.json`, which names every
+file with its SHA-256.
+"""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base import documents, files
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import records
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.exporting import replay
+from pipeline.exporting import requests as requests_lib
+from pipeline.exporting import signatures as signatures_lib
+from pipeline.exporting.requests import Functions, recorded
+from pipeline.exporting.signatures import renamed
+from pipeline.training.experiment.restore import RestoredRun
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trained:
+    """A model restored from a training run, with what it was built from."""
+
+    model: keras.Model
+    preprocess: Preprocess
+    schema: Schema
+    statistics_path: pathlib.Path
+    golden_path: pathlib.Path  # TFRecord of the examples whose predictions the export must repeat
+    dataset_digest: str
+    step: int
+
+
+def trained(run: RestoredRun) -> Trained:
+    """What a training run left, as an export needs it."""
+    return Trained(
+        model=run.model,
+        preprocess=run.preprocess,
+        schema=run.schema,
+        statistics_path=run.workdir.statistics,
+        golden_path=run.workdir.golden,
+        dataset_digest=run.record.dataset_digest,
+        step=run.step,
+    )
+
+
+def export_model(trained: Trained, output: pathlib.Path, *, examples: Sequence[bytes] | None = None) -> dict:
+    """Writes and verifies the export at `output`; returns what `export.json` says.
+
+    Args:
+      examples: serialized, without need of a label: those that the recorded requests ask with, see
+        pipeline/exporting/requests.py. None: the golden ones.
+
+    Raises:
+      InputError: `output` exists, or a fresh process computes other predictions from the export.
+    """
+    records.check_new(output)
+    staging = output.with_name(f".{output.name}.staging")
+    staging.mkdir(parents=True, exist_ok=True)
+    with files.hold_directory(staging, thing=f"--output={output}"):
+        try:
+            records.check_new(output)  # again: an export that held it may just have ended
+            _empty(staging)
+            _write(trained, staging, examples)
+            replay_in_fresh_process(staging)
+            document = _write_contents(trained, staging)
+            staging.rename(output)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    return document
+
+
+def replay_in_fresh_process(directory: pathlib.Path) -> None:
+    """Raises InputError unless a new Python process gets the golden predictions, bit for bit."""
+    command = [sys.executable, "-m", replay.__name__, str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last_line = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise InputError(
+            "export",
+            received=last_line.removeprefix("error: "),
+            expected="the same predictions from a fresh process as from the graph in memory",
+            action="Do not use this model; nothing was written. Please report this with the schema.",
+        )
+
+
+def _write(trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] | None) -> None:
+    functions = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)
+    archive = keras.export.ExportArchive()
+    archive.track(trained.model)
+    archive.track(trained.preprocess)
+    for name, function in functions.items():
+        archive.add_endpoint(name, function)
+    with _scratch(directory):  # of AutoGraph, with which TensorFlow rewrites a function of its own
+        archive.write_out(str(directory), verbose=False)
+    schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
+    shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
+    shutil.copyfile(trained.golden_path, directory / replay.GOLDEN_EXAMPLES)
+    _write_golden(functions[records.SERVING_DEFAULT], directory)
+    _write_requests(trained, functions, directory, examples)
+
+
+def _write_golden(serve: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], directory: pathlib.Path) -> None:
+    golden = serve(replay.golden_examples(directory))
+    np.savez(directory / replay.GOLDEN_PREDICTIONS, **{name: value.numpy() for name, value in golden.items()})
+
+
+def _write_requests(
+    trained: Trained, functions: Functions, directory: pathlib.Path, examples: Sequence[bytes] | None
+) -> None:
+    """Recorded requests with the answers of the graphs in memory, and TensorFlow Serving's warm-up."""
+    golden = replay.golden_examples(directory)
+    asked = golden if examples is None else tf.constant(np.array(examples, object), tf.string)
+    requests = recorded(functions, asked, schema=trained.schema, model=trained.model)
+    requests_lib.save(requests, directory)
+    requests_lib.write_warmup(requests, directory)
+
+
+@contextlib.contextmanager
+def _scratch(directory: pathlib.Path) -> Iterator[None]:
+    """Keeps temporary files in a folder of `directory` that is gone afterwards."""
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    try:
+        with files.temporary_files_in(scratch):
+            yield
+    finally:
+        shutil.rmtree(scratch)
+
+
+def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    document = {
+        "format": records.FORMAT,
+        "step": trained.step,
+        "task": trained.schema.label.task,
+        "classes": list(trained.schema.label.classes),
+        "parameters": trained.model.count_params(),
+        "dataset_digest": trained.dataset_digest,
+        "signatures": [records.SERVING_DEFAULT, records.RAW],
+        **({"renamed_in_raw": others} if (others := renamed(trained.schema)) else {}),
+        "files": {str(path.relative_to(directory)): manifest_lib.sha256(path) for path in files},
+    }
+    document = documents.with_digest(document)
+    (directory / records.FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
+    return document
+
+
+def _empty(directory: pathlib.Path) -> None:
+    """Deletes what a killed export of the same name left behind."""
+    for path in directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,51 @@
+"""A run's export against its graph in memory."""
+
+import pathlib
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.dataset.records import SERVING_DEFAULT
+from pipeline.data.schema.feature_types import LABEL_TASKS
+from pipeline.exporting import replay
+from pipeline.exporting.export import export_model, trained
+from pipeline.training.experiment.restore import RestoredRun
+from pipeline.training.parity.compare import Comparison, Difference, comparison, relative_error
+from pipeline.training.state import golden
+from pipeline.training.tasks.registry import task_of
+
+# Both compute in the run's own precision. Within a graph TensorFlow joins operations that stand apart here,
+# and rounds between fewer of them: some roundings of 2^-8 in bfloat16, of 2^-11 in float16.
+_TOLERANCES = {"float32": 1e-5, "mixed_bfloat16": 8 * 2.0**-8, "mixed_float16": 8 * 2.0**-11}
+
+
+def compare(run: RestoredRun) -> Comparison:
+    """Exports into a temporary directory; compares its predictions of the run's golden records.
+
+    Raises:
+      InputError: the export differs from itself in a fresh process, or the golden records are damaged.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder) / "export"
+        export_model(trained(run), directory)
+        signature = tf.saved_model.load(str(directory)).signatures[SERVING_DEFAULT]
+        outputs = signature(examples=replay.golden_examples(directory))
+    found = outputs[LABEL_TASKS[run.schema.label.task].output].numpy()
+    difference = Difference(
+        name="predictions of the golden records",
+        errors={"predictions": relative_error(found, _predictions(run))},
+        tolerances={"predictions": _TOLERANCES[run.record.precision["policy"]]},
+    )
+    return comparison(
+        "export",
+        "the export, loaded again, against the graph in memory",
+        [difference],
+        advice="Do not serve this model. Please report it, with the schema.",
+    )
+
+
+def _predictions(run: RestoredRun) -> np.ndarray:
+    inputs = golden.inputs(run.workdir.golden, run.schema, run.preprocess)
+    logits = run.model(inputs, training=False)
+    return task_of(run.schema.label).predictions(logits).numpy()

@@ -1,0 +1,210 @@
+"""Metrics of an exported model on a split of a dataset, through the signature that serves it."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from pipeline.base.errors import InputError
+from pipeline.base.tracing import as_written
+from pipeline.data.dataset import records
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.records import RAW, SERVING_DEFAULT
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.window import spans_of
+from pipeline.data.input.training import Targets
+from pipeline.data.integrity import damage as damage_lib
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.reading import parsing, windows
+from pipeline.data.reading.fetch import READY
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import LABEL_TASKS, Label
+from pipeline.data.schema.schema import Schema
+from pipeline.exporting.signatures import raw_inputs
+from pipeline.training.experiment import example_weights
+from pipeline.training.run.weights import require_weights
+from pipeline.training.tasks.registry import EvaluationMetrics
+
+# --- Rows as a dataset stores them, and what an exported model answers to them.
+#
+# Records go through `serving_default` as they are, rows of blocks through `raw`: what is asked is what
+# serves.
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredRows:
+    """`stored`: n rows as they are read, string [n] or uint16 [n, words]; `schema`: that of their dataset."""
+
+    stored: tf.Tensor
+    schema: Schema
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @property
+    def are_records(self) -> bool:
+        """Whether each is a serialized example of its own."""
+        return self.stored.dtype == tf.string
+
+    def features(self, names: Collection[str]) -> dict[str, tf.Tensor]:
+        """What the rows hold of some features, [n, *feature.shape] each."""
+        if self.are_records:  # each feature that is parsed costs
+            return parsing.stored_features(self.stored, self.schema, names)
+        return {name: self._columns[name] for name in names}
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, tf.Tensor]:
+        return parsing.stored_features(self.stored, self.schema)
+
+    def inputs_of(self, reader: Schema) -> dict[str, tf.Tensor]:
+        """The inputs that `reader`, a model's schema, declares: where rows lack one, its fill value."""
+        stored = {feature.name for feature in self.schema.features}
+        found = self.features([feature.name for feature in reader.inputs if feature.name in stored])
+        absent = {f.name: self._filled(f) for f in reader.inputs if f.name not in stored}
+        return found | absent
+
+    def _filled(self, feature: Feature) -> tf.Tensor:
+        value = tf.constant(feature.fill, parsing.DTYPES[feature.dtype])
+        return tf.fill([len(self), *feature.shape], value)
+
+    def labels(self, label: Label) -> np.ndarray:
+        """int32 classes or float32 values [n], as the metrics take them."""
+        return parsing.cast_label(self.features([label.name])[label.name], label).numpy()
+
+    def weights(self, targets: Targets) -> np.ndarray | None:
+        """Of the examples, float32 [n]; None where they have none."""
+        if targets.weights is None:
+            return None
+        features = self.features([targets.weights.name])
+        return targets.weights_of(targets(features, tf.zeros([len(self)]))).numpy()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportedModel:
+    """A loaded export. `digest` is that of `export.json`, `schema` what the model reads."""
+
+    directory: pathlib.Path
+    digest: str
+    schema: Schema
+    module: tf.Module
+
+    @property
+    def label(self) -> Label:
+        return self.schema.label
+
+    def predictions(self, rows: StoredRows) -> np.ndarray:
+        """[n, …], as the task's `predictions` gives them."""
+        return self._outputs(rows)[LABEL_TASKS[self.label.task].output].numpy()
+
+    def _outputs(self, rows: StoredRows) -> Mapping[str, tf.Tensor]:
+        if rows.are_records:
+            return self.module.signatures[SERVING_DEFAULT](examples=rows.stored)
+        return self.module.signatures[RAW](**raw_inputs(rows.inputs_of(self.schema), self.schema))
+
+
+def open_model(directory: pathlib.Path, dataset: Dataset) -> ExportedModel:
+    """Loads an export to ask it of rows of `dataset`.
+
+    Raises:
+      InputError: the export is not whole, or the dataset lacks what the model's schema asks for.
+    """
+    digest = records.open_export(directory)["digest"]
+    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    _require_readable(schema, dataset)
+    module = tf.saved_model.load(str(directory))
+    return ExportedModel(directory=directory, digest=digest, schema=schema, module=module)
+
+
+def answers(
+    selection: Selection, ask: Callable[[StoredRows], Answer], *, batch: int, told: str
+) -> Iterator[Answer]:
+    """What `ask` gives for every selected row once, in stored order, `batch` rows at a time.
+
+    Args:
+      told: what the progress bar says.
+
+    Raises:
+      InputError: a record is damaged, or an image in one is refused; the record is named.
+    """
+    schema = selection.dataset.schema
+    alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
+    progress = tqdm(total=selection.rows, unit=" examples", desc=told, leave=False, disable=None)
+    with naming_damage(selection), progress:
+        for rows in alone.rebatch(batch).prefetch(READY):
+            yield ask(StoredRows(stored=rows, schema=schema))
+            progress.update(len(rows))
+
+
+def _require_readable(schema: Schema, dataset: Dataset) -> None:
+    """Raises InputError where records of `dataset` do not hold what `schema` reads."""
+    problems = schema_lib.incompatibilities(schema, dataset.schema)
+    if problems:
+        raise InputError(
+            f"dataset {dataset}",
+            received="; ".join(problems),
+            expected="records that the model's schema can read",
+            action="Use a dataset converted with the model's schema, or train a model on this one.",
+        )
+
+
+WEIGHTS_FLAG = "--example_weights"
+
+
+def score(
+    model_directory: pathlib.Path,
+    dataset: Dataset,
+    *,
+    split: str,
+    batch: int,
+    max_corrupt_records: int = 0,
+    weighted_by: str = "",
+) -> dict:
+    """Feeds every stored record of `split` to the export once, and returns the metrics as JSON has them.
+
+    Args:
+      weighted_by: the numeric feature of the dataset that weighs examples; empty: none does.
+
+    Raises:
+      InputError: the export is not whole, or the dataset lacks what the model's schema asks for, or holds
+        what is no weight.
+    """
+    model = open_model(model_directory, dataset)
+    targets = Targets(weights=example_weights.named(weighted_by, dataset.schema, flag=WEIGHTS_FLAG))
+    selections, damage = damage_lib.sound_selection(
+        {split: select(dataset, split)}, budget=max_corrupt_records
+    )
+    require_weights(selections.values(), targets.weights, flag=WEIGHTS_FLAG)
+    return {
+        **_metrics(selections[split], model, batch=batch, targets=targets),
+        "split": split,
+        **({"weighted_by": weighted_by} if weighted_by else {}),
+        "model": str(model_directory),
+        "model_digest": model.digest,
+        "dataset": str(dataset.directory),
+        "dataset_digest": dataset.manifest.digest,
+        **({"spans": spans_of(dataset)} if dataset.members else {}),
+        "damaged": damage_lib.damage_to_json(damage),
+    }
+
+
+def _metrics(selection: Selection, model: ExportedModel, *, batch: int, targets: Targets) -> dict:
+    """See EvaluationMetrics.result."""
+
+    def ask(rows: StoredRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        return rows.labels(model.label), model.predictions(rows), rows.weights(targets)
+
+    metrics = EvaluationMetrics(model.label)
+    for labels, predictions, weights in answers(
+        selection, ask, batch=batch, told=f"evaluate {selection.expression}"
+    ):
+        metrics.update(labels, predictions, weights=weights)
+    return metrics.result()

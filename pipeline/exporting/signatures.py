@@ -1,0 +1,170 @@
+"""The signatures of an exported model, with clean-up and preprocessing inside and float32 predictions out."""
+
+import itertools
+import keyword
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.dataset.records import MODEL_INPUTS, RAW, SERVING_DEFAULT
+from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
+from pipeline.data.preprocessing.requests import clean_requests
+from pipeline.data.reading import parsing
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import LABEL_TASKS
+from pipeline.data.schema.schema import Schema, ascii_words
+from pipeline.training.tasks.registry import task_of
+
+_Signature = Callable[..., Mapping[str, tf.Tensor]]
+
+
+def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> dict[str, _Signature]:
+    """Graph functions by signature name.
+
+    `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
+    `raw` takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw
+    data spell it (strings, points in time). Both give the task's predictions, float32 [batch, …], by the name
+    of its output. `model_inputs` takes what `raw` does, and gives what preprocessing makes of it: see
+    ModelInputs.
+    """
+    task, names = task_of(schema.label), raw_names(schema)
+
+    def prepared(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return preprocess(clean_requests(dict(features), schema))
+
+    def predict(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        inputs = prepared(features)
+        rows = tf.shape(next(iter(inputs.values())))[0]
+        logits = model({name: _never_empty(values) for name, values in inputs.items()}, training=False)
+        return {LABEL_TASKS[schema.label.task].output: task.predictions(logits[:rows])}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")], autograph=False)
+    def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return predict(tf.io.parse_example(examples, parsing.parsing_spec(schema, with_label=False)))
+
+    @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
+    def raw(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return predict({name: inputs[given] for name, given in names.items()})
+
+    @tf.function(input_signature=[_raw_spec(schema)], autograph=False)
+    def model_inputs(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        found = prepared({name: inputs[given] for name, given in names.items()})
+        sequences = preprocess.inputs.sequences  # called as features are, so perhaps as TensorFlow cannot
+        return {names[name] if name in sequences else name: values for name, values in found.items()}
+
+    return {SERVING_DEFAULT: serving_default, RAW: raw, MODEL_INPUTS: model_inputs}
+
+
+def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
+    """What `signatures` makes of a schema, as JSON: name → `inputs` and `outputs` → name → [dtype, shape].
+
+    A shape is a list with null for the batch's size.
+    """
+    label = schema.label
+    output = tf.TensorSpec([None, *([len(label.classes)] if label.classes else [])], tf.float32)
+    outputs = {LABEL_TASKS[label.task].output: described(output)}
+    inputs = {
+        SERVING_DEFAULT: {"examples": described(tf.TensorSpec([None], tf.string))},
+        RAW: {name: described(spec) for name, spec in _raw_spec(schema).items()},
+    }
+    return {name: {"inputs": given, "outputs": outputs} for name, given in inputs.items()}
+
+
+def described(spec: tf.TensorSpec | tf.Tensor) -> list:
+    """[dtype, shape], as JSON has them."""
+    return [spec.dtype.name, spec.shape.as_list()]
+
+
+def _never_empty(values: tf.Tensor) -> tf.Tensor:
+    """Values [rows, …], or one row of zeros where there is none.
+
+    Of no rows, a convolution that oneDNN fuses with the layers after it gives another shape than that of its
+    filters (TensorFlow 2.21), and a layer that adds it to something fails.
+    """
+    is_empty = tf.cast(tf.shape(values)[0] == 0, tf.int32)
+    return tf.pad(values, [[0, is_empty], *[[0, 0]] * (values.shape.rank - 1)])
+
+
+def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
+    """Named tensors that the `raw` signature takes."""
+    names = raw_names(schema)
+    return {
+        names[feature.name]: tf.TensorSpec(
+            [None, *feature.shape],
+            tf.string if feature.is_text_in_requests else parsing.DTYPES[feature.dtype],
+            name=names[feature.name],
+        )
+        for feature in schema.inputs
+    }
+
+
+# --- Stored features as the `raw` signature takes them: what it reads from text is spelled as text again.
+
+
+def raw_inputs(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
+    """The arguments of `raw` for `features` as records hold them, each [batch, …]."""
+    return {given: _spelled(schema[name], features[name]) for name, given in raw_names(schema).items()}
+
+
+def _spelled(feature: Feature, values: tf.Tensor) -> tf.Tensor:
+    if values.dtype == tf.string or not feature.is_text_in_requests:
+        return values
+    texts = OF_KIND.of(feature).spelled(feature, values.numpy())
+    return tf.constant(np.array(texts, object), tf.string)
+
+
+# --- What each feature is called in the `raw` signature: its own name, or one that TensorFlow can take.
+
+
+# What TensorFlow takes as the name of a node in a graph.
+_NODE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+
+
+def raw_names(schema: Schema) -> dict[str, str]:
+    """The name in `raw` of each input feature, by the feature's name, in declared order.
+
+    A signature's input becomes a node of a graph and a parameter of a Python function. So a name with a space
+    or an umlaut, a Python keyword, and two names that differ by case alone are not possible. Such a feature
+    gets a name made of its ASCII letters and digits.
+    """
+    names = [feature.name for feature in schema.inputs]
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        if _take(name, taken):
+            found[name] = name
+    for number, name in enumerate(names, 1):
+        if name not in found:
+            found[name] = next(given for given in _substitutes(name, number) if _take(given, taken))
+    return {name: found[name] for name in names}
+
+
+def renamed(schema: Schema) -> dict[str, str]:
+    """Those of `raw_names` that differ from the feature's own name."""
+    return {name: given for name, given in raw_names(schema).items() if given != name}
+
+
+def _take(name: str, taken: set[str]) -> bool:
+    """Takes the name, unless TensorFlow cannot, or has it: False then."""
+    parameter = _parameter(name)
+    possible = _NODE.fullmatch(name) and not keyword.iskeyword(parameter) and parameter != "self"
+    free = bool(possible) and parameter.lower() not in taken
+    taken |= {parameter.lower()} if free else set()
+    return free
+
+
+def _parameter(name: str) -> str:
+    """The Python parameter that TensorFlow makes of a name."""
+    swapped = "".join(character if character.isalnum() else "_" for character in name)
+    return swapped if swapped[:1].isalpha() else f"arg_{swapped}"
+
+
+def _substitutes(name: str, number: int) -> Iterator[str]:
+    """Ever more names for the feature of this number."""
+    stem = ascii_words(name) or "input"
+    yield stem
+    for later in itertools.count(number):
+        yield f"{stem}_{later}"

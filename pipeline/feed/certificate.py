@@ -1,0 +1,294 @@
+"""The feed certificate: what an input pipeline gives on this host, what training needs, what the limit is."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from pipeline.data.input.stages import Recipe
+from pipeline.data.reading.fetch import InFlight
+from pipeline.data.reading.sharding import host_cores
+from pipeline.feed import measure
+from pipeline.feed.measure import (
+    Alone,
+    Cold,
+    Consume,
+    Residency,
+    Speed,
+    first_elements,
+    measure_speed,
+    size_of,
+    stages_alone,
+)
+from pipeline.feed.scaling import LEAST, Bound, Line, Scaling, Slice
+
+MARGIN = 1.1  # times what is needed, because storage and neighbours vary
+
+_COSTLY = 0.5  # of the rate from memory; above, reading from the disk takes the cores as reading does
+_SHARED_CORES = 0.25  # taken by other processes; from there on, they disturb the measurement
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Host:
+    cores: float
+    others_cores: float  # taken of these by other processes while this was measured
+    memory_mb: float  # most that the whole pipeline took
+
+    @property
+    def is_shared(self) -> bool:
+        return self.others_cores > _SHARED_CORES
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What training asks of each host: its part of a global batch in every step."""
+
+    global_batch: int
+    slice: Slice
+    step_ms: float | None = None  # None: not known
+
+    @property
+    def examples_a_step(self) -> float:
+        """Examples of a step that one host feeds."""
+        return self.global_batch / self.slice.hosts
+
+    @property
+    def examples_per_s(self) -> float | None:
+        return None if self.step_ms is None else 1e3 * self.examples_a_step / self.step_ms
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OfSlice:
+    """What a host of the slice gives at least, with cores like those that were measured."""
+
+    cores: int
+    examples_per_s: float
+    headroom: float | None
+    limiting: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The verdict is by what was measured, beside whatever else ran. Other hosts are extrapolated to."""
+
+    stages: tuple[Line, ...]  # in order, each alone
+    together: Line
+    cold: Line | None = None  # together, with the files read from the disk; None: not measured
+    files: Residency | None = None  # before anything was measured; None: not on this host
+    in_flight: InFlight | None = None  # reads of the files; None: they are mapped
+    host: Host
+    demand: Demand
+
+    @property
+    def scaling(self) -> Scaling:
+        """What other numbers of cores would give."""
+        return Scaling(
+            cores=self.host.cores,
+            is_shared=self.host.is_shared,
+            batch=max(1, self.demand.global_batch // self.demand.slice.replicas),
+            stages=self.stages,
+            together=self.together,
+            cold=self.cold,
+        )
+
+    @property
+    def measured(self) -> Line:
+        """All together, at the colder of the two."""
+        lines = (self.together, self.cold) if self.cold else (self.together,)
+        return min(lines, key=lambda line: line.examples_per_s)
+
+    @property
+    def limiting(self) -> Line:
+        """The slowest stage alone; reading from the disk, where that waits or takes the cores."""
+        return self.cold if self.cold_is_costly else self.scaling.limiting(self.host.cores)
+
+    @property
+    def cold_is_costly(self) -> bool:
+        """Whether reading from the disk is slow, and not for the disk: of a few rows, it is the start."""
+        if self.cold is None or self.scaling.disk_is_slow:
+            return False
+        return self.cold.examples_per_s < _COSTLY * self.together.examples_per_s
+
+    @property
+    def shortest_step_ms(self) -> float:
+        """The shortest steps that are fed, with the margin."""
+        return 1e3 * MARGIN * self.demand.examples_a_step / self.measured.examples_per_s
+
+    @property
+    def headroom(self) -> float | None:
+        """What the pipeline gives, divided by what training needs; None if no step time is known."""
+        needed = self.demand.examples_per_s
+        return None if needed is None else self.measured.examples_per_s / needed
+
+    @property
+    def is_fed(self) -> bool | None:
+        return None if self.headroom is None else self.headroom >= MARGIN
+
+    @property
+    def verdict(self) -> str:
+        return {None: "NO STEP TIME GIVEN", True: "FED", False: "STARVED"}[self.is_fed]
+
+    def bound(self, line: Line) -> Bound:
+        """What keeps a stage from being faster."""
+        return self.scaling.bound(line)
+
+    @property
+    def cores_needed(self) -> int | None:
+        """How many such cores are sure to feed the demand; None if none is, or no time is given."""
+        needed = self.demand.examples_per_s
+        if needed is None:
+            return None
+        cores, here = self.scaling.cores_for(MARGIN * needed), math.ceil(self.host.cores)
+        if self.is_fed:  # what was measured counts for more than what follows from its parts
+            return min(cores or here, here)
+        return cores if cores is None or self.host.is_shared else max(cores, math.floor(self.host.cores) + 1)
+
+    @property
+    def stuck(self) -> tuple[Line, ...]:
+        """What is too slow, and would not be faster on more cores."""
+        return self.scaling.stuck(MARGIN * (self.demand.examples_per_s or 0.0))
+
+    @property
+    def unsure(self) -> tuple[Line, ...]:
+        """What may be too slow on any number of cores, though it is not known to be."""
+        return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
+
+    @property
+    def of_slice(self) -> "OfSlice | None":
+        """What a host of the slice gives; None if its cores are not known."""
+        cores = self.demand.slice.host_cores
+        if cores is None:
+            return None
+        rate, needed = self.scaling.rate(cores, LEAST), self.demand.examples_per_s
+        return OfSlice(
+            cores=cores,
+            examples_per_s=rate,
+            headroom=None if needed is None else rate / needed,
+            limiting=self.scaling.limiting(cores).name,
+        )
+
+    def as_json(self) -> dict:
+        """What --json writes."""
+        return {
+            "verdict": self.verdict,
+            "limiting": self.limiting.name,
+            "limited_by": self.bound(self.limiting),
+            "headroom": self.headroom,
+            "cores_needed": self.cores_needed,
+            "shortest_step_ms": self.shortest_step_ms,
+            "needed_examples_per_s": self.demand.examples_per_s,
+            "demand": dataclasses.asdict(self.demand),
+            "of_slice": dataclasses.asdict(self.of_slice) if self.of_slice else None,
+            "files": dataclasses.asdict(self.files) if self.files else None,
+            "reads": dataclasses.asdict(self.in_flight) if self.in_flight else None,
+            "host": dataclasses.asdict(self.host),
+            "stages": [_line(line) for line in self.stages],
+            "together": _line(self.together),
+            "cold": _line(self.cold) if self.cold else None,
+        }
+
+
+def _line(line: Line) -> dict:
+    return dataclasses.asdict(line) | {"mb_per_s": line.mb_per_s}
+
+
+# --- Measures a recipe and issues its certificate.
+
+
+_TOGETHER, _COLD = "together", "from disk"
+
+
+def issue(
+    recipe: Recipe,
+    demand: Demand,
+    *,
+    copy: Consume,
+    seconds: float,
+    files: Residency | None = None,
+    cold_files: Cold | None = None,
+    on_stage: Callable[[str], None] = lambda name: None,
+) -> Certificate:
+    """Measures all stages of one host's recipe together, then each alone.
+
+    Args:
+      copy: takes a batch to the device; see `copy_to`.
+      seconds: to measure each stage for; the certificate takes about twice as long a stage.
+      files: what of the files lay in the page cache.
+      cold_files: if given, all stages together are measured with these read from the disk, too.
+      on_stage: told the name of each stage before it is measured.
+    """
+    on_stage(_TOGETHER)  # first, so that it reuses no memory that another stage has freed
+    before = measure.memory_bytes()
+    together = _together(recipe)
+    speed = measure_speed(together.dataset, examples=together.examples, seconds=2 * seconds, consume=copy)
+    memory_bytes = max(0, speed.memory_bytes - before)
+    speeds, lines = [speed], []
+    for alone in stages_alone(recipe, patience_s=seconds / 2):
+        on_stage(alone.name)
+        consume = copy if alone.is_copied else None
+        speeds.append(measure_speed(alone.dataset, examples=alone.examples, seconds=seconds, consume=consume))
+        lines.append(_certificate_line(alone, speeds[-1]))
+    from_disk = None
+    if cold_files:
+        on_stage(_COLD)
+        measure.evict(cold_files.paths)  # so that its reads are measured as a first epoch's are
+        read_cold = recipe.dataset()
+        speeds.append(
+            measure.measure_uncached(
+                read_cold,
+                cold_files,
+                examples=together.examples,
+                seconds=2 * seconds,
+                consume=copy,
+            )
+        )
+        from_disk = dataclasses.replace(
+            _certificate_line(together, speeds[-1]), name=_COLD, at_once=recipe.read_at_once
+        )
+    return Certificate(
+        stages=tuple(lines),
+        together=_certificate_line(together, speed),
+        cold=from_disk,
+        files=files,
+        in_flight=recipe.in_flight,
+        host=Host(
+            cores=host_cores(),
+            others_cores=sum(speed.others_cores for speed in speeds) / len(speeds),
+            memory_mb=memory_bytes / 1e6,
+        ),
+        demand=demand,
+    )
+
+
+def copy_to(device: str) -> Consume:
+    """Copies an element's tensors to `device`, a name of TensorFlow's; to a CPU within the host's memory."""
+
+    def to_accelerator(tensor: tf.Tensor) -> tf.Tensor:
+        with tf.device(device):
+            return tf.identity(tensor)
+
+    def in_memory(tensor: tf.Tensor) -> tf.Tensor:
+        # On a CPU `identity` copies nothing. Training does not copy text either.
+        return tensor if tensor.dtype == tf.string else tf.raw_ops.DeepCopy(x=tensor)
+
+    copied = in_memory if "CPU" in device.upper() else to_accelerator
+    return lambda *element: tf.nest.map_structure(copied, element)
+
+
+def _together(recipe: Recipe) -> Alone:
+    dataset = recipe.dataset()
+    size = size_of(first_elements(dataset, 1)) / recipe.batch
+    return Alone(name=_TOGETHER, dataset=dataset, examples=recipe.batch, bytes_per_example=size)
+
+
+def _certificate_line(alone: Alone, speed: Speed) -> Line:
+    return Line(
+        name=alone.name,
+        examples_per_s=speed.examples_per_s,
+        cpu_us=speed.cpu_us,
+        bytes_per_example=alone.bytes_per_example,
+        wanted_cores=speed.wanted_cores,
+        at_once=alone.at_once,
+        thread=alone.thread,
+    )

@@ -1,0 +1,537 @@
+"""How many examples a second a dataset gives, and at what cost, while nothing is done with them."""
+
+import ctypes
+import dataclasses
+import mmap
+import os
+import pathlib
+import resource
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.tracing import as_written
+from pipeline.data.input import stages
+from pipeline.data.input.stages import Recipe
+from pipeline.data.reading.fetch import dataset_options
+
+# --- The stages of a recipe one at a time: each on elements held in memory, as parallel as in production.
+
+
+# What is held of the elements that a stage takes: enough to show their variety.
+_HELD_BYTES = 64 << 20  # 64 MiB
+_HELD_TENSORS = 512
+_HELD_ELEMENTS = 64
+_TAKER = "the one that takes the batches"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Alone:
+    """One stage: an endless dataset of what it gives."""
+
+    name: str
+    dataset: tf.data.Dataset
+    examples: int  # in an element
+    bytes_per_example: float  # as it leaves the stage
+    at_once: float | None = None  # calls of it that run at once at most; None: as many as there are cores
+    thread: str = ""  # stages of the same one run one after the other; empty: it shares none
+    is_copied: bool = False  # each element goes to the device
+
+
+class _Build(NamedTuple):
+    """How the dataset of a stage is made of what the stage before gave; of None for the first one."""
+
+    name: str
+    examples: int
+    dataset_of: Callable[[tf.data.Dataset | None], tf.data.Dataset]
+    at_once: float | None
+    thread: str = ""
+
+
+def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
+    """The stages in order: read, …, batch, …, copy.
+
+    Args:
+      patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
+    """
+    held, size = None, 0.0
+    for build in _builds(recipe):
+        dataset = build.dataset_of(held).with_options(dataset_options(recipe.operation_threads))
+        elements = hold(dataset, patience_s)
+        held = tf.data.experimental.from_list(elements).repeat()
+        size = size_of(elements) / len(elements) / build.examples
+        yield Alone(
+            name=build.name,
+            dataset=dataset,
+            examples=build.examples,
+            bytes_per_example=size,
+            at_once=build.at_once,
+            thread=build.thread,
+        )
+    yield Alone(
+        name="copy",
+        dataset=held,
+        examples=recipe.batch,
+        bytes_per_example=size,
+        at_once=1.0,
+        thread=_TAKER,
+        is_copied=True,
+    )
+
+
+def _builds(recipe: Recipe) -> Iterator[_Build]:
+    yield _Build("read", recipe.rows_read, lambda held: recipe.read(), recipe.read_at_once)
+    for stage in recipe.stages:
+        yield _Build(
+            stage.name,
+            recipe.rows_read,
+            lambda held, stage=stage: stages.apply(held, [stage]),
+            stage.at_once,
+        )
+    if recipe.rows_read != recipe.batch:
+        yield _Build(
+            "batch",
+            recipe.batch,
+            lambda held: recipe.batched(held, rows=recipe.rows_read),
+            1.0,
+            _TAKER if recipe.cuts_batches(recipe.rows_read) else "",
+        )
+
+
+def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
+    """The first elements, of any shapes: two, or more where they are small and quickly there."""
+    started = time.perf_counter()
+    two = first_elements(dataset, 2)
+    took = max(time.perf_counter() - started, 1e-9)
+    tensors = max(1, len(tf.nest.flatten(two)))
+    more = min(patience_s / took, _HELD_BYTES / max(1, size_of(two)), _HELD_TENSORS / tensors)
+    count = min(2 * int(more), _HELD_ELEMENTS)
+    return first_elements(dataset, count) if count > 2 else two
+
+
+def first_elements(dataset: tf.data.Dataset, count: int) -> list[tuple]:
+    """The first `count` elements, drawn in C++; speed.py says why the iterator must not be Python's."""
+
+    @tf.function(autograph=False)
+    def draw() -> list[tuple]:
+        iterator = iter(dataset)
+        # `next` would take so many calls for a loop over the dataset, and refuse.
+        return [iterator.get_next_as_optional().get_value() for _ in range(count)]
+
+    return draw.get_concrete_function()()
+
+
+def size_of(tensors: object) -> int:
+    """Bytes of all tensors, of any shape and dtype, in a nested structure; a string counts its characters."""
+    return sum(_bytes(tensor) for tensor in tf.nest.flatten(tensors))
+
+
+def _bytes(tensor: tf.Tensor) -> int:
+    if tensor.dtype == tf.string:
+        return int(tf.reduce_sum(tf.strings.length(tensor)))
+    return int(np.prod(tensor.shape)) * tensor.dtype.size
+
+
+# --- How much of files Linux's page cache holds, and how to have them read from the disk again, without
+# root.
+
+
+MAPS = pathlib.Path("/proc/self/maps")
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Residency:
+    """Of local files."""
+
+    bytes: int
+    resident: float | None  # share of the bytes that the page cache holds; None: the kernel does not say
+
+
+def residency(paths: Sequence[str]) -> Residency | None:
+    """None if a file is not local."""
+    try:
+        sizes = [pathlib.Path(path).stat().st_size for path in paths]
+    except OSError:
+        return None
+    # Since Linux 5.2, `mincore` calls every page resident where the asker may not write to the file.
+    is_told = all(os.access(path, os.W_OK) for path in paths)
+    resident = sum(map(_resident_bytes, paths)) / max(1, sum(sizes)) if is_told else None
+    return Residency(bytes=sum(sizes), resident=resident)
+
+
+def evict(paths: Sequence[str]) -> None:
+    """Has the kernel forget the files' pages. What it keeps all the same, `residency` tells."""
+    _unmap({os.path.realpath(path) for path in paths})
+    for path in paths:
+        with pathlib.Path(path).open("rb") as file:
+            os.fsync(file.fileno())  # pages that are not written yet would stay
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _resident_bytes(path: str) -> int:
+    size = pathlib.Path(path).stat().st_size
+    if not size:
+        return 0
+    told = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    with pathlib.Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
+        first = ctypes.c_char.from_buffer(view)
+        failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), told)
+        del first  # or the map could not be closed
+    if failed:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+    pages = np.count_nonzero(np.frombuffer(told, np.uint8) & 1)
+    return min(size, int(pages) * mmap.PAGESIZE)
+
+
+def _unmap(files: set[str]) -> None:
+    """Takes the files' pages out of this process's maps, as the kernel keeps what is mapped.
+
+    They are read again when they are touched. Nobody writes to them: they are mapped to be read.
+    """
+    for line in MAPS.read_text().splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and words[5] in files:
+            start, end = (int(address, 16) for address in words[0].split("-"))
+            _LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
+
+
+# --- What this process has used of the host so far: time, cores, waiting for a core, memory.
+
+
+TASKS = pathlib.Path("/proc/self/task")
+HOST = pathlib.Path("/proc/stat")
+MEMORY = pathlib.Path("/proc/self/statm")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Sums since some start, in seconds."""
+
+    wall_s: float
+    cpu_s: float  # of all threads
+    queued_s: Mapping[int, float]  # by thread: ready to run while no core was free
+    busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not tell
+
+    def since(self, before: "Usage") -> "Span":
+        """What was used between `before` and this."""
+        cpu_s = self.cpu_s - before.cpu_s
+        queued = sum(max(0.0, s - before.queued_s.get(thread, 0.0)) for thread, s in self.queued_s.items())
+        return Span(
+            wall_s=max(self.wall_s - before.wall_s, 1e-9),
+            cpu_s=cpu_s,
+            queued_s=queued,
+            others_s=max(0.0, self.busy_s - before.busy_s - cpu_s),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Span:
+    """What was used between two moments."""
+
+    wall_s: float
+    cpu_s: float
+    queued_s: float
+    others_s: float  # CPU seconds that other processes took of the same cores
+
+    @property
+    def busy_cores(self) -> float:
+        return self.cpu_s / self.wall_s
+
+    @property
+    def wanted_cores(self) -> float:
+        """Mean number of threads that ran or were ready to."""
+        return (self.cpu_s + self.queued_s) / self.wall_s
+
+    @property
+    def others_cores(self) -> float:
+        return self.others_s / self.wall_s
+
+
+def usage_now() -> Usage:
+    """What this process has used since it started, and the host since it booted."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return Usage(
+        wall_s=time.perf_counter(),
+        cpu_s=used.ru_utime + used.ru_stime,
+        queued_s=_queued_seconds(),
+        busy_s=_busy_seconds(),
+    )
+
+
+def memory_bytes() -> int:
+    """Resident memory of this process; 0 if the system does not tell."""
+    try:
+        pages = int(MEMORY.read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+def _queued_seconds() -> dict[int, float]:
+    """By thread, from Linux' scheduler statistics: nanoseconds run, nanoseconds ready to run, time slices."""
+    queued = {}
+    for task in TASKS.glob("*"):
+        try:
+            queued[int(task.name)] = int((task / "schedstat").read_text().split()[1]) / 1e9
+        except (OSError, IndexError):  # the thread has ended, or this kernel keeps no statistics
+            continue
+    return queued
+
+
+def _busy_seconds() -> float:
+    """Of the cores that this process may use: their lines in /proc/stat, in ticks."""
+    names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    try:
+        lines = (line.split() for line in HOST.read_text().splitlines())
+        cores_ticks = [[int(word) for word in words[1:9]] for words in lines if words and words[0] in names]
+        # All but idle, and waiting for a disk.
+        busy = sum(sum(ticks) - ticks[3] - ticks[4] for ticks in cores_ticks)
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return busy / os.sysconf("SC_CLK_TCK")
+
+
+Consume = Callable[..., tuple]  # an element's tensors → the tensors that it becomes
+
+WINDOWS = 5  # of time, after a first one for warming up
+_QUICK_ELEMENT_S = 200e-6  # below, asking for a single element costs as much as the element
+_GATHERED = 64  # elements that are then asked for at once
+_PROBE = 0.1  # of the time is spent on finding out
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Measured over a few windows of time."""
+
+    examples_per_s: float  # in the median window
+    cpu_us: float  # of all threads, for an example
+    wanted_cores: float  # mean number of threads that ran or were ready to
+    others_cores: float  # taken by other processes meanwhile
+    memory_bytes: int  # most that was resident
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """How drawing elements went; the first window is that of the warm-up."""
+
+    elements: Sequence[int]  # by window
+    seconds: Sequence[float]
+    span: Span  # of the windows after the first: starting a pipeline takes CPU time, too
+    memory_bytes: int
+
+    @property
+    def elements_per_s(self) -> float:
+        """In the median window."""
+        rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
+        return statistics.median(rates[1:])
+
+    @property
+    def counted(self) -> int:
+        """Elements drawn in the span."""
+        return sum(self.elements[1:])
+
+
+def measure_speed(
+    dataset: tf.data.Dataset, *, examples: int, seconds: float, consume: Consume | None = None
+) -> Speed:
+    """Draws elements from an endless dataset for about so many seconds, at least one in each window.
+
+    Args:
+      examples: how many an element holds.
+      consume: what each element goes through as soon as it is there, like the first part of a step.
+    """
+    if (
+        consume is None
+        and draw_batches(dataset, _PROBE * seconds, windows=1).elements_per_s > 1 / _QUICK_ELEMENT_S
+    ):
+        # A window hands its elements on without copying them.
+        gathered = dataset.window(_GATHERED, drop_remainder=True).map(
+            as_written(lambda *parts: (tf.constant(0),))
+        )
+        return summarize(draw_batches(gathered, seconds), examples * _GATHERED)
+    return summarize(draw_batches(dataset, seconds, consume), examples)
+
+
+def draw_batches(
+    dataset: tf.data.Dataset, seconds: float, consume: Consume | None = None, *, windows: int = WINDOWS
+) -> Drawn:
+    """Draws one element after the other, in C++, for so many seconds in all."""
+    marks: list[Usage] = []  # when the warm-up has ended, and all
+    graph = _speed_graph(dataset, consume or (lambda *element: element), windows + 1, marks)
+    run = graph.get_concrete_function(tf.TensorSpec([], tf.float64))  # traced before the clock starts
+    with _PeakMemory() as peak:
+        elements, times = run(tf.constant(seconds / (windows + 1), tf.float64))
+    began, ended = marks
+    return Drawn(
+        elements=elements.numpy().tolist(),
+        seconds=times.numpy().tolist(),
+        span=ended.since(began),
+        memory_bytes=peak.memory_bytes,
+    )
+
+
+def _speed_graph(
+    dataset: tf.data.Dataset, consume: Consume, windows: int, marks: list[Usage]
+) -> tf.types.experimental.PolymorphicFunction:
+    def mark() -> np.bool_:
+        marks.append(usage_now())
+        return np.bool_(True)
+
+    def mark_if(is_now: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([after]):
+            return tf.cond(is_now, lambda: tf.numpy_function(mark, [], tf.bool), lambda: tf.constant(False))
+
+    @tf.function(autograph=False)
+    def run(window_s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # Made here, so that it ends here: an iterator that is deleted from Python, which holds the
+        # interpreter's lock, may wait for ever for a Python function of its own (seen in TensorFlow 2.21).
+        iterator = iter(dataset)
+        last = consume(*next(iterator))  # carried along, or TensorFlow would drop what nobody reads
+
+        def draw_one(_: tf.Tensor, count: tf.Tensor, __: tuple) -> tuple:
+            drawn = consume(*next(iterator))
+            return time_after(drawn), count + 1, drawn
+
+        def draw_window(
+            window: tf.Tensor, before: tf.Tensor, last: tuple, elements: tf.TensorArray, times: tf.TensorArray
+        ) -> tuple:
+            # Once: meanwhile, the pipeline fills its buffers.
+            with tf.control_dependencies([mark_if(window == 1, before)]):
+                began = tf.timestamp()
+            now, count, last = tf.while_loop(
+                lambda now, count, _: (now - began < window_s) | (count == 0),
+                draw_one,
+                (began, tf.constant(0, tf.int64), last),
+            )
+            # Here, while the pipeline's threads live: what they waited for a core is lost with them.
+            with tf.control_dependencies([mark_if(window == windows - 1, now)]):
+                elements, times = elements.write(window, count), times.write(window, now - began)
+            return window + 1, now, last, elements, times
+
+        _, _, last, elements, times = tf.while_loop(
+            lambda window, *_: window < windows,
+            draw_window,
+            (
+                tf.constant(0),
+                time_after(last),
+                last,
+                tf.TensorArray(tf.int64, windows),
+                tf.TensorArray(tf.float64, windows),
+            ),
+        )
+        with tf.control_dependencies(tf.nest.flatten(last)):
+            return elements.stack(), times.stack()
+
+    return run
+
+
+def time_after(element: tuple) -> tf.Tensor:
+    """The time when all of an element is there, float64 seconds."""
+    with tf.control_dependencies(tf.nest.flatten(element)):
+        return tf.timestamp()
+
+
+class _PeakMemory:
+    """The most memory that this process holds while a block runs, sampled every INTERVAL_S."""
+
+    INTERVAL_S = 0.02
+
+    def __enter__(self) -> "_PeakMemory":
+        self.memory_bytes, self._done = memory_bytes(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self.INTERVAL_S):
+            self.memory_bytes = max(self.memory_bytes, memory_bytes())
+
+
+def summarize(drawn: Drawn, examples: int) -> Speed:
+    """The speed in examples, of which an element holds so many."""
+    element_cpu_s = drawn.span.cpu_s / drawn.counted
+    return Speed(
+        examples_per_s=examples * drawn.elements_per_s,
+        cpu_us=1e6 * element_cpu_s / examples,
+        # At least those that the median window kept busy: where others stall the process, the mean has fewer.
+        wanted_cores=max(drawn.span.wanted_cores, element_cpu_s * drawn.elements_per_s),
+        others_cores=drawn.span.others_cores,
+        memory_bytes=drawn.memory_bytes,
+    )
+
+
+# --- How many examples a second a dataset gives whose files are not in the page cache, as in a first epoch.
+
+
+_PASSES = 3  # after a first one for warming up
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cold:
+    """The files of a dataset, and how many examples read them once."""
+
+    paths: Sequence[str]
+    examples: int
+
+
+def measure_uncached(
+    dataset: tf.data.Dataset, files: Cold, *, examples: int, seconds: float, consume: Consume
+) -> Speed:
+    """Draws elements in a few passes, for about so many seconds in all; none reads the files twice.
+
+    Before each, the files are evicted. A pass counts from its start on: on small files, filling the pipeline
+    is most of it. So its share of the seconds begins when the first element is there: starting a pipeline
+    takes seconds, and one element alone would bear them all.
+
+    Args:
+      examples: how many an element holds.
+      consume: what each element goes through as soon as it is there.
+    """
+    run = _uncached_graph(dataset, consume).get_concrete_function(
+        tf.TensorSpec([], tf.float64), tf.TensorSpec([], tf.int64)
+    )
+    most = max(1, files.examples // examples)
+    elements, times, marks = [], [], []
+    for _ in range(_PASSES + 1):
+        marks.append(usage_now())
+        evict(files.paths)
+        drawn, took = run(tf.constant(seconds / (_PASSES + 1), tf.float64), tf.constant(most, tf.int64))
+        elements.append(int(drawn))
+        times.append(float(took))
+    span = usage_now().since(marks[1])
+    return summarize(Drawn(elements=elements, seconds=times, span=span, memory_bytes=0), examples)
+
+
+def _uncached_graph(dataset: tf.data.Dataset, consume: Consume) -> tf.types.experimental.PolymorphicFunction:
+    @tf.function(autograph=False)
+    def run(seconds: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            iterator = iter(dataset)  # ends here, as in speed.py
+            first = consume(*next(iterator))
+        filled = time_after(first)
+
+        def draw_one(_: tf.Tensor, count: tf.Tensor, __: tuple) -> tuple:
+            drawn = consume(*next(iterator))
+            return time_after(drawn), count + 1, drawn
+
+        now, count, last = tf.while_loop(
+            lambda now, count, _: (now - filled < seconds) & (count < most),
+            draw_one,
+            (filled, tf.constant(1, tf.int64), first),
+        )
+        with tf.control_dependencies(tf.nest.flatten(last)):
+            return count, now - began
+
+    return run

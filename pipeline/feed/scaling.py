@@ -1,0 +1,296 @@
+"""What a pipeline gives on another number of cores: no stage is faster than its calls that run at once.
+
+With u the CPU time of an example in all stages, and u_i of stage i, of which p_i calls run at once, c cores
+give
+
+  min(c / u, min(c, p_i) / u_i of each stage i)
+
+examples a second: the asymptotic bounds of operational analysis (P. Denning and J. Buzen, "The Operational
+Analysis of Queueing Network Models", Computing Surveys 10(3), 1978), as Plumber applies them to tf.data
+(M. Kuchnik et al., "Plumber: Diagnosing and Removing Performance Bottlenecks in Machine Learning Data
+Pipelines", MLSys 2022). A stage that waits for something else than a core gives what was measured.
+
+Two of these are not known of cores that were not measured. An example takes more CPU time where several cores
+run: they share caches, and threads wake each other across cores. And a declared number of calls is a bound:
+on one core, two calls are never seen to run at once. So what is promised is the least that may come, and what
+is said to be impossible is more than the most.
+"""
+
+import dataclasses
+import math
+import re
+from typing import Literal
+
+from pipeline.base.errors import InputError
+
+_WAITING_CORES = 0.6  # below, a stage mostly waits for something
+# Times the CPU time of an example; above, cores that are busy are so with starting the pipeline.
+_STARTING = 10
+_IDLE_FOR_DISK = 0.5  # of the cores that are busy without it; below, reads from the disk wait for it
+_ALL_CORES = 0.75  # of those that a stage may use; from there on, it keeps all of them busy
+
+Bound = Literal["cores", "calls", "waiting"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Assumed:
+    """Of cores beyond those that were measured."""
+
+    cpu_times: float  # CPU time of an example, beside that on the cores that were measured
+    hand_over_us: float  # where one core was measured: what handing over a batch across cores takes besides
+    untried_calls: bool  # whether calls run at once for which the measured cores had no room
+    stuck_calls: bool  # whether those do that ran one after the other, though there was room
+
+
+# From one core to two, eight pipelines took 0.9 to 1.4 times the CPU time of an example, in the median 1.13,
+# and handing over a batch took 15 to 50 µs more (`make certificate-check`, 2 cores of a virtual AMD EPYC).
+EXPECTED = Assumed(cpu_times=1.15, hand_over_us=25.0, untried_calls=True, stuck_calls=False)
+LEAST = Assumed(cpu_times=1.45, hand_over_us=60.0, untried_calls=False, stuck_calls=False)
+MOST = Assumed(cpu_times=0.9, hand_over_us=0.0, untried_calls=True, stuck_calls=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """What was measured of a stage alone, or of all together."""
+
+    name: str
+    examples_per_s: float
+    cpu_us: float  # for an example
+    bytes_per_example: float  # as it leaves the stage
+    wanted_cores: float  # threads that ran or were ready to
+    at_once: float | None = None  # calls of it that run at once at most; None: as many as there are cores
+    thread: str = ""  # stages of the same one run one after the other; empty: it shares none
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.examples_per_s * self.bytes_per_example / 1e6
+
+    @property
+    def busy_cores(self) -> float:
+        return self.examples_per_s * self.cpu_us / 1e6
+
+    def attainable(self, cores: float) -> float:
+        """Examples a second on so many cores if each thread that was ready had got one."""
+        ready = min(self.wanted_cores, cores)
+        return max(self.examples_per_s, 1e6 * ready / self.cpu_us if self.cpu_us > 0 else 0.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """Extrapolates from `cores`, on which the lines were measured."""
+
+    cores: float
+    is_shared: bool  # other processes took cores: too few threads look as if they had been kept waiting
+    batch: int  # examples that are handed over at once to who takes them
+    stages: tuple[Line, ...]
+    together: Line
+    cold: Line | None = None  # together, read from the disk
+
+    def at_once(self, line: Line) -> float:
+        """Calls of a stage that run at once at most: as declared, or fewer where fewer were seen."""
+        declared = math.inf if line.at_once is None else line.at_once
+        seen = line.wanted_cores
+        is_fewer = not self.is_shared and seen < _ALL_CORES * min(self.cores, declared)
+        return seen if is_fewer else declared
+
+    def waits(self, line: Line) -> bool:
+        """Whether a stage mostly waits for something else than a core."""
+        return line is self.cold or line.wanted_cores < _WAITING_CORES
+
+    def is_capped(self, line: Line) -> bool:
+        """Whether it is known that a stage which is too slow would be so on any number of cores."""
+        return line.at_once is not None or not self.waits(line)
+
+    def bound(self, line: Line) -> Bound:
+        """What keeps a stage from being faster."""
+        if self.waits(line):
+            return "waiting"
+        return "calls" if self.at_once(line) <= self.cores else "cores"
+
+    def rate_of(self, line: Line, cores: float, assumed: Assumed = EXPECTED) -> float:
+        """Examples a second that a stage gives at most."""
+        cpu_us = self._us(line, self._cpu_us_of_thread(line), cores, assumed)
+        if self.waits(line) or cpu_us <= 0:
+            return line.examples_per_s
+        rate = 1e6 * min(cores, self._calls(line, assumed)) / cpu_us
+        if assumed.stuck_calls or line.at_once is None or not line.at_once <= self.cores < cores:
+            return rate
+        # It has had all cores that it may use. If its calls ran one after the other, they will.
+        had = line.attainable(self.cores) if self.is_shared else line.examples_per_s
+        return min(rate, had / assumed.cpu_times)
+
+    def rate(self, cores: float, assumed: Assumed = EXPECTED) -> float:
+        """Examples a second that all stages together give, as far as is known.
+
+        No fewer than on the cores that were measured, to which a process can be bound.
+        """
+        if cores > self.cores:
+            return max(self._rate(cores, assumed), self._rate(self.cores, assumed))
+        return self._rate(cores, assumed)
+
+    def _rate(self, cores: float, assumed: Assumed) -> float:
+        cpu_us = self._us(self.together, self._cpu_us, cores, assumed)
+        of_cores = 1e6 * cores * self._share_used(cores) / max(cpu_us, 1e-9)
+        return min([of_cores, *(self.rate_of(line, cores, assumed) for line in self._limits)])
+
+    def limiting(self, cores: float) -> Line:
+        """The slowest stage; of those that share a thread, the one that takes most of it."""
+        return min(self._limits, key=lambda line: (self._slowest(line, cores), -line.cpu_us))
+
+    def stuck(self, examples_per_s: float) -> tuple[Line, ...]:
+        """What is too slow on any number of cores."""
+        is_given = self.together.examples_per_s >= examples_per_s
+        return () if is_given else self._below(examples_per_s, MOST)
+
+    def unsure(self, examples_per_s: float) -> tuple[Line, ...]:
+        """What may be too slow on any number of cores, as far as was seen."""
+        return self._below(examples_per_s, LEAST)
+
+    def cores_for(self, examples_per_s: float) -> int | None:
+        """The smallest number of cores that is sure to give so much; None: none is."""
+        here = next((n for n in range(1, int(self.cores) + 1) if self.rate(n, LEAST) >= examples_per_s), None)
+        if here or self.unsure(examples_per_s):
+            return here
+        more = math.inf  # any number beyond those that were measured
+        of_all = self._us(self.together, self._cpu_us, more, LEAST) / self._share_used(more)
+        alone = (self._us(line, self._cpu_us_of_thread(line), more, LEAST) for line in self._limits)
+        return max(int(self.cores) + 1, math.ceil(examples_per_s * max(of_all, *alone) / 1e6))
+
+    def _below(self, examples_per_s: float, assumed: Assumed) -> tuple[Line, ...]:
+        return tuple(line for line in self._limits if self.rate_of(line, math.inf, assumed) < examples_per_s)
+
+    def _slowest(self, line: Line, cores: float) -> float:
+        """What a stage gives; here, no more than what its threads that were ready would have given."""
+        most = self.rate_of(line, cores)
+        return min(most, line.attainable(cores)) if cores == self.cores else most
+
+    def _calls(self, line: Line, assumed: Assumed) -> float:
+        """Where fewer cores than the declared calls were measured, no more than those cores were seen."""
+        calls = self.at_once(line)
+        return calls if assumed.untried_calls or line.at_once is None else min(calls, max(1.0, self.cores))
+
+    def _us(self, line: Line, cpu_us: float, cores: float, assumed: Assumed) -> float:
+        """Of a stage, or of all, for an example."""
+        if cores < self.cores:  # as far as it is sure, no less than what was measured
+            return cpu_us if assumed is LEAST else cpu_us / assumed.cpu_times
+        if cores == self.cores:
+            return cpu_us
+        takes_batches = line is self.together or line.thread
+        is_new = takes_batches and self.cores < 2 <= cores
+        return cpu_us * assumed.cpu_times + (assumed.hand_over_us / self.batch if is_new else 0.0)
+
+    @property
+    def _limits(self) -> tuple[Line, ...]:
+        """The stages; and reading from the disk, where it is that which is slow."""
+        return (*self.stages, self.cold) if self.cold and self.disk_is_slow else self.stages
+
+    @property
+    def disk_is_slow(self) -> bool:
+        """Whether reads from the disk wait for it, and not for a core."""
+        if self.cold is None:
+            return False
+        busy, of_memory = self.cold.busy_cores, self.together
+        is_start = self.cold.cpu_us > _STARTING * of_memory.cpu_us and busy >= _WAITING_CORES
+        return busy < _IDLE_FOR_DISK * of_memory.busy_cores and not is_start
+
+    @property
+    def _cpu_us(self) -> float:
+        """Of an example, all stages together; reading from the disk may take more than from memory."""
+        return max(self.together.cpu_us, self.cold.cpu_us if self.cold else 0.0)
+
+    def _cpu_us_of_thread(self, line: Line) -> float:
+        """Of a stage and those in its thread; alone, on small batches, it may take more than all together."""
+        shared = (each.cpu_us for each in self.stages if line.thread and each.thread == line.thread)
+        return min(max(line.cpu_us, sum(shared)), self._cpu_us)
+
+    def _share_used(self, cores: float) -> float:
+        """Of the cores, what the stages together kept busy where no stage was the limit; of fewer, all.
+
+        Beside other processes it is not known, and taken for all of them.
+        """
+        if cores < self.cores or self.is_shared:
+            return 1.0
+        attained = self.together.attainable(self.cores) * self.together.cpu_us / 1e6
+        allowed = min([self.cores, *(self._allowed(line) for line in self.stages)])
+        return min(1.0, attained / allowed) if attained > 0 else 1.0
+
+    def _allowed(self, line: Line) -> float:
+        """Cores that the stages together can keep busy, because of this one."""
+        return self.rate_of(line, self.cores) * self.together.cpu_us / 1e6
+
+
+# --- The hosts that feed a slice of TPUs, or any other number of accelerators.
+#
+# The chips of a host and the vCPUs of its machine type are from Google's pages "TPU v5e", "TPU v6e", "TPU
+# v5p" and "TPU v4" (cloud.google.com/tpu/docs), and "Plan TPUs in GKE" (cloud.google.com/kubernetes-
+# engine/docs/concepts/plan-tpus).
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Slice:
+    name: str
+    hosts: int = 1
+    replicas: int = 1  # on all hosts
+    host_cores: int | None = None  # None: not known
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Generation:
+    """A host has `chips` chips and `cores` vCPUs; up to `alone` chips share a host of `alone_cores`."""
+
+    chips: int
+    cores: int
+    alone: int
+    alone_cores: int
+    cores_a_chip: int = 1  # the number in a slice's name counts these
+
+
+_GENERATIONS = {
+    "v4": _Generation(chips=4, cores=240, alone=4, alone_cores=240, cores_a_chip=2),
+    "v5e": _Generation(chips=4, cores=112, alone=8, alone_cores=224),
+    "v5p": _Generation(chips=4, cores=208, alone=4, alone_cores=208, cores_a_chip=2),
+    "v6e": _Generation(chips=4, cores=180, alone=8, alone_cores=180),
+}
+_SMALL_HOSTS = {"v5e-1": 24, "v6e-1": 44, "v5e-4": 112}  # vCPUs of slices that are a part of a host
+_ALIASES = {"v5litepod": "v5e", "v5lite": "v5e", "v6lite": "v6e"}
+
+HERE = Slice(name="this host")
+
+
+def parse_slices(text: str) -> Slice:
+    """Reads `v5e-8`, or HOSTSxREPLICAS, such as 4x8, with the replicas of a host; empty: one replica, here.
+
+    Raises:
+      InputError: it is neither.
+    """
+    if not text:
+        return HERE
+    if by_hand := re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text):
+        hosts, replicas = map(int, by_hand.groups())
+        if hosts and replicas:
+            return Slice(name=text, hosts=hosts, replicas=hosts * replicas)
+    if tpu := re.fullmatch(r"(v\w+)-([0-9]{1,9})", text.lower()):
+        generation = _GENERATIONS.get(_ALIASES.get(tpu[1], tpu[1]))
+        chips, rest = divmod(int(tpu[2]), generation.cores_a_chip) if generation else (0, 0)
+        if generation and not rest and _is_made(generation, chips):
+            return _of_chips(f"{_ALIASES.get(tpu[1], tpu[1])}-{tpu[2]}", generation, chips)
+    raise InputError(
+        "--slice",
+        received=repr(text),
+        expected="HOSTSxREPLICAS such as 4x8, or whole hosts of a TPU of "
+        f"{', '.join(_GENERATIONS)} such as v5e-8",
+        action="Say how many hosts there are, and how many replicas each has.",
+    )
+
+
+def _is_made(generation: _Generation, chips: int) -> bool:
+    """Whether there are slices of so many chips: of whole hosts, or of one chip of those sold singly."""
+    is_single = chips == 1 and generation.cores_a_chip == 1
+    return is_single or (chips > 0 and chips % generation.chips == 0)
+
+
+def _of_chips(name: str, generation: _Generation, chips: int) -> Slice:
+    if chips <= generation.alone:
+        cores = _SMALL_HOSTS.get(name, generation.alone_cores)
+        return Slice(name=name, replicas=chips, host_cores=cores)
+    return Slice(name=name, hosts=-(-chips // generation.chips), replicas=chips, host_cores=generation.cores)

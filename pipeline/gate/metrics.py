@@ -1,0 +1,92 @@
+"""The metrics that the gate knows: what one example adds to each, and which tasks have it."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+
+from pipeline.base.errors import InputError, did_you_mean
+
+_SMALLEST_PROBABILITY = 1e-7  # as training's loss: a wrong certainty costs 16 nats, not infinity
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One number of a model on a holdout.
+
+    Attributes:
+      kind: how it follows from `column`: the mean over examples, the share of ones, or the area of a ranking.
+      column: (labels [n], predictions) → a number for each example, float64 [n]. Labels are int64 classes
+        with predictions [n, classes], or float64 values with predictions float64 [n].
+    """
+
+    name: str
+    kind: Literal["mean", "share", "area"]
+    column: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    is_higher_better: bool = False
+
+
+def _of_own_class(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    return probabilities[np.arange(len(labels)), labels].astype(np.float64)
+
+
+def _log_losses(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """In nats."""
+    return -np.log(np.clip(_of_own_class(labels, probabilities), _SMALLEST_PROBABILITY, 1.0))
+
+
+def _brier_scores(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """G. W. Brier (1950): the squared distance to the true class; of two classes that of the positive one."""
+    if probabilities.shape[1] == 2:
+        return (probabilities[:, 1].astype(np.float64) - labels) ** 2
+    squares = np.einsum("nc,nc->n", probabilities, probabilities, dtype=np.float64)
+    return squares - 2 * _of_own_class(labels, probabilities) + 1
+
+
+def _hits(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    return (probabilities.argmax(axis=1) == labels).astype(np.float64)
+
+
+def _positive_scores(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    del labels
+    return probabilities[:, 1].astype(np.float64)
+
+
+def _squared_errors(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return (values - labels) ** 2
+
+
+def _absolute_errors(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.abs(values - labels)
+
+
+LOG_LOSS = Metric(name="log_loss", kind="mean", column=_log_losses)
+AUC = Metric(name="auc", kind="area", column=_positive_scores, is_higher_better=True)
+ACCURACY = Metric(name="accuracy", kind="share", column=_hits, is_higher_better=True)
+BRIER = Metric(name="brier", kind="mean", column=_brier_scores)
+MEAN_SQUARED_ERROR = Metric(name="mean_squared_error", kind="mean", column=_squared_errors)
+MEAN_ABSOLUTE_ERROR = Metric(name="mean_absolute_error", kind="mean", column=_absolute_errors)
+
+# Of each task of pipeline/data/schema/feature_types.py; the first one judges unless another is asked for.
+METRICS: Mapping[str, tuple[Metric, ...]] = {
+    "binary": (LOG_LOSS, AUC, ACCURACY, BRIER),
+    "multiclass": (LOG_LOSS, ACCURACY, BRIER),
+    "regression": (MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR),
+}
+NAMES: tuple[str, ...] = tuple(dict.fromkeys(metric.name for some in METRICS.values() for metric in some))
+
+
+def metric_of(task: str, name: str) -> Metric:
+    """The task's metric of that name, the first where it is empty; raises InputError where it has no such."""
+    named = {metric.name: metric for metric in METRICS[task]}
+    if not name:
+        return METRICS[task][0]
+    if name not in named:
+        raise InputError(
+            f"metric of the gate for task '{task}'",
+            received=repr(name),
+            expected=", ".join(named),
+            action=did_you_mean(name, named, otherwise="Choose one of them, or leave it empty."),
+        )
+    return named[name]

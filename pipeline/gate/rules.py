@@ -1,0 +1,218 @@
+"""When a challenger takes the champion's place."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.gate.metrics import NAMES
+
+RULES = ("superiority", "non_inferiority")
+
+_LEAST = {"least_slice": 2, "least_rows": 2, "least_clusters": 2, "resamples": 100, "seed": 0}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GateRules:
+    """Margins are in units of the metric, whichever way is better: 0.01 means worse by 0.01.
+
+    Attributes:
+      metric: that decides; empty: log_loss of classes, mean_squared_error of values.
+      rule: "superiority": better by more than chance; "non_inferiority": not worse by `margin` or more.
+      margin: above 0 with non_inferiority, else 0.
+      confidence: of all intervals, which are two-sided. A model is better where its whole interval is: at
+        0.95 chance alone promotes an equal one in 2.5% of all cases.
+      power: the chance that the number of examples that would decide is enough.
+      slices: features of which each value is judged by itself.
+      slice_margin: how much worse a slice may be.
+      least_slice: rows, below which a slice is not evaluated.
+      least_rows: of the holdout, below which nothing is decided.
+      least_clusters: of the holdout, of a slice, and of each class of an area, where rows come in clusters.
+        Rows and clusters of other weights count as many as would tell as much at equal weight.
+      anchor_margin: how much worse than the anchor; None: twice `margin`, where many small steps down end.
+      floors: metric → the worst value of a model that has no champion to beat.
+      clustered_by: the feature whose equal values are one cluster; empty: rows are independent.
+      resamples, seed: of the bootstrap.
+    """
+
+    metric: str = ""
+    rule: Literal["superiority", "non_inferiority"] = "superiority"
+    margin: float = 0.0
+    confidence: float = 0.95
+    power: float = 0.9
+    slices: tuple[str, ...] = ()
+    slice_margin: float = 0.0
+    least_slice: int = 200
+    least_rows: int = 100
+    least_clusters: int = 10
+    anchor_margin: float | None = None
+    floors: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    clustered_by: str = ""
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises InputError where a rule cannot be one."""
+        object.__setattr__(self, "slices", check_names("slices", self.slices))
+        object.__setattr__(self, "floors", numbers_by_name("floors", self.floors, NAMES))
+        check_choice("metric", self.metric, ("", *NAMES))
+        check_choice("rule", self.rule, RULES)
+        check_text("clustered_by", self.clustered_by)
+        for name in ("confidence", "power"):
+            check_number(name, getattr(self, name), above=0.5, below=1)
+        for name in ("margin", "slice_margin"):
+            check_number(name, getattr(self, name))
+        if self.anchor_margin is not None:
+            check_number("anchor_margin", self.anchor_margin)
+        for name, least in _LEAST.items():
+            check_whole(name, getattr(self, name), least=least)
+        self._check_margin()
+
+    @staticmethod
+    def of(mapping: Mapping[str, Any]) -> "GateRules":
+        """Of a dict or an ml_collections ConfigDict; raises InputError for a key that is no rule."""
+        known = [field.name for field in dataclasses.fields(GateRules)]
+        given = dict(mapping.items())
+        for key in given.keys() - set(known):
+            raise InputError(
+                "rules of the gate",
+                received=f"'{key}'",
+                expected=f"some of {', '.join(known)}",
+                action=did_you_mean(str(key), known, otherwise="Leave it out."),
+            )
+        return GateRules(**given)
+
+    @property
+    def allowed_below_champion(self) -> float:
+        """By how much the challenger may be worse."""
+        return self.margin if self.rule == "non_inferiority" else 0.0
+
+    @property
+    def allowed_below_anchor(self) -> float:
+        return 2 * self.margin if self.anchor_margin is None else self.anchor_margin
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def _check_margin(self) -> None:
+        if self.rule == "superiority" and self.margin:
+            raise rules_error(
+                "margin",
+                self.margin,
+                "0 where the rule is 'superiority'",
+                "Ask for 'non_inferiority', or leave it out.",
+            )
+        if self.rule == "non_inferiority" and not self.margin:
+            raise rules_error(
+                "margin",
+                self.margin,
+                "the loss that does not matter, above 0, where the rule is 'non_inferiority'",
+                "Set it.",
+            )
+
+
+# --- Values of the gate's rules, checked one by one; each raises InputError for what cannot be right.
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        action = did_you_mean(str(value), choices, otherwise="Choose one of them.")
+        raise rules_error(name, repr(value), " or ".join(map(repr, choices)), action)
+
+
+def check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise rules_error(name, repr(value), "the name of a feature, or nothing")
+
+
+def check_names(name: str, value: object) -> tuple[str, ...]:
+    """Names of features, as a tuple."""
+    if (
+        isinstance(value, str)
+        or not isinstance(value, Sequence)
+        or not all(isinstance(one, str) for one in value)
+    ):
+        raise rules_error(name, repr(value), "a list of names of features")
+    for one in value:
+        if list(value).count(one) > 1:
+            raise rules_error(name, f"'{one}' twice", "each feature once")
+    return tuple(value)
+
+
+def check_number(name: str, value: object, *, above: float | None = None, below: float = math.inf) -> None:
+    """Of 0 or more, or of more than `above`, and less than `below`."""
+    fits = is_number(value) and (value >= 0 if above is None else value > above) and value < below
+    if not fits:
+        least = "from 0 on" if above is None else f"above {above:g}"
+        raise rules_error(
+            name, repr(value), f"a number {least}" + (f" and below {below:g}" if below < math.inf else "")
+        )
+
+
+def check_whole(name: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise rules_error(name, repr(value), f"a whole number from {least} on")
+
+
+def numbers_by_name(name: str, value: object, known: Sequence[str]) -> dict[str, float]:
+    """A mapping of known names to finite numbers, as a dict."""
+    if not hasattr(value, "items"):
+        raise rules_error(name, repr(value), "metrics with a number each")
+    for key, one in value.items():
+        check_choice(name, key, known)
+        if not (is_number(one) and math.isfinite(one)):
+            raise rules_error(f"{name}.{key}", repr(one), "a finite number")
+    return {key: float(one) for key, one in value.items()}
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def rules_error(
+    name: str, received: object, expected: str, action: str = "Correct it, or leave it out."
+) -> InputError:
+    return InputError(f"rule '{name}' of the gate", received=received, expected=expected, action=action)
+
+
+# --- A holdout that judges again and again gives chance more and more tries.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reuse:
+    """Attributes:
+
+    count: challengers that were judged before by rows of this holdout.
+    luck: the chance, at most, that one at least of all these and this one was promoted without merit:
+      1 - (1 - a)ⁿ, where a is half of what the confidence leaves open. Z. Šidák, "Rectangular confidence
+      regions for the means of multivariate normal distributions" (1967).
+    """
+
+    count: int
+    luck: float
+    meaning: str
+
+    @staticmethod
+    def of(count: int, rules: GateRules) -> "Reuse":
+        """Raises InputError for what is no count."""
+        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
+            raise InputError(
+                "reuse of the holdout",
+                received=repr(count),
+                expected="how many challengers it judged before, a whole number from 0 on",
+                action="Count the cycles that used it.",
+            )
+        luck = 1 - (1 - (1 - rules.confidence) / 2) ** (int(count) + 1)
+        return Reuse(count=int(count), luck=luck, meaning=_meaning(int(count), luck))
+
+
+def _meaning(count: int, luck: float) -> str:
+    if not count:
+        return f"this holdout judges for the first time: chance alone would promote with {luck:.1%} at most"
+    challengers = "challenger" if count == 1 else "challengers"
+    return (
+        f"rows of this holdout judged {count:,} {challengers} before: the chance "
+        f"that one of {count + 1:,} without merit is promoted is up to {luck:.1%}; a new holdout resets it"
+    )

@@ -1,0 +1,312 @@
+"""What the gate judges: the labels of one holdout, and what each model predicts of them."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from pipeline.base.errors import InputError
+from pipeline.gate.metrics import METRICS, Metric
+from pipeline.gate.statistics.estimates import Sample
+
+CHALLENGER, CHAMPION, ANCHOR = MODELS = ("challenger", "champion", "anchor")
+REGRESSION = "regression"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Scored:
+    """Examples of one holdout, scored by one to three models. All arrays have n rows, in the same order.
+
+    Attributes:
+      task: a name of LABEL_TASKS.
+      labels: [n], class indices or values.
+      predictions: of "challenger", and of "champion" and "anchor" where there are such, as exports give them:
+        probabilities [n, classes], or of the positive class [n]; of a regression values [n] or [n, 1].
+      weights: [n], from 0 on; None: all rows count the same.
+      clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
+        independent.
+      slices: feature → its value in each row, text [n].
+      prior: what predicts without features, as training has it: the rate of the positive class, the rates
+        of all classes [classes], or the mean of the values; None: that of the labels.
+
+    Raises:
+      InputError: a name, a length or a number cannot be right.
+    """
+
+    task: str
+    labels: np.ndarray
+    predictions: Mapping[str, np.ndarray]
+    weights: np.ndarray | None = None
+    clusters: np.ndarray | None = None
+    slices: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    prior: float | np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.task not in METRICS:
+            raise _error(
+                "task", repr(self.task), f"one of {', '.join(METRICS)}", "Judge models of such a task."
+            )
+        self._check_models()
+        check_rows("labels", self.labels)
+        for name, array in self._beside_labels():
+            as_many_rows(name, array, len(self.labels))
+        self._check_numbers()
+
+    @property
+    def rows(self) -> int:
+        return len(self.labels)
+
+    @property
+    def classes(self) -> int:
+        """Of the labels; 0 of a regression."""
+        if self.task == REGRESSION:
+            return 0
+        predictions = self.predictions[CHALLENGER]
+        return 2 if np.ndim(predictions) == 1 else np.shape(predictions)[1]
+
+    def _beside_labels(self) -> Iterator[tuple[str, np.ndarray]]:
+        yield from ((f"predictions of the {model}", array) for model, array in self.predictions.items())
+        yield from ((f"slices of '{feature}'", array) for feature, array in self.slices.items())
+        yield from (
+            (name, getattr(self, name)) for name in ("weights", "clusters") if getattr(self, name) is not None
+        )
+
+    def _check_models(self) -> None:
+        names = list(self.predictions)
+        if CHALLENGER not in names or set(names) - set(MODELS):
+            received = ", ".join(map(str, names)) or "none"
+            expected = f"{CHALLENGER}, and {CHAMPION} and {ANCHOR} where there are such"
+            raise _error("predictions", received, expected, "Name the models so.")
+
+    def _check_numbers(self) -> None:
+        for model, array in self.predictions.items():
+            name = f"predictions of the {model}"
+            if self.task == REGRESSION:
+                check_values(name, array)
+            else:
+                check_probabilities(name, array, classes=self.classes, binary=self.task == "binary")
+        if self.task == REGRESSION:
+            check_values("labels", self.labels)
+        else:
+            check_classes("labels", self.labels, self.classes)
+        check_prior(self.prior, self.classes)
+        if self.weights is not None:
+            check_weights(self.weights)
+        if self.clusters is not None:
+            check_clusters(self.clusters)
+        for feature, texts in self.slices.items():
+            check_texts(f"slices of '{feature}'", texts)
+
+
+def _error(name: str, received: str, expected: str, action: str) -> InputError:
+    return InputError(f"{name} that the gate gets", received=received, expected=expected, action=action)
+
+
+# --- Arrays that the gate gets, checked one by one; each raises InputError and names the first bad row.
+
+
+_LARGEST = float(
+    np.finfo(np.float32).max
+)  # what datasets and exports hold; sums of its fourth powers overflow not
+_ROUNDING = 1e-5  # that a softmax may be beyond 1
+_OFF_ONE = 0.02  # that probabilities may add up to besides 1: bfloat16 has 8 bits
+
+
+def check_rows(name: str, array: np.ndarray) -> None:
+    """One dimension and one row at least."""
+    if np.ndim(array) != 1 or not len(array):
+        raise _array_error(
+            name, f"shape {list(np.shape(array))}", "one number for each example, and one example at least"
+        )
+
+
+def as_many_rows(name: str, array: np.ndarray, number: int) -> None:
+    if not np.ndim(array) or len(array) != number:
+        raise _array_error(name, f"shape {list(np.shape(array))}", f"{number:,} rows, as there are labels")
+
+
+def check_values(name: str, array: np.ndarray) -> None:
+    """Finite numbers, [n] or [n, 1]."""
+    if np.ndim(array) > 2 or np.shape(array)[1:] not in ((), (1,)):
+        raise _array_error(name, f"shape {list(np.shape(array))}", "one value for each example")
+    _finite(name, array)
+
+
+def check_probabilities(name: str, array: np.ndarray, *, classes: int, binary: bool) -> None:
+    """Of `classes`, [n, classes], or of the positive one of two, [n]."""
+    shape = np.shape(array)
+    fits = shape[1:] in (((), (2,)) if binary else ((classes,),)) and classes > 1
+    if not fits:
+        expected = "[n] or [n, 2]" if binary else f"[n, {max(classes, 2)}]"
+        raise _array_error(name, f"shape {list(shape)}", f"probabilities of shape {expected}")
+    _finite(name, array)
+    outside = (array < -_ROUNDING) | (array > 1 + _ROUNDING)
+    _none(name, array, outside.reshape(len(array), -1).any(axis=1), "probabilities from 0 to 1")
+    if len(shape) == 2:
+        sums = array.sum(axis=1, dtype=np.float64)
+        _none(name, array, np.abs(sums - 1) > _OFF_ONE, "probabilities that add up to 1")
+
+
+def check_classes(name: str, array: np.ndarray, number: int) -> None:
+    """Class indices, [n]."""
+    _finite(name, array)
+    wrong = (array < 0) | (array >= number) | (array != np.floor(array))
+    _none(name, array, wrong, f"class indices from 0 to {number - 1}")
+
+
+def check_prior(value: float | np.ndarray | None, number: int) -> None:
+    """Rates of `number` classes, or of the positive one of two; a mean where there are no classes."""
+    if value is None:
+        return
+    shape = np.shape(value)
+    if shape not in ([(), (2,)] if number == 2 else [(number,)] if number else [()]):
+        expected = f"{number} rates" if number else "one mean"
+        raise _array_error("prior", f"shape {list(shape)}", expected)
+    _finite("prior", np.atleast_1d(value))
+    rates = np.asarray(value, np.float64)
+    if number and not (
+        rates.min() >= 0 and rates.max() <= 1 and (not shape or abs(rates.sum() - 1) <= _OFF_ONE)
+    ):
+        raise _array_error(
+            "prior", np.array2string(rates, threshold=10), "rates from 0 to 1 that add up to 1"
+        )
+
+
+def check_weights(array: np.ndarray) -> None:
+    check_rows("weights", array)
+    _finite("weights", array)
+    _none("weights", array, array < 0, "numbers from 0 on")
+    if not np.any(array > 0):
+        raise _array_error("weights", "0 for all examples", "one above 0 at least")
+
+
+def check_clusters(array: np.ndarray) -> None:
+    check_rows("clusters", array)
+    if np.asarray(array).dtype.kind in "fc":
+        _finite("clusters", array)
+    try:
+        np.unique(array)
+    except TypeError as error:
+        raise _array_error(
+            "clusters", f"values that cannot be sorted ({error})", "values of one type"
+        ) from None
+
+
+def check_texts(name: str, array: np.ndarray) -> None:
+    check_rows(name, array)
+    if np.asarray(array).dtype.kind in "UT":
+        return
+    is_text = np.fromiter((isinstance(value, str) for value in array), bool, len(array))
+    _none(name, array, ~is_text, "text")
+
+
+def _finite(name: str, array: np.ndarray) -> None:
+    array = np.asarray(array)
+    if array.dtype.kind in "OUSTMmc":
+        raise _array_error(name, f"an array of {array.dtype}", "an array of numbers")
+    beyond = ~(np.abs(array) <= _LARGEST)  # NaN too
+    _none(name, array, beyond.reshape(len(array), -1).any(axis=1), "finite float32 numbers")
+
+
+def _none(name: str, array: np.ndarray, wrong: np.ndarray, expected: str) -> None:
+    """Raises InputError if a row is wrong; `wrong` is bool [n]."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        shown = _shown(np.asarray(array)[row : row + 1].tolist()[0])
+        raise _array_error(name, f"{shown} in row {row:,} ({int(wrong.sum()):,} such rows)", expected)
+
+
+def _shown(value: object) -> str:
+    """A cell, or the first of a row of cells."""
+    if isinstance(value, list):
+        return f"[{', '.join(f'{one:g}' for one in value[:5])}{', …' if len(value) > 5 else ''}]"
+    return repr(value)
+
+
+def _array_error(name: str, received: str, expected: str) -> InputError:
+    return InputError(
+        f"{name} that the gate gets",
+        received=received,
+        expected=expected,
+        action="Correct what was scored, or how it was read.",
+    )
+
+
+# --- What was scored, ready for statistics: rows that count, and each model's column of a metric.
+
+
+PRIOR = "prior"  # the model that knows no features
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Rows of a weight above 0.
+
+    Attributes:
+      labels: int64 classes or float64 values, [n].
+      predictions: of each model, [n, classes] or float64 [n]; of the prior too where there is no champion.
+      weights: float64 [n], 1 at most; None where all rows count the same.
+      clusters: int64 [n], from 0 on; None: rows are independent.
+      kept: bool [all rows], those that have a weight above 0.
+    """
+
+    labels: np.ndarray
+    predictions: Mapping[str, np.ndarray]
+    weights: np.ndarray | None
+    clusters: np.ndarray | None
+    kept: np.ndarray
+
+    def sample(self, metric: Metric) -> Sample:
+        """Each model's column of the metric."""
+        return Sample(
+            columns={model: metric.column(self.labels, made) for model, made in self.predictions.items()},
+            positive=self.labels == 1 if metric.kind == "area" else None,
+            weights=self.weights,
+            clusters=self.clusters,
+        )
+
+
+def prepared(scored: Scored) -> Prepared:
+    kept, weights = _weights(scored)
+    labels = np.asarray(scored.labels)[kept].astype(np.float64 if scored.task == REGRESSION else np.int64)
+    predictions = {model: _predictions(scored.task, made)[kept] for model, made in scored.predictions.items()}
+    if CHAMPION not in predictions:
+        predictions[PRIOR] = _prior(scored, labels, weights)
+    clusters = scored.clusters
+    return Prepared(
+        labels=labels,
+        predictions=predictions,
+        weights=weights,
+        clusters=None if clusters is None else np.unique(np.asarray(clusters)[kept], return_inverse=True)[1],
+        kept=kept,
+    )
+
+
+def _weights(scored: Scored) -> tuple[np.ndarray, np.ndarray | None]:
+    """Which rows count, bool [all rows], and what they weigh beside the heaviest, [n]."""
+    if scored.weights is None:
+        return np.ones(scored.rows, bool), None
+    weights = np.asarray(scored.weights, np.float64)
+    weights = weights / weights.max()
+    kept = weights > 0
+    return kept, None if np.all(weights[kept] == 1) else weights[kept]
+
+
+def _predictions(task: str, made: np.ndarray) -> np.ndarray:
+    made = np.asarray(made)
+    if task == REGRESSION:
+        return made.reshape(len(made)).astype(np.float64)
+    return made if made.ndim == 2 else np.stack([1 - made.astype(np.float64), made], axis=1)
+
+
+def _prior(scored: Scored, labels: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """The same prediction for every row."""
+    found = scored.prior
+    if scored.task == REGRESSION:
+        return np.full(len(labels), np.average(labels, weights=weights) if found is None else float(found))
+    if found is None:
+        rates = np.bincount(labels, weights=weights, minlength=scored.classes)
+        found = rates / rates.sum()
+    elif np.ndim(found) == 0:
+        found = [1 - float(found), float(found)]
+    return np.broadcast_to(np.asarray(found, np.float64), (len(labels), scored.classes))

@@ -1,0 +1,309 @@
+"""Slices of a holdout, each value of a feature by itself: is the challenger worse on one of them?"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from statsmodels.stats.multitest import multipletests
+
+from pipeline.base.errors import printable
+from pipeline.gate.measurement import Measured, Obstacle, improvement, measure, obstacle
+from pipeline.gate.metrics import Metric
+from pipeline.gate.rules import GateRules
+from pipeline.gate.scores import CHALLENGER, CHAMPION
+from pipeline.gate.statistics.estimates import Estimate, Sample, deciding_examples
+
+# --- What the gate found, for the report, the model card and the receipt. NaN: the examples do not tell.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Value:
+    """The metric of one model, with its two-sided interval and who made it so."""
+
+    value: float
+    low: float
+    high: float
+    method: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    """By how much the challenger is better than another model: below 0 where it is worse.
+
+    `p` is two-sided, of no difference. The interval is two-sided.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    method: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MetricResult:
+    """One metric on the whole holdout.
+
+    Attributes:
+      values: of each model: challenger, champion, anchor, and prior, which knows no features.
+      differences: of the challenger to each of the others.
+    """
+
+    name: str
+    is_higher_better: bool
+    values: Mapping[str, Value]
+    differences: Mapping[str, Difference]
+
+
+def value_of(estimate: Estimate, confidence: float) -> Value:
+    low, high = estimate.interval(confidence)
+    return Value(value=estimate.value, low=low, high=high, method=estimate.method)
+
+
+def difference_of(estimate: Estimate, confidence: float) -> Difference:
+    low, high = estimate.interval(confidence)
+    return Difference(value=estimate.value, low=low, high=high, p=estimate.p(), method=estimate.method)
+
+
+def metric_result(
+    metric: Metric, measured: Measured, models: Sequence[str], *, confidence: float
+) -> MetricResult:
+    others = [model for model in models if model != CHALLENGER]
+    return MetricResult(
+        name=metric.name,
+        is_higher_better=metric.is_higher_better,
+        values={model: value_of(measured.value(model), confidence) for model in models},
+        differences={
+            other: difference_of(improvement(measured, metric, CHALLENGER, over=other), confidence)
+            for other in others
+        },
+    )
+
+
+# --- The questions that a challenger must pass, each answered in one sentence with its numbers.
+
+
+PASSED, FAILED, OPEN = "passed", "failed", "open"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question. `examples`: how many would close an open one; None where no number is known to."""
+
+    name: str
+    outcome: Literal["passed", "failed", "open"]
+    reason: str
+    examples: int | None = None
+
+
+def holdout_checks(obstacle: Obstacle) -> Check:
+    """What is said of a holdout that tells too little."""
+    reason = f"the holdout tells too little: {obstacle.reason}"
+    return Check(name="holdout", outcome=OPEN, reason=reason, examples=obstacle.examples)
+
+
+def baseline_checks(
+    metric: Metric, measured: Measured, over: str, *, allowed: float, rows: int, rules: GateRules
+) -> Check:
+    """Is the challenger better than `over`? Where `allowed` is above 0: is it not worse by that or more?"""
+    estimate = improvement(measured, metric, CHALLENGER, over=over)
+    low, high = estimate.interval(rules.confidence)
+    outcome = PASSED if low > -allowed else FAILED if high < -allowed else OPEN
+    examples = None
+    if outcome == OPEN:
+        examples = deciding_examples(
+            estimate, null=-allowed, rows=rows, confidence=rules.confidence, power=rules.power
+        )
+    own, others = (measured.value(model).value for model in (CHALLENGER, over))
+    reason = (
+        f"{metric.name} is {own:.5g}, the {over}'s {others:.5g}: {difference_in_words(estimate, rules)}; "
+        f"{_conclusion(outcome, allowed, examples, rules)}"
+    )
+    return Check(name=over, outcome=outcome, reason=reason, examples=examples)
+
+
+def difference_in_words(estimate: Estimate, rules: GateRules) -> str:
+    """`better by 0.0123 (95% interval +0.0051 to +0.0195, p 0.0008)`; + is better whatever the metric."""
+    low, high = estimate.interval(rules.confidence)
+    how = "better" if estimate.value > 0 else "worse"
+    amount = f"{how} by {abs(estimate.value):.3g}" if estimate.value else "no difference"
+    return f"{amount} ({100 * rules.confidence:g}% interval {low:+.3g} to {high:+.3g}, p {estimate.p():.2g})"
+
+
+def _conclusion(outcome: str, allowed: float, examples: int | None, rules: GateRules) -> str:
+    bound = f"the margin of {allowed:g}" if allowed else "chance"
+    if outcome == FAILED:
+        return f"that is worse by more than {bound}"
+    if outcome == PASSED:
+        return f"that is not worse by {bound}" if allowed else "that is better by more than chance"
+    if examples is None:
+        return "undecided, and no number of examples is known that would decide"
+    return (
+        f"undecided: about {examples:,} examples would decide with a chance of {100 * rules.power:g}%, "
+        "if this is the true difference"
+    )
+
+
+def floor_checks(results: Sequence[MetricResult], rules: GateRules) -> Iterator[Check]:
+    """Does a first model reach every floor?"""
+    named = {result.name: result for result in results}
+    for name, floor in rules.floors.items():
+        own, is_least = named[name].values[CHALLENGER].value, named[name].is_higher_better
+        reached = own >= floor if is_least else own <= floor
+        outcome = PASSED if reached else FAILED if own == own else OPEN  # NaN: it could not be measured
+        found = "not known on this holdout" if outcome == OPEN else f"{own:.5g}"
+        reason = f"{name} is {found}; the floor is {floor:g} or {'more' if is_least else 'less'}"
+        yield Check(name=f"floor of {name}", outcome=outcome, reason=reason)
+
+
+KEPT, REGRESSED, NOT_EVALUATED = "no regression", "regression", "not evaluated"
+
+_SMALL_SHOWN = 50  # slices of a feature that have too few rows: ids have millions
+_NAME = 80  # characters of a value that a sentence shows
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SliceResult:
+    """The metric that decides, on the rows where `feature` is `value`.
+
+    Attributes:
+      values: of challenger and champion; none where there are too few rows.
+      difference: by how much the challenger is better; None where it was not evaluated.
+      p: of the challenger being worse by no more than the slice's margin: one-sided and doubled, as
+        intervals have two sides; None as above.
+      p_holm: the same, corrected for the number of slices that were evaluated.
+      reason: why it was not evaluated, or what was found.
+    """
+
+    feature: str
+    value: str
+    rows: int
+    verdict: Literal["no regression", "regression", "not evaluated"]
+    reason: str
+    values: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    difference: Difference | None = None
+    p: float | None = None
+    p_holm: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Slices:
+    """`left_out`: of each feature the number of slices with too few rows that are not in `results`."""
+
+    results: tuple[SliceResult, ...]
+    left_out: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Rows of one slice; `rows` are indices."""
+
+    feature: str
+    value: str
+    rows: np.ndarray
+
+
+def judge_slices(metric: Metric, sample: Sample, texts: Mapping[str, np.ndarray], rules: GateRules) -> Slices:
+    """Every slice of the rules' features, with Holm's correction over all that can be evaluated.
+
+    S. Holm, "A simple sequentially rejective multiple test procedure" (1979): the chance that any slice
+    without a regression is blamed stays below 1 - confidence, however many there are.
+
+    Args:
+      texts: feature → its value in each row of the sample, text [n].
+    """
+    parts = [part for feature in rules.slices for part in _parts(feature, texts[feature])]
+    small = [part for part in parts if len(part.rows) < rules.least_slice]
+    shown = [part for feature in rules.slices for part in _largest(small, feature)]
+    large = [part for part in parts if len(part.rows) >= rules.least_slice]
+    evaluated = [_evaluated(metric, part, sample, rules) for part in large]
+    return Slices(
+        results=(*_with_holm(evaluated, rules), *(_too_small(part, rules) for part in shown)),
+        left_out={feature: _count(small, feature) - _count(shown, feature) for feature in rules.slices},
+    )
+
+
+def of_slices(slices: Slices, rules: GateRules) -> Iterator[Check]:
+    """One check for each regression; one for all slices where there is none."""
+    regressed = [found for found in slices.results if found.verdict == REGRESSED]
+    for found in regressed:
+        yield Check(name="slices", outcome=FAILED, reason=found.reason)
+    if rules.slices and not regressed:
+        kept = sum(found.verdict == KEPT for found in slices.results)
+        skipped = len(slices.results) - kept + sum(slices.left_out.values())
+        features = ", ".join(rules.slices)
+        reason = f"slices of {features} without a regression: {kept:,}; not evaluated: {skipped:,}"
+        yield Check(name="slices", outcome=PASSED, reason=reason)
+
+
+def _parts(feature: str, texts: np.ndarray) -> Iterator[_Part]:
+    values, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    return (
+        _Part(feature=feature, value=str(value), rows=own) for value, own in zip(values, rows, strict=True)
+    )
+
+
+def _largest(small: Sequence[_Part], feature: str) -> Sequence[_Part]:
+    own = [part for part in small if part.feature == feature]
+    return sorted(own, key=lambda part: -len(part.rows))[:_SMALL_SHOWN]
+
+
+def _count(parts: Sequence[_Part], feature: str) -> int:
+    return sum(part.feature == feature for part in parts)
+
+
+def _too_small(part: _Part, rules: GateRules) -> SliceResult:
+    return SliceResult(
+        feature=part.feature,
+        value=part.value,
+        rows=len(part.rows),
+        verdict=NOT_EVALUATED,
+        reason=f"rows: {len(part.rows):,}; {rules.least_slice:,} are needed",
+    )
+
+
+def _evaluated(metric: Metric, part: _Part, sample: Sample, rules: GateRules) -> SliceResult:
+    """One slice of enough rows, before Holm's correction."""
+    own = sample.take(part.rows)
+    measured, models = (
+        measure(metric, own, rules),
+        [model for model in (CHALLENGER, CHAMPION) if model in own.columns],
+    )
+    result = SliceResult(
+        feature=part.feature,
+        value=part.value,
+        rows=own.rows,
+        verdict=NOT_EVALUATED,
+        reason="there is no champion to compare with",
+        values={model: value_of(measured.value(model), rules.confidence) for model in models},
+    )
+    found = obstacle(metric, own, rules, least=rules.least_slice)
+    if found or CHAMPION not in models:
+        return dataclasses.replace(result, reason=found.reason) if found else result
+    estimate = improvement(measured, metric, CHALLENGER, over=CHAMPION)
+    return dataclasses.replace(
+        result,
+        difference=difference_of(estimate, rules.confidence),
+        p=min(1.0, 2 * estimate.tails(-rules.slice_margin)[0]),
+        reason=difference_in_words(estimate, rules),
+    )
+
+
+def _with_holm(evaluated: Sequence[SliceResult], rules: GateRules) -> Iterator[SliceResult]:
+    raw = [found.p for found in evaluated if found.p is not None]
+    corrected = iter(multipletests(raw, method="holm")[1] if raw else ())
+    for found in evaluated:
+        yield found if found.p is None else _judged(found, float(next(corrected)), len(raw), rules)
+
+
+def _judged(found: SliceResult, p_holm: float, number: int, rules: GateRules) -> SliceResult:
+    verdict = REGRESSED if p_holm < 1 - rules.confidence else KEPT
+    name = printable(found.value if len(found.value) <= _NAME else f"{found.value[:_NAME]}…")
+    allowed = f"; a slice may be worse by {rules.slice_margin:g}" if rules.slice_margin else ""
+    reason = (
+        f"slice {found.feature} = '{name}' ({found.rows:,} rows): {found.reason}; "
+        f"p {p_holm:.2g} after Holm's correction for {number:,} slices{allowed}"
+    )
+    return dataclasses.replace(found, verdict=verdict, p_holm=p_holm, reason=reason)

@@ -1,0 +1,166 @@
+"""The area under the ROC curve, and DeLong's covariance of several models' areas."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy import stats
+
+from pipeline.gate.statistics.estimates import Sample, StudentT
+
+METHOD = "DeLong 1988, ranks of Sun & Xu 2014"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """Areas where every row counts the same and stands alone.
+
+    E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, "Comparing the areas under two or more correlated
+    receiver operating characteristic curves" (1988). The parts of an area come from ranks, as in X. Sun and
+    W. Xu, "Fast implementation of DeLong's algorithm" (2014).
+    """
+
+    sample: Sample
+
+    def value(self, model: str) -> StudentT:
+        return dataclasses.replace(self._estimate(*self._parts[model]), bounds=(0.0, 1.0))
+
+    def difference(self, model: str, other: str) -> StudentT:
+        """`model` less `other`."""
+        pairs = zip(self._parts[model], self._parts[other], strict=True)
+        return self._estimate(*(one - another for one, another in pairs))
+
+    @functools.cached_property
+    def _parts(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Of each model the part of each positive, float64 [positives], and of each negative row."""
+        return {model: parts(scores, self.sample.positive) for model, scores in self.sample.columns.items()}
+
+    def _estimate(self, positives: np.ndarray, negatives: np.ndarray) -> StudentT:
+        error = math.nan
+        if len(positives) > 1 and len(negatives) > 1:
+            error = math.sqrt(sum(part.var(ddof=1) / len(part) for part in (positives, negatives)))
+        return StudentT(
+            value=float(positives.mean()) if len(positives) and len(negatives) else math.nan,
+            standard_error=error,
+            units=self.sample.rows,
+            degrees=math.inf,
+            method=METHOD,
+        )
+
+
+def parts(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each positive row the share of negative ones below it, of each negative that of positives above it.
+
+    Equal scores count half. The mean of either is the area. NaN where one class alone is there.
+    """
+    above, below = scores[positive], scores[~positive]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ranks = stats.rankdata(scores)
+        of_positives = (ranks[positive] - stats.rankdata(above)) / len(below)
+        of_negatives = 1 - (ranks[~positive] - stats.rankdata(below)) / len(above)
+    return of_positives, of_negatives
+
+
+# --- Areas under ROC curves of weighted rows or of rows in clusters: the paired bootstrap.
+
+
+_LEAST_VALID = 0.99  # of the resamples must hold both classes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resampled:
+    """Each resample draws as many units as there are, with replacement, the same ones for all models.
+
+    B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6 and 13: the standard
+    error is the spread of the resampled values. Units are clusters where rows come in clusters: C. A. Field
+    and A. H. Welsh, "Bootstrapping clustered data" (2007). Quantiles are those of t, as for means.
+    """
+
+    sample: Sample
+    resamples: int
+    seed: int
+
+    def value(self, model: str) -> StudentT:
+        areas = self._areas[model]
+        return dataclasses.replace(self._estimate(areas), bounds=(0.0, 1.0))
+
+    def difference(self, model: str, other: str) -> StudentT:
+        """`model` less `other`, resample by resample."""
+        return self._estimate(self._areas[model] - self._areas[other])
+
+    @functools.cached_property
+    def _areas(self) -> dict[str, np.ndarray]:
+        """Of each model the area of all rows, then that of each resample: float64 [1 + resamples]."""
+        curves = {model: _Curve.of(scores, self.sample) for model, scores in self.sample.columns.items()}
+        areas = [[curve.area(counts) for curve in curves.values()] for counts in self._counts()]
+        return dict(zip(curves, np.array(areas).T, strict=True))
+
+    def _counts(self) -> Iterator[np.ndarray]:
+        """How often each unit is there, int64 [units]: once, then as it is drawn."""
+        units, rng = self.sample.units, np.random.default_rng(self.seed)
+        yield np.ones(units, np.int64)
+        for _ in range(self.resamples):
+            yield np.bincount(rng.integers(units, size=units), minlength=units)
+
+    def _estimate(self, areas: np.ndarray) -> StudentT:
+        value, resampled = float(areas[0]), areas[1:]
+        valid = resampled[np.isfinite(resampled)]
+        enough = len(valid) > 1 and len(valid) >= _LEAST_VALID * len(resampled)
+        unit = "row" if self.sample.clusters is None else "cluster"
+        return StudentT(
+            value=value,
+            standard_error=float(valid.std(ddof=1)) if enough and self.sample.units > 1 else math.nan,
+            units=self.sample.units,
+            degrees=max(self.sample.units - 1, 1),
+            method=f"paired {unit} bootstrap, {len(resampled):,} resamples, seed {self.seed}",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Class:
+    """Rows of one class in the order of their scores: the unit of each, int64 [rows], and what it weighs."""
+
+    units: np.ndarray
+    weights: np.ndarray
+
+    def weigh(self, counts: np.ndarray) -> np.ndarray:
+        """Float64 [rows], where each unit is there as often as `counts` [units] says."""
+        return counts[self.units] * self.weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Curve:
+    """What of a ranking holds for every resample, so that none is sorted.
+
+    `less` and `not_more`: how many of the rows of `negative` have a lower score than each of `positive`, and
+    how many no higher one; int64 [positives].
+    """
+
+    positive: _Class
+    negative: _Class
+    less: np.ndarray
+    not_more: np.ndarray
+
+    @staticmethod
+    def of(scores: np.ndarray, sample: Sample) -> "_Curve":
+        units = np.arange(sample.rows) if sample.clusters is None else sample.clusters
+        weights = np.ones(sample.rows) if sample.weights is None else sample.weights
+        order = np.argsort(scores, kind="stable")
+        above, below = order[sample.positive[order]], order[~sample.positive[order]]
+        return _Curve(
+            positive=_Class(units=units[above], weights=weights[above]),
+            negative=_Class(units=units[below], weights=weights[below]),
+            less=np.searchsorted(scores[below], scores[above], side="left"),
+            not_more=np.searchsorted(scores[below], scores[above], side="right"),
+        )
+
+    def area(self, counts: np.ndarray) -> float:
+        """Where each unit is there as often as `counts` [units] says; NaN where a class weighs nothing."""
+        positive = self.positive.weigh(counts)
+        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # by so many rows, what they weigh
+        pairs = positive.sum() * beaten[-1]
+        if not pairs:
+            return math.nan
+        return float(positive @ (beaten[self.less] + beaten[self.not_more])) / (2 * pairs)  # equal: half

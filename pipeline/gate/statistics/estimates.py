@@ -1,0 +1,212 @@
+"""A number that was estimated from examples, and what it leaves open: intervals and p-values."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import special
+from statsmodels.stats.power import normal_sample_size_one_tail
+
+
+class Estimate(abc.ABC):
+    """A metric of a model, or the difference of two models.
+
+    Attributes:
+      value: the estimate itself; NaN where the examples have none.
+      standard_error: of `value`; NaN where the examples do not tell it.
+      units: that are independent of each other: clusters where rows come in clusters, else rows.
+      method: how interval and p-value are made, with its source.
+    """
+
+    value: float
+    standard_error: float
+    units: int
+    method: str
+
+    @abc.abstractmethod
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The two-sided confidence interval, (low, high); NaNs where there is none."""
+
+    @abc.abstractmethod
+    def tails(self, null: float) -> tuple[float, float]:
+        """How likely an estimate so (low, high) or more so is where the truth is `null`."""
+
+    def p(self, null: float = 0.0) -> float:
+        """The two-sided p-value of the hypothesis that the truth is `null`: twice the smaller tail.
+
+        NaN where the examples do not tell it.
+        """
+        return float(np.minimum(1.0, 2 * np.min(self.tails(null))))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StudentT(Estimate):
+    """An estimate whose error follows Student's t; the normal distribution where `degrees` is infinite.
+
+    `bounds` are the least and the greatest value that the truth can have: no interval leaves them.
+    """
+
+    value: float
+    standard_error: float
+    units: int
+    method: str
+    degrees: float
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        if not math.isfinite(self.standard_error):
+            return math.nan, math.nan
+        reach = float(special.stdtrit(self.degrees, (1 + confidence) / 2)) * self.standard_error
+        low, high = np.clip((self.value - reach, self.value + reach), *self.bounds)
+        return float(low), float(high)
+
+    def tails(self, null: float) -> tuple[float, float]:
+        distance = self.value - null
+        if self.standard_error == 0:  # no spread at all: equal, or different for certain
+            return (0.5, 0.5) if distance == 0 else (float(distance > 0), float(distance < 0))
+        t = distance / self.standard_error
+        return float(special.stdtr(self.degrees, t)), float(special.stdtr(self.degrees, -t))
+
+
+# --- One number of each model for each example: what statistics are made of.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Examples, all of a weight above 0, and the models' numbers on them.
+
+    Attributes:
+      columns: of each model a number for each example, float64 [n]: a loss, 0 or 1 for a right answer, or the
+        score of the positive class.
+      positive: whether the label is the positive class, bool [n]; None where nothing is ranked.
+      weights: float64 [n], above 0; None: all are 1.
+      clusters: int64 [n], from 0 on without gaps; None: each row is independent of the others.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    positive: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    clusters: np.ndarray | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def units(self) -> int:
+        """Clusters where there are some, else rows."""
+        return self.rows if self.clusters is None else int(self.clusters.max(initial=-1)) + 1
+
+    @property
+    def effective_rows(self) -> float:
+        """As many rows of equal weight as would tell as much."""
+        return _effective(np.ones(self.rows) if self.weights is None else self.weights)
+
+    @property
+    def effective_clusters(self) -> float:
+        """As many clusters of equal weight as would tell as much; rows are independent where there are none.
+
+        A mean of clusters of which one is most of all follows that one, and its spread cannot be seen: A. V.
+        Carter, K. T. Schnepel and D. G. Steigerwald, "Asymptotic behavior of a t-test robust to cluster
+        heterogeneity" (2017).
+        """
+        if self.clusters is None:
+            return self.effective_rows
+        return _effective(np.bincount(self.clusters, weights=self.weights).astype(np.float64))
+
+    def take(self, rows: np.ndarray) -> "Sample":
+        """Those rows alone; `rows` are indices, or bool [n]."""
+        clusters = None
+        if self.clusters is not None:
+            clusters = np.unique(self.clusters[rows], return_inverse=True)[1]
+        return Sample(
+            columns={model: column[rows] for model, column in self.columns.items()},
+            positive=None if self.positive is None else self.positive[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            clusters=clusters,
+        )
+
+
+def _effective(weights: np.ndarray) -> float:
+    """(Σ w)² / Σ w² of weights [n]: L. Kish, "Survey Sampling" (1965)."""
+    scaled = weights / weights.max()  # the squares of tiny weights would vanish
+    return float(scaled.sum() ** 2 / (scaled**2).sum())
+
+
+# --- Means over examples, with weights and clusters: losses, errors, and shares of right answers.
+
+
+PLAIN = "Student's t"
+WEIGHTED = "Student's t, robust (HC1: White 1980)"
+CLUSTERED = "Student's t, cluster-robust (Liang & Zeger 1986)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Means:
+    """The metric of a model is the weighted mean of its column, that of two the mean of the differences."""
+
+    sample: Sample
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+
+    def value(self, model: str) -> StudentT:
+        return dataclasses.replace(self._mean(self.sample.columns[model]), bounds=self.bounds)
+
+    def difference(self, model: str, other: str) -> StudentT:
+        """`model` less `other`, pair by pair."""
+        return self._mean(self.sample.columns[model] - self.sample.columns[other])
+
+    def _mean(self, numbers: np.ndarray) -> StudentT:
+        return mean(numbers, weights=self.sample.weights, clusters=self.sample.clusters)
+
+
+def mean(numbers: np.ndarray, *, weights: np.ndarray | None, clusters: np.ndarray | None) -> StudentT:
+    """The weighted mean of float64 [n], as a regression on a constant estimates it.
+
+    Its variance is the sandwich of K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized
+    linear models" (1986): the squares of the clusters' weighted residual sums, over the square of the sum of
+    weights, times G / (G - 1), where G counts the clusters. A row without a cluster is one by itself: without
+    weights that is the usual standard error of a mean. Quantiles are of t with G - 1 degrees of freedom:
+    A. C. Cameron and D. L. Miller, "A Practitioner's Guide to Cluster-Robust Inference" (2015), section VI.
+    """
+    value, shares = float(np.average(numbers, weights=weights)), 1 / len(numbers)
+    if weights is not None:
+        shares = weights / weights.sum()
+    parts = (numbers - value) * shares
+    if clusters is not None:
+        parts = np.bincount(clusters, weights=parts)
+    units = len(parts)
+    error = math.sqrt(units / (units - 1) * float(parts @ parts)) if units > 1 else math.nan
+    return StudentT(
+        value=value,
+        standard_error=error,
+        units=units,
+        degrees=max(units - 1, 1),
+        method=CLUSTERED if clusters is not None else WEIGHTED if weights is not None else PLAIN,
+    )
+
+
+# --- How many examples would decide what these did not.
+
+
+_MOST = 10**12  # examples; more is never
+
+
+def deciding_examples(
+    estimate: Estimate, *, null: float, rows: int, confidence: float, power: float
+) -> int | None:
+    """Examples like the `rows` that gave `estimate`, with which its interval would exclude `null`.
+
+    With a chance of `power`, if the truth is as estimated: n = ((z of confidence + z of power) · s / d)²
+    is the sample size of a test for means, as in S.-C. Chow, J. Shao and H. Wang, "Sample Size Calculations
+    in Clinical Research" (2003), section 3.1. Clusters are counted, and turned into rows at their mean size.
+    None where no number would do, or where the error is not known.
+    """
+    distance = abs(estimate.value - null)
+    if not (distance > 0 and estimate.standard_error >= 0):  # NaN neither
+        return None
+    spread = estimate.standard_error * math.sqrt(estimate.units)
+    units = normal_sample_size_one_tail(distance, power, (1 - confidence) / 2, std_null=spread)
+    examples = units * rows / estimate.units
+    return math.ceil(examples) if examples < _MOST else None

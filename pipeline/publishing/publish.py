@@ -1,0 +1,239 @@
+"""Publishes versions of a model, takes them back, rolls back, and removes old ones.
+
+TensorFlow Serving looks every few seconds for the highest number. It loads that version, and only then
+unloads the one that it served. So it follows every act here by itself:
+
+- `publish` and `rollback` rename a whole folder to a higher number: it loads that.
+- `take_back` renames the highest away: the one before is the highest again, and it loads that. Nothing is
+  copied, so a full disk does not keep a bad version where it is.
+- `collect` removes lower numbers, which it served no more.
+
+Its policy has to be `latest`, which is the default.
+"""
+
+import pathlib
+import re
+from collections.abc import Callable, Collection, Mapping
+
+from pipeline.base.errors import InputError
+from pipeline.publishing import journal as journal_lib
+from pipeline.publishing import staging, versions
+from pipeline.publishing.journal import Journal
+from pipeline.publishing.staging import commit, move_away, remove, settled, staged_folder
+
+_CYCLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # it is part of a folder's name
+
+
+def publish(
+    export: pathlib.Path,
+    directory: pathlib.Path,
+    *,
+    cycle: str,
+    documents: Mapping[str, bytes] = {},
+    at: str,
+    verify: Callable[[pathlib.Path], None] | None = None,
+) -> int:
+    """Publishes an export as the next version of `directory`; returns its number.
+
+    A cycle has one version: publishing it again returns that one, unless it was damaged or collected since.
+
+    Args:
+      cycle: the id of what made the export.
+      documents: files to stand beside the model, content by name, such as MODEL_CARD.md.
+      at: when, ISO 8601.
+      verify: called with the whole folder before it gets its number; what it raises stops the publication.
+
+    Raises:
+      InputError: the export is damaged, or the cycle was taken back or rolled back.
+      TryAgainError: another process writes to `directory`, or the disk is full.
+    """
+    _check_cycle(cycle)
+    with settled(directory) as journal:
+        _check_not_barred(journal, cycle, directory)
+        before = [version for version in journal.of_cycle(cycle) if version in versions.numbers(directory)]
+        if sound := [version for version in before if versions.is_sound(directory, version)]:
+            return sound[-1]
+        number = journal.next_version
+        _check_number(directory, number)
+        with staged_folder(directory, cycle) as staged:
+            staging.stage_export(export, staged, documents=documents, version=number, cycle=cycle, at=at)
+            if verify is not None:
+                verify(staged)
+        journal = journal.with_version(number, cycle=cycle, at=at, staged=staged.name)
+        commit(directory, journal.without(before, reason=DAMAGED, at=at, barred=False))
+        return number
+
+
+def take_back(directory: pathlib.Path, version: int, *, reason: str, at: str) -> int | None:
+    """Moves a version that failed after it was published to .quarantine; its cycle is never published again.
+
+    The one before is the newest then. If that one was damaged meanwhile, the newest that is sound is
+    published again, above it. Returns the newest version; None where none is left.
+
+    Raises:
+      InputError: there never was such a version.
+      TryAgainError: another process writes to `directory`, or the disk is full.
+    """
+    with settled(directory) as journal:
+        if version not in journal.known:
+            raise _no_such(directory, version, "no version of that number")
+        known = journal.known[version]
+        if not known.barred or known.aside == journal_lib.UNTOLD:
+            gone = sorted({version, *journal.of_cycle(known.cycle)})
+            journal = move_away(directory, journal.without(gone, reason=reason, at=at, barred=True))
+        return lead_with_a_sound_one(directory, journal, at=at)
+
+
+def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
+    """Publishes the bytes of version `to` again under a higher number, which is returned.
+
+    Versions above `to` are moved to .quarantine; their cycles are never published again. Where the newest
+    version has these bytes already, nothing is done.
+
+    Raises:
+      InputError: `to` is not published, or damaged.
+      TryAgainError: another process writes to `directory`, or the disk is full.
+    """
+    with settled(directory) as journal:
+        if to not in versions.versions(directory):
+            raise _no_such(directory, to, "one that is not published, or damaged")
+        if not versions.is_sound(directory, to):
+            raise _no_such(directory, to, "one whose bytes are not those that were published")
+        newest = serving(directory, journal, to)
+        return newest or publish_again(directory, journal, to=to, reason=reason, at=at, barred=True)
+
+
+def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = ()) -> list[int]:
+    """Removes all but the newest `keep` versions and those in `protected`; returns which went.
+
+    Of those in .quarantine, too, the newest `keep` stay. What was not published here is left alone.
+
+    Raises:
+      InputError: `keep` is less than one.
+      TryAgainError: another process writes to `directory`.
+    """
+    if keep < 1:
+        raise InputError(
+            "versions to keep",
+            received=keep,
+            expected="at least 1: the newest is served",
+            action="Correct it.",
+        )
+    with settled(directory) as journal:
+        journal_lib.save(directory, journal)  # what is removed is known afterwards
+        there = versions.versions(directory)
+        ours = {number for number, known in journal.known.items() if known.cycle}
+        oldest_kept = there[-keep:][0] if there else 0
+        older = [number for number in versions.numbers(directory) if number < oldest_kept]
+        gone = [number for number in older if number in ours and number not in protected]
+        for number in gone:
+            remove(directory, str(number))
+        for number in versions.numbers(directory / journal_lib.QUARANTINE)[:-keep]:
+            if number not in protected:
+                remove(directory, f"{journal_lib.QUARANTINE}/{number}")
+        return gone
+
+
+def quarantined(directory: pathlib.Path) -> dict[str, str]:
+    """The cycles that may not be published again, each with the reason."""
+    return journal_lib.load(directory).barred
+
+
+def set_aside(directory: pathlib.Path) -> set[int]:
+    """The versions that were taken back, or stepped over when an older one was served again."""
+    return {number for number, known in journal_lib.load(directory).known.items() if known.aside}
+
+
+def _check_cycle(cycle: str) -> None:
+    if not _CYCLE.fullmatch(cycle):
+        raise InputError(
+            "cycle",
+            received=repr(cycle),
+            expected="letters, digits, '.', '_' and '-', up to 200",
+            action="Give the cycle such an id.",
+        )
+
+
+def _check_number(directory: pathlib.Path, number: int) -> None:
+    """Raises InputError above all numbers that a server reads: nobody would see the version."""
+    if number > versions.LARGEST:
+        raise InputError(
+            f"versions in {directory}",
+            received=f"version {number - 1}, the largest that there can be",
+            expected=f"room for another version below {versions.LARGEST:,}",
+            action="Something put it there: move it away.",
+        )
+
+
+def _check_not_barred(journal: Journal, cycle: str, directory: pathlib.Path) -> None:
+    if cycle in journal.barred:
+        raise InputError(
+            f"cycle {cycle}",
+            received=f"one that was withdrawn from {directory}: {journal.barred[cycle]}",
+            expected="a cycle that was not",
+            action="Train another one.",
+        )
+
+
+def _no_such(directory: pathlib.Path, version: int, received: str) -> InputError:
+    there = ", ".join(map(str, versions.versions(directory))) or "there is none"
+    return InputError(
+        f"version {version} of {directory}",
+        received=received,
+        expected=f"one of those that are published: {there}",
+        action="Name one of them.",
+    )
+
+
+# --- Old bytes under a new, higher number: what rolling back is, and what follows where a version is
+# damaged.
+
+
+DAMAGED = "its files are not those that were published"
+
+
+def publish_again(
+    directory: pathlib.Path, journal: Journal, *, to: int, reason: str, at: str, barred: bool
+) -> int:
+    """Publishes the bytes of version `to` as the next one, then sets aside those between; returns the number.
+
+    Args:
+      barred: whether cycles of those between may never be published again, but for that of `to` itself.
+    """
+    above, number = journal.above(to), journal.next_version
+    with staged_folder(directory, f"version-{number}") as staged:
+        staging.stage_again(
+            directory,
+            staged,
+            to=to,
+            version=number,
+            instead_of=max([to, *above]),
+            reason=reason,
+            at=at,
+        )
+    cycle = journal.known[to].cycle
+    same = {*above}.intersection(journal.of_cycle(cycle))
+    journal = journal.with_version(number, cycle=cycle, at=at, staged=staged.name)
+    journal = journal.without(sorted(same), reason=reason, at=at, barred=False)
+    commit(directory, journal.without(sorted({*above} - same), reason=reason, at=at, barred=barred))
+    return number
+
+
+def serving(directory: pathlib.Path, journal: Journal, to: int) -> int | None:
+    """The newest version, if it is sound and has the bytes of `to`; otherwise None."""
+    newest = max([to, *journal.above(to)])
+    if newest not in {to, *journal.of_cycle(journal.known[to].cycle)} or not versions.is_sound(
+        directory, newest
+    ):
+        return None
+    files = (versions.published(directory, version)["files"] for version in (newest, to))
+    return newest if len({*map(repr, files)}) == 1 else None
+
+
+def lead_with_a_sound_one(directory: pathlib.Path, journal: Journal, *, at: str) -> int | None:
+    """Returns the newest version; first publishes it again if one above it is damaged or has disappeared."""
+    there = reversed(versions.numbers(directory))
+    sound = next((number for number in there if versions.is_sound(directory, number)), None)
+    if sound is None or not journal.above(sound):
+        return sound
+    return publish_again(directory, journal, to=sound, reason=DAMAGED, at=at, barred=False)

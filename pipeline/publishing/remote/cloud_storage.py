@@ -1,0 +1,147 @@
+"""A bucket of Google Cloud Storage, through google-cloud-storage, which requirements-gcp.txt has.
+
+With STORAGE_EMULATOR_HOST set, the library asks that server, without credentials.
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping
+
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.publishing.remote.bucket import ABSENT, RefusedError, Stored
+
+
+def check_installed(url: str) -> None:
+    """Raises InputError where the library is missing."""
+    try:
+        from google.cloud import storage  # noqa: F401
+    except ImportError:
+        raise InputError(
+            f"config.publish_to = {url!r}",
+            received="a Python environment without google-cloud-storage",
+            expected="the library of Google's object store",
+            action="Install it: pip install -r requirements-gcp.txt",
+        ) from None
+
+
+class GoogleBucket:
+    """A Bucket below gs://BUCKET/PREFIX/."""
+
+    def __init__(self, bucket: str, prefix: str) -> None:
+        from google.cloud import storage
+
+        self._place = f"gs://{bucket}/{prefix}"
+        self._prefix = f"{prefix}/" if prefix else ""
+        with _told(self._place):
+            self._bucket = storage.Client().bucket(bucket)
+
+    def list(self, prefix: str = "") -> list[Stored]:
+        try:
+            with _told(self._place):
+                blobs = self._bucket.client.list_blobs(self._bucket, prefix=f"{self._prefix}{prefix}")
+                return [self._stored(blob) for blob in blobs]
+        except RefusedError:
+            raise _not_ours(self._place, "no such bucket") from None
+
+    def find(self, name: str) -> Stored | None:
+        with _told(self._place):
+            blob = self._bucket.get_blob(f"{self._prefix}{name}")
+            return blob and self._stored(blob)
+
+    def read(self, stored: Stored) -> bytes:
+        with _told(self._place):
+            blob = self._bucket.blob(f"{self._prefix}{stored.name}")
+            return blob.download_as_bytes(if_generation_match=stored.generation, checksum="crc32c")
+
+    def write(
+        self,
+        name: str,
+        content: bytes | pathlib.Path,
+        *,
+        generation: int,
+        metadata: Mapping[str, str] = {},
+    ) -> Stored:
+        blob = self._bucket.blob(f"{self._prefix}{name}")
+        blob.metadata = dict(metadata) or None
+        # The library compares its own checksum of what it sent with the store's.
+        more = {"if_generation_match": generation, "checksum": "crc32c"}
+        with _told(self._place):
+            if isinstance(content, bytes):
+                blob.upload_from_string(content, content_type="application/octet-stream", **more)
+            else:
+                blob.upload_from_filename(str(content), content_type="application/octet-stream", **more)
+        return self._stored(blob)
+
+    def copy(self, source: Stored, target: str) -> Stored:
+        blob = self._bucket.blob(f"{self._prefix}{target}")
+        original = self._bucket.blob(f"{self._prefix}{source.name}")
+        with _told(self._place):
+            token, is_first = None, True
+            while token or is_first:  # one call, unless the store takes several for a large object
+                token, *_ = blob.rewrite(
+                    original,
+                    token=token,
+                    if_generation_match=ABSENT,
+                    if_source_generation_match=source.generation,
+                )
+                is_first = False
+        return self._stored(blob)
+
+    def delete(self, stored: Stored) -> None:
+        from google.api_core import exceptions
+
+        with _told(self._place), contextlib.suppress(exceptions.NotFound):
+            self._bucket.blob(f"{self._prefix}{stored.name}").delete(if_generation_match=stored.generation)
+
+    def _stored(self, blob: object) -> Stored:
+        return Stored(
+            name=blob.name.removeprefix(self._prefix),
+            generation=int(blob.generation),
+            size=int(blob.size),
+            crc32c=blob.crc32c,
+            metadata=dict(blob.metadata or {}),
+        )
+
+
+@contextlib.contextmanager
+def _told(place: str) -> Iterator[None]:
+    """Tells the library's errors as ours. Where that may help, it has tried again by itself before."""
+    from google.api_core import exceptions
+    from google.auth import exceptions as auth
+    from google.cloud.storage import exceptions as transfer
+
+    away = (
+        exceptions.TooManyRequests,
+        exceptions.ServerError,
+        exceptions.RetryError,
+        auth.TransportError,
+        transfer.DataCorruption,
+        transfer.InvalidResponse,
+        OSError,  # of the connection
+    )
+    try:
+        yield
+    except (exceptions.PreconditionFailed, exceptions.NotFound) as error:
+        raise RefusedError(str(error)) from None
+    except away as error:
+        raise _away(place, error) from None
+    except (exceptions.GoogleAPIError, auth.GoogleAuthError) as error:
+        raise _not_ours(place, str(error)) from None
+
+
+def _not_ours(place: str, received: str) -> InputError:
+    return InputError(
+        place,
+        received=received,
+        expected="a bucket whose objects this account may list, read, create and delete",
+        action="Correct config.publish_to, or the account's role (roles/storage.objectUser).",
+    )
+
+
+def _away(place: str, error: Exception) -> TryAgainError:
+    return TryAgainError(
+        place,
+        received=f"no answer ({type(error).__name__}: {error})",
+        expected="an object store that answers",
+        action="The same command goes on once it does.",
+    )

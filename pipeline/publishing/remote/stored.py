@@ -1,0 +1,175 @@
+"""Which versions a place has, and where they differ from the serving directory, which is right.
+
+What makes `N/` a version is `N/saved_model.pb`: without it TensorFlow Serving can load nothing there. It
+appears last and goes first. So a number without it is the rest of something that was broken off.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+
+from pipeline.base.errors import TryAgainError
+from pipeline.publishing import journal as journal_lib
+from pipeline.publishing import versions
+from pipeline.publishing.remote import lease
+from pipeline.publishing.remote.bucket import Bucket, RefusedError, Stored, crc32c
+from pipeline.publishing.remote.lease import Lease
+
+GRAPH = "saved_model.pb"
+STAGING = ".staging/"
+_VERSION = re.compile(r"(0|[1-9][0-9]*)/(.+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredVersion:
+    """Objects by their path within the version."""
+
+    number: int
+    files: Mapping[str, Stored]
+
+    @property
+    def is_loadable(self) -> bool:
+        return GRAPH in self.files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Listing:
+    """All objects of a place at one moment."""
+
+    versions: Mapping[int, StoredVersion]
+    staged: Sequence[Stored]
+    holder: str  # of the lease; empty where nobody has it
+
+    @property
+    def served(self) -> int | None:
+        """The highest number that can be loaded; None where there is none."""
+        return max((number for number, found in self.versions.items() if found.is_loadable), default=None)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Local:
+    """A serving directory: its versions that are whole, each as its publication.json says."""
+
+    directory: pathlib.Path
+    published: Mapping[int, Mapping]
+    numbers: Sequence[int]  # damaged ones too
+    known: Mapping[int, journal_lib.Known]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Differences:
+    """What a place needs to have the versions of a serving directory.
+
+    Attributes:
+      missing: versions to publish, the newest first.
+      broken: numbers that cannot be loaded, or lack bytes, and are removed first.
+      gone: versions that were taken back or collected, the lowest first: they are removed.
+      right: versions that are there as they are here.
+      foreign: versions that this directory never published.
+      unfinished: whether a process writes there, or was killed while it did.
+    """
+
+    missing: Sequence[int]
+    broken: Sequence[int]
+    gone: Sequence[int]
+    right: Sequence[int]
+    foreign: Sequence[int]
+    unfinished: bool
+
+    @property
+    def removed(self) -> Sequence[int]:
+        """Every number that goes, though it may come again."""
+        return sorted([*self.broken, *self.gone])
+
+    @property
+    def none(self) -> bool:
+        return not (self.missing or self.broken or self.gone or self.foreign or self.unfinished)
+
+
+def look(bucket: Bucket) -> Listing:
+    """One listing."""
+    files: dict[int, dict[str, Stored]] = {}
+    staged, holder = [], ""
+    for stored in bucket.list():
+        if found := _VERSION.fullmatch(stored.name):
+            files.setdefault(int(found[1]), {})[found[2]] = stored
+        elif stored.name.startswith(STAGING):
+            staged.append(stored)
+        elif stored.name == lease.NAME:
+            holder = lease.Words.of(stored.metadata).holder
+    return Listing(
+        versions={number: StoredVersion(number=number, files=each) for number, each in files.items()},
+        staged=staged,
+        holder=holder,
+    )
+
+
+def local(directory: pathlib.Path) -> Local:
+    """Raises InputError where the journal was altered."""
+    there = versions.versions(directory)
+    return Local(
+        directory=directory,
+        published={number: versions.published(directory, number) for number in there},
+        numbers=versions.numbers(directory),
+        known=journal_lib.load(directory).known if directory.is_dir() else {},
+    )
+
+
+def differences(here: Local, there: Listing) -> Differences:
+    """By names, sizes and the checksum of publication.json, in which the SHA-256 of all others stand."""
+    right, broken, gone, foreign = [], [], [], []
+    for number, version in sorted(there.versions.items()):
+        if not version.is_loadable:
+            broken.append(number)
+        elif number in here.published and _is_same_publication(here, version):
+            (right if _is_whole(here.published[number], version) else broken).append(number)
+        elif number in here.published or number not in here.known:
+            foreign.append(number)
+        elif number in here.numbers:
+            right.append(number)  # damaged here: nothing says that it is so there
+        else:
+            gone.append(number)
+    missing = sorted({*here.published} - {*right} - {*foreign}, reverse=True)
+    return Differences(
+        missing=missing,
+        broken=broken,
+        gone=gone,
+        right=right,
+        foreign=foreign,
+        unfinished=bool(there.staged or there.holder),
+    )
+
+
+def _is_same_publication(here: Local, version: StoredVersion) -> bool:
+    content = versions.dumps_publication(here.published[version.number])
+    found = version.files.get(versions.PUBLICATION_FILE_NAME)
+    return found is not None and (found.size, found.crc32c) == (len(content), crc32c(content))
+
+
+def _is_whole(document: Mapping, version: StoredVersion) -> bool:
+    sizes = {name: stored.size for name, stored in version.files.items()}
+    return all(sizes.get(name) == said["bytes"] for name, said in document["files"].items())
+
+
+# --- How a version goes from a place: first what makes it one, so that nobody finds half of it whole.
+
+
+def remove(lease: Lease, version: StoredVersion) -> None:
+    """Deletes saved_model.pb, publication.json and then the rest, each only as it was listed."""
+    first = [version.files[name] for name in (GRAPH, versions.PUBLICATION_FILE_NAME) if name in version.files]
+    clear(lease, [*first, *(stored for stored in version.files.values() if stored not in first)])
+
+
+def clear(lease: Lease, objects: Sequence[Stored]) -> None:
+    """Raises TryAgainError where one was changed since it was listed."""
+    for stored in objects:
+        try:
+            lease.delete(stored)
+        except RefusedError as error:
+            raise TryAgainError(
+                f"object {stored.name}",
+                received=f"one that another process changed meanwhile ({error})",
+                expected="the one that was listed",
+                action="The same command goes on with what is there then.",
+            ) from None

@@ -1,4 +1,0 @@
-"""Sends recorded requests to a model server, as its clients do: TensorFlow Serving's REST or gRPC.
-
-Start with ask.py.
-"""

@@ -1,0 +1,165 @@
+"""What is served now, and the anchor that no later model may fall behind."""
+
+import dataclasses
+import pathlib
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records, statistics
+from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN
+from pipeline.data.dataset.statistics import FeatureStatistics
+from pipeline.data.statistics.drift import Distance, distance, l_infinity
+from pipeline.publishing import publish, versions
+from pipeline.retraining import datasets
+from pipeline.retraining.datasets import Span
+from pipeline.retraining.records import Root
+
+PUBLISHED, ROLLED_BACK, TAKEN_BACK = "published", "rolled_back", "taken_back"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Served:
+    """A published version. `at` is when it was published, ISO 8601; `digest` that of the export.
+
+    `identity` says which model it is: the cycle that made it, which is the hash of all that went in. The same
+    model, exported twice, has other bytes: TensorFlow gives its resources random names.
+    """
+
+    version: int
+    directory: pathlib.Path
+    cycle: str
+    at: str
+    digest: str
+
+    @property
+    def identity(self) -> str:
+        return self.cycle or self.digest
+
+
+def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
+    """The newest version; None where nothing was ever published.
+
+    Raises:
+      InputError: what the audit log says was published is not there, or is not whole.
+    """
+    aside = publish.set_aside(root.serving) if root.serving.is_dir() else set()
+    expected = _last_published(entries, aside)
+    newest = versions.newest(root.serving) if root.serving.is_dir() else None
+    if expected is not None and (newest is None or newest < expected):
+        raise InputError(
+            f"the champion, version {expected} of {root.serving}",
+            received=f"version {newest} as the newest" if newest else "no version at all",
+            expected=f"the version that {root.audit} says was published",
+            action="Restore its folder from a copy; or republish another one: "
+            "pipeline.retrain rollback --to=VERSION --reason=…",
+        )
+    return None if newest is None else served(root, newest)
+
+
+def anchor(root: Root, asked: int) -> Served | None:
+    """Version `asked`, or the first one that is there where it is 0; None where nothing is published."""
+    there = versions.versions(root.serving) if root.serving.is_dir() else []
+    if not asked:
+        return served(root, there[0]) if there else None
+    if asked not in there:
+        raise InputError(
+            "config.gate_anchor",
+            received=asked,
+            expected=f"a version in {root.serving}: {', '.join(map(str, there)) or 'there is none yet'}",
+            action="Correct it, or set 0: then it is the first one.",
+        )
+    return served(root, asked)
+
+
+def require_same_anchor(root: Root, asked: int, plans: Sequence[Mapping]) -> None:
+    """Raises InputError where the first version, which the last cycle was held to, is gone.
+
+    The next one would take its place, and small steps down would begin anew below it.
+    """
+    met = next((plan["anchor"] for plan in reversed(plans) if plan["anchor"] and _by_itself(plan)), None)
+    if asked or met is None or met["version"] in versions.versions(root.serving):
+        return
+    raise InputError(
+        f"the anchor, version {met['version']} of {root.serving}",
+        received="no such version, or one that is damaged",
+        expected="the version that the last cycle was held to",
+        action="Restore its folder from a copy; or set config.gate_anchor to the version to hold on to.",
+    )
+
+
+def _by_itself(plan: Mapping) -> bool:
+    """Whether the anchor was the first version, and no one that a person named."""
+    return not plan["config"]["gate_anchor"]
+
+
+def served(root: Root, version: int) -> Served:
+    """Raises InputError where the version is not whole."""
+    directory = versions.path_of(root.serving, version)
+    told = versions.published(root.serving, version)
+    return Served(
+        version=version,
+        directory=directory,
+        cycle=told["cycle"],
+        at=told["at"],
+        digest=records.open_export(directory)["digest"],
+    )
+
+
+def _last_published(entries: Sequence[Mapping], aside: Set[int]) -> int | None:
+    """The newest version that should be there. `aside` may be ahead of the log: a kill comes between."""
+    taken = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
+    there = {entry["version"] for entry in entries if entry["act"] in (PUBLISHED, ROLLED_BACK)}
+    return max(there - taken - aside, default=None)
+
+
+# --- How far new spans lie from what the champion was trained on.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drift:
+    """A feature of a span, beyond what chance explains. `value` is 0 … 1, as `measure` has it."""
+
+    span: Span
+    feature: str
+    measure: str
+    value: float
+    where: str
+
+    def __str__(self) -> str:
+        what = f", most of all '{self.where}'" if self.where else ""
+        moved = f"feature '{self.feature}' moved by {self.value:.3f}"
+        return f"span {self.span.name}: {moved} ({self.measure}{what})"
+
+
+def measure_drift(
+    root: Root, spans: Sequence[Span], champion: Served | None, *, ignored: Collection[str] = ()
+) -> list[Drift]:
+    """Of converted spans against the champion's training statistics, the farthest first.
+
+    Args:
+      ignored: features that always move, such as a date.
+    """
+    if champion is None:
+        return []
+    before = statistics.read(champion.directory / STATISTICS_FILE_NAME)[TRAIN].features
+    asked = {name: feature for name, feature in before.items() if name not in ignored}
+    found = [drift for span in spans if span.receipt for drift in _of_span(root, span, asked)]
+    return sorted(found, key=lambda each: (-each.value, each.span.name, each.feature))
+
+
+def _of_span(root: Root, span: Span, before: Mapping[str, FeatureStatistics]) -> Iterator[Drift]:
+    splits = statistics.read(datasets.dataset_of(root, *span.key) / STATISTICS_FILE_NAME)
+    rows = span.receipt["rows"]
+    largest = TRAIN if rows.get(TRAIN) else max(rows, key=rows.get)
+    for name, feature in splits[largest].features.items():
+        if name not in before:
+            continue
+        for far in (distance(feature, before[name]), missing_distance(feature, before[name])):
+            if far and far.value > far.chance:
+                yield Drift(span=span, feature=name, measure=far.measure, value=far.value, where=far.where)
+
+
+def missing_distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance:
+    """How much the part of examples without a value changed, and how much chance would change it."""
+    counts = ({"": each.missing, "present": each.present} for each in (now, before))
+    return dataclasses.replace(l_infinity(*counts), measure="missing", where="")

@@ -1,0 +1,54 @@
+"""Runs commands of this project for a stage: convert, train, export."""
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+from pipeline.base.cli.signals import Deferred, Interrupted
+from pipeline.base.errors import EXIT_BAD_INPUT, FULL_DISK, InputError, TryAgainError, disk_is_full
+from pipeline.training.launch import child
+
+Run = Callable[[Sequence[str], pathlib.Path], None]
+
+
+class RefusedError(InputError):
+    """The command says that its input is wrong: it would say so again."""
+
+
+def run(command: Sequence[str], log: pathlib.Path) -> None:
+    """Runs a module with its flags to its end, in a process that ends with this one.
+
+    Args:
+      command: as behind `python -m`.
+      log: takes what it prints.
+
+    Raises:
+      RefusedError: the command refused its input; the error says why.
+      TryAgainError: it was killed, or says that it may succeed later.
+      InputError: it failed otherwise.
+      Interrupted: this process was asked to stop; the command has ended.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with Deferred() as signals:
+        code = child.run(command, log=log, came=signals.came)
+        if signals.came():
+            raise Interrupted(signals.came(), f"{command[0]} has ended; the same command goes on")
+    if code:
+        raise _error(command[0], code, log)
+
+
+def _error(module: str, code: int, log: pathlib.Path) -> InputError:
+    why = child.why_failed(code, log=log)
+    if child.may_succeed_later(code) or FULL_DISK in why or disk_is_full(OSError(why)):
+        return TryAgainError(
+            module,
+            received=why,
+            expected="a command that comes to its end",
+            action=f"The same command goes on. What it printed is in {log}.",
+        )
+    kind = RefusedError if code == EXIT_BAD_INPUT else InputError
+    return kind(
+        module,
+        received=why,
+        expected="a command that comes to its end",
+        action=f"What it printed is in {log}.",
+    )

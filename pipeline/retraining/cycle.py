@@ -1,0 +1,123 @@
+"""Runs a cycle, stage by stage: what has a receipt is done, what has none is done now."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from pipeline.base.errors import InputError, TryAgainError
+from pipeline.retraining import notify, records, report, status, store
+from pipeline.retraining.collection import collect
+from pipeline.retraining.decision import decide, publish, verify
+from pipeline.retraining.job import HeldError, Job
+from pipeline.retraining.records import PROMOTE, TAKEN_BACK
+from pipeline.retraining.stages import data, evaluate, export, infra, parity, train
+
+STARTED, FAILED = "started", "failed"
+
+
+def gc(job: Job) -> dict:
+    """See collect."""
+    gone = collect(job.root, job.settings, running=job.id)
+    store.follow(job.root, job.settings, at=job.now())
+    return gone
+
+
+# In this order, behind PLAN, which is begin.py's. A stage's function is (job) → what its receipt says.
+STAGES: Mapping[str, Callable[[Job], Mapping]] = {
+    stage.__name__: stage
+    for stage in (data, train, export, parity, evaluate, infra, decide, publish, verify, gc)
+}
+
+
+def run(job: Job, *, out: TextIO | None = None) -> dict:
+    """Brings the cycle to its end, and returns how it ended.
+
+    Raises:
+      TryAgainError: something was in the way that may be gone later; the same cycle goes on then.
+      HeldError: a person holds retraining.
+      InputError: the cycle failed, and would fail again.
+    """
+    for name, stage in STAGES.items():
+        if records.read_result(job.receipt_of(name)) is None:
+            _run(job, name, stage, out)
+    return _end(job)
+
+
+def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | None) -> None:
+    began = time.monotonic()
+    try:
+        _count_start(job, name)
+        document = stage(job)
+    except (TryAgainError, HeldError):
+        raise
+    except InputError as error:
+        _fail(job, name, error)
+        raise
+    seconds = time.monotonic() - began
+    said = {"stage": name, "at": job.now().isoformat(), "seconds": round(seconds, 3), **document}
+    records.write_result(job.receipt_of(name), said)
+    if name == decide.__name__:
+        report.write(job)
+    print(f"  {name:<9} {seconds:6.1f} s  {status.stage_line(name, said)}", file=out, flush=True)
+
+
+def _count_start(job: Job, name: str) -> None:
+    """Raises InputError for a stage that was started so often that something kills it each time."""
+    starts = [
+        entry
+        for entry in records.audit_entries(job.root.audit)
+        if entry["act"] == STARTED and (entry["cycle"], entry["stage"]) == (job.id, name)
+    ]
+    retried = records.last_entry(job.root.audit, "retried", cycle=job.id)
+    since = [entry for entry in starts if not retried or entry["at"] >= retried["at"]]
+    most = job.settings.config.attempts
+    if len(since) >= most:
+        raise InputError(
+            f"stage '{name}' of cycle {job.id}",
+            received=f"{len(since)} starts that did not come to their end",
+            expected=f"an end within {most}, as config.attempts says",
+            action="See what kills it (memory? time limits?), then run `pipeline.retrain reconcile --retry`.",
+        )
+    records.add_entry(job.root.audit, STARTED, at=job.now(), cycle=job.id, stage=name)
+
+
+def _fail(job: Job, name: str, error: InputError) -> None:
+    records.write_result(
+        job.folder / records.FAILED, {"stage": name, "at": job.now().isoformat(), "error": str(error)}
+    )
+    records.add_entry_once(job.root.audit, FAILED, at=job.now(), cycle=job.id, stage=name, error=str(error))
+    report.write(job)
+    notify.tell(job, {"event": "failure", "cycle": job.id, "stage": name, "error": str(error)})
+
+
+def _end(job: Job) -> dict:
+    """Writes how the cycle ended: the last receipt."""
+    decided, verified = job.said("decide"), job.said("verify")
+    taken_back = not verified["passed"]
+    decision = TAKEN_BACK if taken_back else decided["decision"]
+    version = None if taken_back else verified["version"]
+    reasons = [*verified.get("reasons", ()), *decided["reasons"]]
+    records.add_entry_once(
+        job.root.audit,
+        "decided",
+        at=job.now(),
+        cycle=job.id,
+        decision=decision,
+        why=reasons[:1],
+        version=version,
+    )
+    # Before the receipt: a notification that is sent twice is better than none.
+    notify.tell(
+        job,
+        {"event": "decision", "cycle": job.id, "decision": decision, "version": version, "reasons": reasons},
+    )
+    document = {
+        "at": job.now().isoformat(),
+        "decision": decision,
+        "version": version,
+        "promoted": decision == PROMOTE and version is not None,
+        "reasons": reasons,
+    }
+    found = records.write_result(job.folder / records.ENDED, document)
+    report.write(job)
+    return found

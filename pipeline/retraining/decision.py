@@ -1,0 +1,190 @@
+"""DECIDE: one decision of what parity, the gate and the infra check found."""
+
+from collections.abc import Iterator, Mapping
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records, statistics
+from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN
+from pipeline.exporting import requests as requests_lib
+from pipeline.gate.scores import Scored
+from pipeline.gate.verdict import judge
+from pipeline.publishing import publish as publish_lib
+from pipeline.publishing import versions
+from pipeline.retraining import documents, store
+from pipeline.retraining import job as job_lib
+from pipeline.retraining import records as records_lib
+from pipeline.retraining.champion import PUBLISHED, TAKEN_BACK
+from pipeline.retraining.holdout import Answers
+from pipeline.retraining.holdout import load as load_answers
+from pipeline.retraining.job import Job
+from pipeline.retraining.records import PROMOTE, REJECT
+from pipeline.retraining.stages import checked, prior_of
+
+
+def decide(job: Job) -> dict:
+    """The decision with its reasons, and the whole verdict of the gate."""
+    answers = load_answers(job.answers)
+    _check_asked(job, answers)
+    verdict = judge(scored(job, answers), job.settings.gate, reuse=reuses(job))
+    refused = [*_refused("parity", job.said("parity")), *_refused("infra check", job.said("infra"))]
+    return {
+        "decision": REJECT if refused else verdict.decision,
+        "reasons": [*refused, *verdict.reasons],
+        "gate": verdict.to_json(),
+    }
+
+
+def _check_asked(job: Job, answers: Answers) -> None:
+    """Raises InputError for answers of other models or rows than this cycle's: the file has been replaced."""
+    asked = job.said("export")["export_digest"], job.said("evaluate")["holdout_digest"]
+    if (answers.models["challenger"], answers.digest) != asked:
+        raise InputError(
+            f"answers {job.answers}",
+            received="those of another model, or to other rows",
+            expected=f"those of the export of cycle {job.id} to its holdout",
+            action="Delete it and evaluate.json beside it; then run `pipeline.retrain reconcile --retry`.",
+        )
+
+
+def scored(job: Job, answers: Answers) -> Scored:
+    """Answers as the gate takes them. What a first model must beat comes from the training rows alone.
+
+    Where rows weigh, it comes from the holdout: statistics count every training row the same, and what
+    predicts that rate is easily beaten.
+    """
+    measured = statistics.read(job.export / STATISTICS_FILE_NAME)[TRAIN]
+    is_weighted = answers.weights is not None
+    return Scored(
+        task=answers.task,
+        labels=answers.labels,
+        predictions=answers.predictions,
+        weights=answers.weights,
+        clusters=answers.clusters,
+        slices=answers.slices,
+        prior=None if is_weighted else prior_of(measured, job.training.dataset.schema.label),
+    )
+
+
+def reuses(job: Job) -> int:
+    """How many cycles have decided by rows of this holdout: by a span of it, converted as it may be."""
+    own = _judged_by(job.plan)
+    return sum(
+        not own.isdisjoint(_judged_by(cycle.plan))
+        for cycle in records_lib.cycle_history(job.root)
+        if cycle.id != job.id and (cycle.folder / "decide.json").exists()
+    )
+
+
+def _judged_by(plan: Mapping) -> set[str]:
+    """Names and raw contents of the holdout's spans: one that was corrected has most of its rows still."""
+    held = [span for span in plan["spans"] if "holdout" in span["roles"]]
+    return {f"{key}={span[key]}" for span in held for key in ("name", "raw_digest")}
+
+
+def _refused(gate: str, said: Mapping) -> Iterator[str]:
+    """The reasons of a gate that must be passed."""
+    if not said["passed"]:
+        yield from (f"{gate}: {reason}" for reason in said["reasons"])
+
+
+# --- PUBLISH: a promoted model becomes the next version. VERIFY: it serves, or it is taken back.
+
+
+def publish(job: Job) -> dict:
+    """The version, or why there is none.
+
+    Raises:
+      HeldError: the file HOLD appeared since the cycle began.
+      InputError: the export is not the one that was judged.
+    """
+    decided = job.said("decide")
+    if decided["decision"] != PROMOTE:
+        return {"version": None, "why": f"the decision is {decided['decision']}"}
+    if not job.publishes:
+        return {"version": None, "why": "a backfill publishes only with --publish"}
+    job_lib.check_held(job)
+    return {"version": put_version(job, promoted_by="")}
+
+
+def put_version(job: Job, *, promoted_by: str) -> int:
+    """Publishes the cycle's export with its documents, to the store too; returns the version. Again, it
+    returns the same.
+
+    Args:
+      promoted_by: the reason that a person gave, where the gate did not promote it.
+
+    Raises:
+      InputError: the export is not the one that was judged.
+    """
+    at = job.now()
+    _check_judged(job)
+    job.root.serving.mkdir(parents=True, exist_ok=True)
+    version = publish_lib.publish(
+        job.export,
+        job.root.serving,
+        cycle=job.id,
+        documents={
+            documents.CARD_FILE_NAME: documents.write_card(job, promoted_by=promoted_by).encode(
+                errors="backslashreplace"
+            ),
+            documents.LINEAGE_FILE_NAME: documents.write_lineage(job).encode(),
+        },
+        at=at.isoformat(),
+    )
+    records_lib.add_entry_once(
+        job.root.audit,
+        PUBLISHED,
+        at=at,
+        cycle=job.id,
+        version=version,
+        why=promoted_by or "the gate promoted it",
+    )
+    store.follow(job.root, job.settings, at=at)
+    return version
+
+
+def _check_judged(job: Job) -> None:
+    """Raises InputError where the export is another than when it was judged."""
+    judged, there = job.said("export")["export_digest"], records.open_export(job.export)["digest"]
+    if judged != there:
+        raise InputError(
+            f"export {job.export}",
+            received=f"digest {there[:12]}",
+            expected=f"digest {judged[:12]}, which cycle {job.id} has judged",
+            action="Restore it from a copy. What was judged stands in its receipts.",
+        )
+
+
+def verify(job: Job) -> dict:
+    """What a fresh process, and the server of config.serving_url, make of the published version.
+
+    A version that fails is taken back: the one before is the newest again.
+    """
+    version = job.said("publish")["version"]
+    if version is None:
+        return {"version": None, "passed": True}
+    return {"version": version, **verify_version(job, version)}
+
+
+def verify_version(job: Job, version: int) -> dict:
+    """Checks a version where it is served; takes it back where it fails."""
+    reasons = _failures(job, version)
+    if reasons:
+        publish_lib.take_back(job.root.serving, version, reason="; ".join(reasons), at=job.now().isoformat())
+        records_lib.add_entry_once(
+            job.root.audit, TAKEN_BACK, at=job.now(), cycle=job.id, version=version, why="; ".join(reasons)
+        )
+        store.follow(job.root, job.settings, at=job.now())
+    return {"passed": not reasons, "reasons": reasons}
+
+
+def _failures(job: Job, version: int) -> list[str]:
+    if version not in versions.versions(job.root.serving):  # a killed process took it back already
+        return ["it failed before, and was taken back"]
+    directory = versions.path_of(job.root.serving, version)
+    found = [*checked(job, directory, against=None).reasons]
+    if url := job.settings.config.serving_url:
+        from pipeline.serving import servers
+
+        found += servers.ask(url, requests_lib.load(job.export), model=job.root.name, version=version).reasons
+    return found

@@ -1,0 +1,282 @@
+"""What several models answer to the rows of one holdout, as one file.
+
+The file is a compressed .npz of NumPy's. Its array `document` is a JSON text that says everything that is no
+array of rows, and what the arrays are called; it carries its own digest.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import pathlib
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pipeline.base import documents, files
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.input.training import Targets
+from pipeline.data.integrity import damage as damage_lib
+from pipeline.data.integrity.damage import Damage
+from pipeline.data.schema.feature_types import Label
+from pipeline.exporting import scoring
+from pipeline.exporting.scoring import ExportedModel, StoredRows
+from pipeline.retraining import groups
+from pipeline.training.experiment import example_weights
+from pipeline.training.run.weights import require_weights
+
+FORMAT = "penstock.answers/1"
+_DOCUMENT = "document"
+_PREDICTIONS, _SLICES = "predictions", "slices"
+
+# RuntimeError: a changed byte may say that a member is encrypted.
+_OF_OTHER_CONTENT = (
+    *(ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Of n rows, in stored order, each once.
+
+    Attributes:
+      task: that of the label, such as "binary".
+      classes: names of the label's classes; empty for a number.
+      labels: [n], int32 classes or float32 values.
+      predictions: by role, float32 [n, …], as the task's metrics take them.
+      weights: float32 [n]; None: every row counts the same.
+      clusters: int64 [n], rows of one number belong together; None: every row stands alone.
+      slices: by feature, text [n].
+      models: by role, the digest of the export that answered.
+      dataset_digest, split: the holdout.
+      damaged: records of the holdout that were left out.
+    """
+
+    task: str
+    classes: tuple[str, ...]
+    labels: np.ndarray
+    predictions: Mapping[str, np.ndarray]
+    weights: np.ndarray | None
+    clusters: np.ndarray | None
+    slices: Mapping[str, np.ndarray]
+    models: Mapping[str, str]
+    dataset_digest: str
+    split: str
+    damaged: Damage = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of which rows these are: the dataset's digest, the split, and what was left out of it."""
+        said = [FORMAT, self.dataset_digest, self.split, sorted(record.key for record in self.damaged)]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    def save(self, path: pathlib.Path) -> None:
+        """Writes the file whole or not at all; the same answers give the same bytes."""
+        content = io.BytesIO()
+        np.savez_compressed(content, **self._arrays(), **{_DOCUMENT: np.array(json.dumps(self._document()))})
+        files.write_bytes(path, content.getvalue())
+
+    def _document(self) -> dict:
+        return documents.with_digest(
+            {
+                "format": FORMAT,
+                "task": self.task,
+                "classes": [*self.classes],
+                "rows": len(self),
+                "arrays": [*self._arrays()],
+                "roles": [*self.predictions],
+                "slices": [*self.slices],
+                "models": dict(self.models),
+                "dataset_digest": self.dataset_digest,
+                "split": self.split,
+                "damaged": damage_lib.damage_to_json(self.damaged),
+            }
+        )
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """By a name that every file system takes: roles and features are numbered."""
+        single = {"labels": self.labels, "weights": self.weights, "clusters": self.clusters}
+        return {
+            **{name: array for name, array in single.items() if array is not None},
+            **_numbered(_PREDICTIONS, self.predictions),
+            **_numbered(_SLICES, self.slices),
+        }
+
+
+def load(path: pathlib.Path) -> Answers:
+    """Reads what `Answers.save` wrote; raises InputError where the file is none, or is not whole."""
+    try:
+        content = files.read_bytes(path)
+    except OSError as error:
+        raise _unreadable(path, error.strerror) from None
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return _answers(arrays)
+    except _OF_OTHER_CONTENT as error:
+        raise _unreadable(path, f"other content ({error})") from None
+
+
+def _answers(arrays: Mapping[str, np.ndarray]) -> Answers:
+    document = json.loads(str(arrays[_DOCUMENT]))
+    documents.check_digest(document)
+    if document["format"] != FORMAT:
+        raise ValueError(f"format '{document['format']}', not '{FORMAT}'")
+    if {*arrays} != {_DOCUMENT, *document["arrays"]}:
+        raise ValueError(f"arrays {', '.join(arrays)}, not {', '.join(document['arrays'])}")
+    found = Answers(
+        task=document["task"],
+        classes=tuple(document["classes"]),
+        labels=arrays["labels"],
+        predictions=_named(_PREDICTIONS, document["roles"], arrays),
+        weights=arrays.get("weights"),
+        clusters=arrays.get("clusters"),
+        slices=_named(_SLICES, document["slices"], arrays),
+        models=document["models"],
+        dataset_digest=document["dataset_digest"],
+        split=document["split"],
+        damaged=damage_lib.damage_from_json(document["damaged"]),
+    )
+    lengths = {len(array) for array in found._arrays().values()}
+    if lengths != {document["rows"]}:
+        raise ValueError(f"arrays of {sorted(lengths)} rows, not {document['rows']}")
+    return found
+
+
+def _numbered(kind: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{kind}_{number}": array for number, array in enumerate(arrays.values())}
+
+
+def _named(kind: str, names: list[str], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inverse of `_numbered`."""
+    return {name: arrays[f"{kind}_{number}"] for number, name in enumerate(names)}
+
+
+def _unreadable(path: pathlib.Path, received: str) -> InputError:
+    return InputError(
+        f"answers {path}",
+        received=received,
+        expected=f"a file of format '{FORMAT}', as it was written",
+        action="Delete it, and score the models again.",
+    )
+
+
+# --- Asks several exports for their answers to every row of one holdout.
+
+
+WEIGHTED_BY, CLUSTERED_BY, SLICES = "weighted_by", "clustered_by", "slices"
+_LABELS, _PREDICTIONS_FILE = "labels", "predictions"
+
+_Columns = dict[tuple[str, str], np.ndarray]  # [n, …] each, by what it is, and a role or feature
+
+
+def score(
+    models: Mapping[str, pathlib.Path],
+    dataset: Dataset,
+    *,
+    split: str,
+    batch: int = 1024,
+    weighted_by: str = "",
+    clustered_by: str = "",
+    slices: Sequence[str] = (),
+    max_corrupt_records: int = 0,
+) -> Answers:
+    """Reads the holdout once, and asks every model for every row of it.
+
+    Args:
+      models: directories of exports, by role, such as "champion" and "challenger".
+      dataset: one, or several spans as one; `split` is any expression of its splits.
+      batch: rows that a model is asked of at once. It changes speed and memory alone.
+      weighted_by: the numeric feature that weighs rows; empty: none does.
+      clustered_by: the feature whose rows of one value belong together; empty: every row stands alone.
+      slices: features by whose values results are told apart.
+
+    Raises:
+      InputError: an export is not whole, or cannot read the dataset; two predict different labels; the
+        dataset lacks a feature that is named; a weight is none; more records are damaged than may be.
+    """
+    grouping = tuple(dict.fromkeys([*slices, *([clustered_by] if clustered_by else [])]))
+    groups.require_columns([clustered_by] if clustered_by else (), dataset.schema, told=CLUSTERED_BY)
+    groups.require_columns(slices, dataset.schema, told=SLICES)
+    targets = Targets(weights=example_weights.named(weighted_by, dataset.schema, flag=WEIGHTED_BY))
+    opened = {role: scoring.open_model(directory, dataset) for role, directory in models.items()}
+    label = _label_of_all(opened)
+    sound, damage = damage_lib.sound_selection({split: select(dataset, split)}, budget=max_corrupt_records)
+    require_weights(sound.values(), targets.weights, flag=WEIGHTED_BY)
+
+    def ask(rows: StoredRows) -> _Columns:
+        return {
+            (_LABELS, ""): rows.labels(label),
+            **{(_PREDICTIONS_FILE, role): model.predictions(rows) for role, model in opened.items()},
+            **_weights(rows, targets),
+            **_texts(rows, grouping),
+        }
+
+    found = _joined([*scoring.answers(sound[split], ask, batch=batch, told=f"score {split}")])
+    return Answers(
+        task=label.task,
+        classes=label.classes,
+        labels=found[_LABELS, ""],
+        predictions={role: found[_PREDICTIONS_FILE, role] for role in opened},
+        weights=found.get((WEIGHTED_BY, "")),
+        clusters=groups.clusters(found[SLICES, clustered_by]) if clustered_by else None,
+        slices={name: found[SLICES, name] for name in slices},
+        models={role: model.digest for role, model in opened.items()},
+        dataset_digest=dataset.manifest.digest,
+        split=split,
+        damaged=damage,
+    )
+
+
+def _label_of_all(models: Mapping[str, ExportedModel]) -> Label:
+    """What all of them predict; raises InputError where there is no model, or two differ in it."""
+    if not models:
+        raise InputError(
+            "models to compare",
+            received="none",
+            expected="at least one exported model",
+            action="Name the directory that `python -m pipeline.export --output=…` wrote.",
+        )
+    (first, one), *others = models.items()
+    for role, other in others:
+        if _predicted(other.label) != _predicted(one.label):
+            raise InputError(
+                f"{role} {other.directory}",
+                received=f"a model of {_told(other.label)}",
+                expected=f"one of {_told(one.label)}, as the {first} {one.directory} is",
+                action="Compare models that predict the same label.",
+            )
+    return one.label
+
+
+def _predicted(label: Label) -> tuple:
+    return label.name, label.task, label.classes
+
+
+def _told(label: Label) -> str:
+    classes = f", classes {', '.join(label.classes)}" if label.classes else ""
+    return f"label '{label.name}', task {label.task}{classes}"
+
+
+def _weights(rows: StoredRows, targets: Targets) -> _Columns:
+    weights = rows.weights(targets)
+    return {} if weights is None else {(WEIGHTED_BY, ""): weights}
+
+
+def _texts(rows: StoredRows, names: Sequence[str]) -> _Columns:
+    """The features as text [n], each under SLICES."""
+    values = rows.features(names) if names else {}
+    return {
+        (SLICES, name): groups.texts(rows.schema[name], tensor.numpy()) for name, tensor in values.items()
+    }
+
+
+def _joined(parts: Sequence[_Columns]) -> _Columns:
+    return {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}

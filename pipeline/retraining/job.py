@@ -1,0 +1,144 @@
+"""What every stage gets: the cycle's plan, its folder, and what earlier stages said."""
+
+import dataclasses
+import datetime
+import functools
+import pathlib
+from collections.abc import Callable, Mapping
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.window import open_window
+from pipeline.publishing import versions
+from pipeline.retraining import datasets, records
+from pipeline.retraining.records import Root
+from pipeline.retraining.settings import LATER, Settings
+
+_TEST = "test"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """Rows of spans: `split` is an expression such as train+validation."""
+
+    dataset: Dataset
+    split: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+    """A cycle that is run. `plan` is its receipt: see begin.py. `publishes` is False for a backfill."""
+
+    root: Root
+    settings: Settings
+    id: str
+    plan: Mapping
+    now: Callable[[], datetime.datetime]
+    publishes: bool = True
+
+    @property
+    def folder(self) -> pathlib.Path:
+        return self.root.cycle(self.id)
+
+    @property
+    def run(self) -> pathlib.Path:
+        """The working directory of pipeline.train."""
+        return self.folder / "run"
+
+    @property
+    def export(self) -> pathlib.Path:
+        return self.folder / "export"
+
+    @property
+    def answers(self) -> pathlib.Path:
+        """What the models answered on the holdout."""
+        return self.folder / "answers.npz"
+
+    def receipt_of(self, stage: str) -> pathlib.Path:
+        return self.folder / f"{stage}.json"
+
+    def said(self, stage: str) -> dict:
+        """The receipt of a stage that has ended."""
+        return records.read_result(self.receipt_of(stage))
+
+    def directories(self, role: str) -> list[pathlib.Path]:
+        """The datasets of the spans with a role, "training" or "holdout", in order."""
+        return [
+            datasets.dataset_of(self.root, span["name"], span["fingerprint"])
+            for span in self.plan["spans"]
+            if role in span["roles"]
+        ]
+
+    @functools.cached_property
+    def training(self) -> Part:
+        """All rows that training reads, to learn or to choose its best step by."""
+        dataset = open_window(self.directories("training"))
+        is_later = self.settings.config.holdout.kind == LATER
+        return Part(dataset=dataset, split=_joined(dataset, without="" if is_later else _TEST))
+
+    @functools.cached_property
+    def holdout(self) -> Part:
+        """The rows that models are judged on."""
+        dataset = open_window(self.directories("holdout"))
+        if self.settings.config.holdout.kind == LATER:
+            return Part(dataset=dataset, split=_joined(dataset))
+        if _TEST not in dataset.manifest.splits or not dataset.rows(_TEST):
+            raise InputError(
+                f"dataset {dataset}",
+                received="no rows in split 'test'",
+                expected="a test split to judge on, since config.holdout.kind is 'split'",
+                action='Set config.spans.convert to "--splits=train=0.8,validation=0.1,test=0.1".',
+            )
+        return Part(dataset=dataset, split=_TEST)
+
+    def models(self) -> dict[str, pathlib.Path]:
+        """Directories of the exports that are compared, by role; see pipeline/gate."""
+        others = {role: self.plan[role].get("version") for role in ("champion", "anchor")}
+        if others["anchor"] == others["champion"]:
+            del others["anchor"]  # they are one model
+        found = {role: self._version(version) for role, version in others.items() if version}
+        return {"challenger": self.export, **found}
+
+    def _version(self, version: int) -> pathlib.Path:
+        directory = versions.path_of(self.root.serving, version)
+        if not directory.is_dir():
+            raise InputError(
+                f"version {version} of {self.root.serving}",
+                received="no such folder",
+                expected="the model that this cycle was to be compared with",
+                action="Restore it from a copy; or run `pipeline.retrain rollback --to=VERSION --reason=…`.",
+            )
+        return directory
+
+
+def _joined(dataset: Dataset, *, without: str = "") -> str:
+    """All splits that have rows, as one expression."""
+    splits = [split for split in dataset.manifest.splits if split != without and dataset.rows(split)]
+    if not splits:
+        raise InputError(
+            f"dataset {dataset}",
+            received=f"no rows{f' outside of split {without!r}' if without else ''}",
+            expected="rows to read",
+            action="Give config.spans.convert other --splits.",
+        )
+    return "+".join(splits)
+
+
+# --- A cycle that a person has put on hold while it ran.
+
+
+class HeldError(InputError):
+    """The cycle goes on when it is released: nothing is wrong."""
+
+    exit_code = 0
+
+
+def check_held(job: Job) -> None:
+    """Raises HeldError where the file HOLD appeared since the cycle began."""
+    if held := records.why_on_hold(job.root):
+        raise HeldError(
+            f"cycle {job.id}",
+            received=f"HOLD: {held['reason']}",
+            expected="no hold before a model is published",
+            action="It goes on after `pipeline.retrain release --reason=…`.",
+        )

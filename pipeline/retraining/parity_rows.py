@@ -1,0 +1,240 @@
+"""Some rows of a holdout: as records, as features, and as training gives them to the model."""
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import math
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.tracing import as_written
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import Selection
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.origins import reader
+from pipeline.data.origins.files import ANY_LINE_END, Entry
+from pipeline.data.origins.reader import RawRow, raw_rows
+from pipeline.data.preprocessing import requests
+from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
+from pipeline.data.reading import parsing, windows
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import Label
+from pipeline.data.schema.schema import Schema
+from pipeline.exporting.signatures import raw_inputs, raw_names
+from pipeline.training.tasks.registry import task_of
+
+BATCH = 256
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Attributes:
+
+    stored: rows as they are read, string [n] or uint16 [n, words].
+    places: of each row its shard, as the manifest calls it, and its number there.
+    """
+
+    stored: tf.Tensor
+    places: Sequence[tuple[str, int]]
+    dataset: Dataset
+
+    @property
+    def schema(self) -> Schema:
+        """That of the dataset."""
+        return self.dataset.schema
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def batches(self) -> Iterator["Sample"]:
+        """The same rows, BATCH at a time: pictures of all would fill the memory."""
+        for first in range(0, len(self), BATCH):
+            rows = slice(first, first + BATCH)
+            yield dataclasses.replace(self, stored=self.stored[rows], places=self.places[rows])
+
+    def features(self) -> Mapping[str, tf.Tensor]:
+        """What a record holds, as parsing gives it: [n, …] each."""
+        return parsing.stored_features(self.stored, self.schema)
+
+    def examples(self) -> tf.Tensor:
+        """Serialized examples, string [n]."""
+        if self.stored.dtype == tf.string:
+            return self.stored
+        features = {name: values.numpy() for name, values in self.features().items()}
+        return tf.constant(np.array(requests.serialize(features, self.schema), object), tf.string)
+
+
+def first_rows(selection: Selection, count: int) -> Sample:
+    """The first rows of a selection; raises InputError where a record of theirs is damaged."""
+    alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
+    found, left = [], count
+    with naming_damage(selection):
+        for rows in alone:
+            found.append(rows[:left])
+            left -= len(found[-1])
+            if not left:
+                break
+    return Sample(
+        stored=tf.concat(found, axis=0),
+        places=list(itertools.islice(_places(selection), count)),
+        dataset=selection.dataset,
+    )
+
+
+def _places(selection: Selection) -> Iterator[tuple[str, int]]:
+    """Of every row, in stored order."""
+    shards = selection.shards
+    for row in itertools.chain.from_iterable(itertools.starmap(range, selection.ranges)):
+        shard = shards.shard_of_row(row)
+        yield shards.names[shard], row - int(shards.row_starts[shard])
+
+
+class AsTrained:
+    """What training and evaluation make of rows, by their own code: one graph for batches of any size.
+
+    Args:
+      models: each gives predictions, of the same inputs.
+      schema: of the dataset that the rows are of.
+    """
+
+    def __init__(
+        self, preprocess: Preprocess, models: Sequence[keras.Model], label: Label, *, schema: Schema
+    ) -> None:
+        task = task_of(label)
+
+        def computed(rows: tf.Tensor) -> tuple[Mapping[str, tf.Tensor], list[tf.Tensor]]:
+            inputs = preprocess(parsing.parse_rows(rows, schema)[0])
+            return inputs, [task.predictions(model(inputs, training=False)) for model in models]
+
+        self._computed = computed
+        self._graph: Callable | None = None
+
+    def __call__(self, sample: Sample) -> tuple[Mapping[str, np.ndarray], list[np.ndarray]]:
+        """The models' inputs by name, [n, …] each, and the predictions of each model, [n, …]."""
+        if self._graph is None:
+            rows = tf.TensorSpec([None, *sample.stored.shape[1:]], sample.stored.dtype)
+            self._graph = tf.function(self._computed, input_signature=[rows], autograph=False)
+        return tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(sample.stored))
+
+
+# --- The cells of rows as they stand in the raw files, of CSV and JSON Lines.
+#
+# A dataset knows the file and line of each row (pipeline/data/dataset/origins), and its schema how CSV files
+# are read. What cannot be found again is left out: another format, a file that is gone or was changed since.
+
+
+Cells = Mapping[str, str]  # by column
+_UTF_8 = ("", "utf-8", "utf8", "utf-8-sig", "ascii")
+
+
+class RawCells:
+    """Finds the cells of a dataset's rows again."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        told = dataset.schema.raw_files
+        self._is_readable = str(told.get("encoding", "")).lower() in _UTF_8
+        self._delimiter = {"\\t": "\t"}.get(str(told.get("delimiter")), str(told.get("delimiter") or ","))
+        names = told.get("column_names") or ()
+        self._names = tuple(names.split(",") if isinstance(names, str) else names)
+        self._has_header = told.get("header", "yes") == "yes" and not self._names
+        self._headers: dict[str, Sequence[str]] = {}
+
+    def of(self, places: Sequence[tuple[str, int]]) -> list[Cells | None]:
+        """Of each row, a shard as the manifest calls it and a number there; None where it is not found."""
+        if not self._is_readable or not places:
+            return [None] * len(places)
+        return [self._cells(raw) if raw else None for raw in raw_rows(self._dataset, places)]
+
+    def _cells(self, raw: RawRow) -> Cells | None:
+        if raw.text is None:
+            return None
+        if raw.text.lstrip().startswith("{"):
+            return _of_json(raw.text)
+        cells = self._split(raw.text)
+        names = self._names_for(raw, len(cells))
+        return dict(zip(names, cells, strict=True)) if len(names) == len(cells) else None
+
+    def _split(self, text: str) -> list[str]:
+        try:
+            return next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter), [])
+        except csv.Error:
+            return []
+
+    def _names_for(self, raw: RawRow, cells: int) -> Sequence[str]:
+        if self._names:
+            return self._names
+        if not self._has_header:
+            return [f"column_{number}" for number in range(1, cells + 1)]
+        path = raw.folder + raw.origin.file
+        if path not in self._headers:
+            self._headers[path] = self._header(pathlib.Path(path))
+        return self._headers[path]
+
+    def _header(self, path: pathlib.Path) -> Sequence[str]:
+        """The first line's cells; none where the file cannot be read."""
+        if not path.is_file():
+            return ()
+        whole = Entry(name=path.name, file_bytes=path.stat().st_size)
+        first = reader.text_rows(path, whole, [1], ANY_LINE_END).get(1, "")
+        return self._split(first.removeprefix("\ufeff"))
+
+
+def _of_json(text: str) -> Cells | None:
+    """The scalars of an object, as CSV would spell them; null is empty."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    scalars = {name: value for name, value in document.items() if not isinstance(value, dict | list | bool)}
+    return {name: _spelled(value) for name, value in scalars.items()}
+
+
+def _spelled(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# --- What clients would ask of rows: their cells as they stand in the raw files, where these can be read.
+
+
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+def asked(sample: Sample, cells: Sequence[Cells | None], schema: Schema) -> dict[str, np.ndarray]:
+    """The arguments of `raw`, by name, [n, …] each.
+
+    A value is that of the row's cell: text as it stands, which serving cleans; a number as a client reads it,
+    an empty one NaN. Where there is no such cell, it is what the record holds, spelled as raw data spell it.
+    """
+    stored = {name: tensor.numpy() for name, tensor in raw_inputs(sample.features(), schema).items()}
+    names = raw_names(schema)
+    for feature in schema.inputs:
+        values = stored[names[feature.name]] = stored[names[feature.name]].copy()
+        for row, found in enumerate(cells):
+            value = _value(feature, found.get(feature.source_column)) if found else None
+            if value is not None:
+                values[row] = value
+    return stored
+
+
+def _value(feature: Feature, cell: str | None) -> bytes | float | int | None:
+    """What a client sends of a cell; None where that is no text and no single number."""
+    if cell is None or feature.shape:
+        return None
+    if feature.is_text_in_requests:
+        return cell.encode() if OF_KIND.of(feature).is_text else None
+    if feature.dtype == "float32" and not cell.strip():
+        return math.nan
+    try:
+        number = float(cell) if feature.dtype == "float32" else int(cell)
+    except ValueError:
+        return None
+    return number if feature.dtype == "float32" or number in _INT64 else None

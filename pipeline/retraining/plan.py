@@ -1,0 +1,449 @@
+"""What would happen now, and why. The same inputs give the same cycle, whoever asks and however often."""
+
+import dataclasses
+import datetime
+import functools
+import hashlib
+import importlib.metadata
+import json
+import pathlib
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from croniter import CroniterBadDateError, croniter
+from ml_collections import ConfigDict
+
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.gate.metrics import METRICS
+from pipeline.retraining import champion, groups, records
+from pipeline.retraining.champion import Drift, Served
+from pipeline.retraining.datasets import Span
+from pipeline.retraining.records import PROMOTE, Begun, Root
+from pipeline.retraining.settings import CHAMPION, LATER, Settings
+from pipeline.training.experiment import example_weights
+
+# --- Which spans a model is trained on, and which it is judged on.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Window:
+    """Spans in the order in which they are read.
+
+    Attributes:
+      left_out: spans that cannot be used; their `unusable` says why.
+      missing: why there is nothing to train on or to judge with; empty where there is.
+    """
+
+    training: tuple[Span, ...]
+    holdout: tuple[Span, ...]
+    left_out: tuple[Span, ...]
+    missing: str = ""
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """All that are read, each once, in order."""
+        return tuple(dict.fromkeys((*self.training, *self.holdout)))
+
+
+def choose_window(spans: Sequence[Span], config: ConfigDict) -> Window:
+    """The window that the config asks for; spans that nobody has converted yet count as usable.
+
+    Raises:
+      InputError: config.window.start is behind config.window.end.
+    """
+    start, end = config.window.start, config.window.end
+    if start and end and start > end:
+        raise InputError(
+            "config.window.start",
+            received=f"'{start}', which is behind config.window.end='{end}'",
+            expected="the name of a span that is not later",
+            action="Correct one of them. Spans are ordered by their names, as text.",
+        )
+    inside = [span for span in spans if (not start or span.name >= start) and (not end or span.name <= end)]
+    usable = [span for span in inside if not span.unusable]
+    is_later = config.holdout.kind == LATER
+    held = config.holdout.last if is_later else 0
+    before = usable[: len(usable) - held] if held <= len(usable) else []
+    training = before[-config.window.last :] if config.window.last else before
+    least = config.window.least
+    missing = (
+        f"{_count(len(usable))} can be used; {least} to train on"
+        f"{f' and {held} behind them to judge with' if held else ''} are needed"
+        if len(training) < least
+        else ""
+    )
+    return Window(
+        training=tuple(training),
+        holdout=tuple(usable[len(before) :] if is_later else training),
+        left_out=tuple(span for span in inside if span.unusable),
+        missing=missing,
+    )
+
+
+def _count(spans: int) -> str:
+    return "1 span" if spans == 1 else f"{spans or 'no'} spans"
+
+
+FORMAT = "penstock.cycle/1"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Attributes:
+
+    id: of the cycle that these inputs make.
+    work: digest of what is trained and judged on, without the champion.
+    due: why a cycle is due, a sentence each; none: nothing is.
+    waits: where nothing is due, what for.
+    held: why nothing may happen at all; empty where nothing holds it.
+    drifts: of new spans, too far to go on without a person.
+    goes_on: the cycle that was begun with these inputs, or may still go on; None where there is none.
+    failed: the cycle of these inputs that failed: it would fail again; None where there is none.
+    left: cycles that were begun, are not finished, and whose inputs are gone.
+    rewritten: spans that are not what an earlier cycle used, a sentence each.
+    left_out: spans that cannot be used, a sentence each.
+    """
+
+    id: str
+    work: str
+    settings_digest: str
+    window: Window
+    champion: Served | None
+    anchor: Served | None
+    due: tuple[str, ...]
+    waits: tuple[str, ...]
+    held: str
+    drifts: tuple[Drift, ...]
+    goes_on: Begun | None
+    failed: Begun | None
+    left: tuple[Begun, ...]
+    rewritten: tuple[str, ...]
+    left_out: tuple[str, ...]
+    new: tuple[Span, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the spans."""
+        return (*self.rewritten, *self.left_out)
+
+
+def make(
+    root: Root, settings: Settings, spans: Sequence[Span], *, now: datetime.datetime, backfill: bool = False
+) -> Plan:
+    """Looks at everything and changes nothing.
+
+    Args:
+      backfill: whether a person asks for a cycle of the past: it has an id of its own, and is not compared
+        with a model that was trained on what it is judged by.
+
+    Raises:
+      InputError: a receipt is damaged, the champion or the anchor is gone, the clock was set back, or the
+        config cannot be, such as of a feature that the schema does not have.
+    """
+    check_features(settings, schema_lib.load(settings.sources(root).conversion.schema))
+    records.check_clock(root.audit, now)
+    entries, cycles = records.audit_entries(root.audit), records.cycle_history(root)
+    served = champion.champion(root, entries)
+    champion.require_same_anchor(root, settings.config.gate_anchor, [cycle.plan for cycle in cycles])
+    anchor = champion.anchor(root, settings.config.gate_anchor)
+    window = choose_window(spans, settings.config)
+    if backfill:
+        served, anchor = (_unseen(root, each, window) for each in (served, anchor))
+    judged = [cycle for cycle in cycles if cycle.has_judged and not cycle.plan["backfill"]]
+    new = new_spans(window.spans, judged)
+    digest = settings.digest()
+    work = _work(settings, digest, window, served)
+    met = [each and each.identity for each in (served, anchor)]
+    own = _digest([FORMAT, work, *met, *(["backfill"] if backfill else [])])[:16]
+    drifts = champion.measure_drift(root, new, served, ignored=settings.config.drift.ignore)
+    situation = Situation(
+        settings=settings,
+        settings_digest=digest,
+        spans=window.spans,
+        champion=served,
+        judged=judged,
+        drifts=drifts,
+        now=now,
+    )
+    again = () if backfill else _judged_before(judged, work, served)
+    due = () if window.missing or again else tuple(due_triggers(situation))
+    open_ones = [
+        cycle
+        for cycle in cycles
+        if not cycle.end and not cycle.failure and cycle.plan["backfill"] == backfill
+    ]
+    goes_on = next((cycle for cycle in open_ones if _still_holds(cycle, own, digest, spans, served)), None)
+    return Plan(
+        id=goes_on.id if goes_on else own,
+        work=work,
+        settings_digest=digest,
+        window=window,
+        champion=served,
+        anchor=anchor,
+        due=due,
+        waits=(window.missing,) if window.missing else (*again, *why_not_yet(situation)),
+        held=_held(root),
+        drifts=tuple(_holding(drifts, settings, entries)),
+        goes_on=goes_on,
+        failed=next((cycle for cycle in cycles if cycle.id == own and cycle.failure), None),
+        left=tuple(cycle for cycle in open_ones if cycle != goes_on),
+        rewritten=tuple(_rewritten(window, cycles)),
+        left_out=tuple(f"span {span.name} is left out: {span.unusable}" for span in window.left_out),
+        new=tuple(new),
+    )
+
+
+def _unseen(root: Root, served: Served | None, window: Window) -> Served | None:
+    """The model, unless it was trained on a span that is judged by now."""
+    begun = records.read_cycle(root.cycle(served.cycle)) if served else None
+    if begun is None:
+        return None
+    trained = {span["name"] for span in begun.plan["spans"] if "training" in span["roles"]}
+    is_later = {span.name for span in window.holdout}.isdisjoint(span.name for span in window.training)
+    return None if is_later and trained & {span.name for span in window.holdout} else served
+
+
+def _work(settings: Settings, digest: str, window: Window, served: Served | None) -> str:
+    """The champion is an input of the training where its weights are the first."""
+    warmed = settings.config.train.start == CHAMPION and served
+    return _digest(
+        [
+            digest,
+            code_digest(),
+            [span.key for span in window.training],
+            [span.key for span in window.holdout],
+            warmed and served.identity,
+        ]
+    )
+
+
+def _judged_before(judged: Sequence[Begun], work: str, served: Served | None) -> tuple[str, ...]:
+    """Why the same work is not done again: what it comes to is known, unless it met another champion."""
+    for cycle in judged:
+        if cycle.plan["work"] != work:
+            continue
+        if cycle.decision == PROMOTE or _met(cycle, served):
+            return (f"cycle {cycle.id} has judged these spans with this config: {cycle.decision}",)
+    return ()
+
+
+def _still_holds(
+    cycle: Begun,
+    own: str,
+    digest: str,
+    spans: Sequence[Span],
+    served: Served | None,
+) -> bool:
+    """Whether a cycle that was begun may go on, though there may be more spans by now."""
+    plan = cycle.plan
+    usable = {span.key for span in spans if not span.unusable}
+    return cycle.id == own or (
+        plan["settings"] == digest
+        and plan["code"] == code_digest()
+        and _met(cycle, served)
+        and cycle.spans <= usable
+    )
+
+
+def _met(cycle: Begun, served: Served | None) -> bool:
+    """Whether the champion is the one that the cycle met, or what it published."""
+    met = cycle.plan["champion"]
+    if served is None:
+        return not met
+    return met.get("identity") == served.identity or served.cycle == cycle.id
+
+
+def _held(root: Root) -> str:
+    found = records.why_on_hold(root)
+    return f"held by {found['by'] or 'a person'}: {found['reason']}" if found else ""
+
+
+def _holding(drifts: Sequence[Drift], settings: Settings, entries: Sequence[Mapping]) -> Iterator[Drift]:
+    """Those that a person must look at first, and has not."""
+    least, passed = settings.config.drift.hold, records.accepted_spans(entries)
+    yield from (each for each in drifts if least and each.value >= least and each.span.key not in passed)
+
+
+def _rewritten(window: Window, cycles: Sequence[Begun]) -> Iterator[str]:
+    used = {(name, fingerprint): cycle.id for cycle in cycles for name, fingerprint in cycle.spans}
+    names = {name: cycle for (name, _), cycle in used.items()}
+    for span in window.spans:
+        if span.name in names and span.key not in used:
+            yield f"span {span.name} is not what cycle {names[span.name]} used: it is a new input"
+
+
+def _digest(of: object) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()
+
+
+# --- Why a cycle is due: new spans, the clock, the age of what is served, drift, or another config.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What the triggers look at.
+
+    Attributes:
+      spans: of the window and the holdout.
+      judged: cycles that came to a decision, the oldest first.
+      drifts: of the new spans that are converted.
+      settings_digest: see Settings.digest.
+    """
+
+    settings: Settings
+    settings_digest: str
+    spans: Sequence[Span]
+    champion: Served | None
+    judged: Sequence[Begun]
+    drifts: Sequence[Drift]
+    now: datetime.datetime
+
+
+def new_spans(spans: Sequence[Span], judged: Sequence[Begun]) -> list[Span]:
+    """Spans that no cycle has come to a decision about, as they are now."""
+    seen = {key for cycle in judged for key in cycle.spans}
+    return [span for span in spans if span.key not in seen]
+
+
+def due_triggers(situation: Situation) -> Iterator[str]:
+    """A sentence for each trigger that makes a cycle due."""
+    yield from _of_spans(situation)
+    yield from _of_config(situation)
+    yield from _of_cron(situation)
+    yield from _of_age(situation)
+    yield from _of_drift(situation)
+
+
+def why_not_yet(situation: Situation) -> Iterator[str]:
+    """What each trigger waits for, where none makes a cycle due."""
+    triggers = situation.settings.config.triggers
+    if triggers.new_spans:
+        there = len(new_spans(situation.spans, situation.judged))
+        needed = f"{triggers.new_spans} new span{'s' * (triggers.new_spans != 1)}"
+        yield f"{needed} needed, {there} there"
+    if triggers.cron:
+        coming = _when(croniter(triggers.cron, situation.now).get_next)
+        when = f"is due next at {_told(coming)}" if coming else "is never due again"
+        yield f"the schedule '{triggers.cron}' {when}"
+    if triggers.age_days and situation.champion:
+        age = f"{_age(situation):.1f} days old"
+        yield f"version {situation.champion.version} is {age}, of {triggers.age_days:g}"
+    if triggers.drift:
+        farthest = max((drift.value for drift in situation.drifts), default=0.0)
+        yield f"new spans drifted by {farthest:.3f} at most, of {triggers.drift:g}"
+
+
+def _of_spans(situation: Situation) -> Iterator[str]:
+    needed = situation.settings.config.triggers.new_spans
+    fresh = new_spans(situation.spans, situation.judged)
+    if needed and len(fresh) >= needed:
+        names = ", ".join(span.name for span in fresh[:3]) + (", …" if len(fresh) > 3 else "")
+        yield f"{len(fresh)} new span{'s' * (len(fresh) != 1)}: {names}"
+
+
+def _of_config(situation: Situation) -> Iterator[str]:
+    if situation.judged and situation.judged[-1].plan["settings"] != situation.settings_digest:
+        yield f"the config is another than that of cycle {situation.judged[-1].id}"
+
+
+def _of_cron(situation: Situation) -> Iterator[str]:
+    cron = situation.settings.config.triggers.cron
+    if not cron:
+        return
+    last = _when(croniter(cron, situation.now).get_prev)
+    if croniter.match(cron, situation.now):
+        last = situation.now.replace(second=0, microsecond=0)
+    since = situation.judged[-1].plan["at"] if situation.judged else ""
+    if last is None:
+        return
+    if not since or datetime.datetime.fromisoformat(since) < last:
+        yield f"the schedule '{cron}' was due at {_told(last)}"
+
+
+def _when(search: Callable[[type], datetime.datetime]) -> datetime.datetime | None:
+    """None where there is no such time: a schedule may name a year."""
+    try:
+        return search(datetime.datetime)
+    except CroniterBadDateError:
+        return None
+
+
+def _of_age(situation: Situation) -> Iterator[str]:
+    most = situation.settings.config.triggers.age_days
+    if most and situation.champion and _age(situation) > most:
+        yield f"version {situation.champion.version} is {_age(situation):.1f} days old, more than {most:g}"
+
+
+def _of_drift(situation: Situation) -> Iterator[str]:
+    least = situation.settings.config.triggers.drift
+    if least and situation.drifts and situation.drifts[0].value >= least:
+        yield f"{situation.drifts[0]}, {least:g} or more"
+
+
+def _age(situation: Situation) -> float:
+    """Days since the champion was published."""
+    published = datetime.datetime.fromisoformat(situation.champion.at)
+    return (situation.now - published).total_seconds() / 86_400
+
+
+def _told(time: datetime.datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
+
+
+# --- Which code trains and judges: a digest of this project's files and of what computes beneath them.
+
+
+_PROJECT = pathlib.Path(__file__).parents[2]
+_ROOMS = ("beam_jobs", "models", "pipeline")
+# What trains, converts and judges; the sums of Python itself have other bits from 3.12 on.
+_BENEATH = ("tensorflow", "keras", "numpy", "apache-beam", "pyarrow", "pillow", "scipy", "statsmodels")
+
+
+@functools.cache
+def code_digest() -> str:
+    """SHA-256 of the sources, but for those of configs, which the cycle names by itself, and of versions."""
+    found = hashlib.sha256()
+    for room in _ROOMS:
+        for path in sorted((_PROJECT / room).rglob("*.py")):
+            inner = path.relative_to(_PROJECT)
+            if "configs" not in inner.parts:
+                found.update(f"{inner}\0".encode() + path.read_bytes() + b"\0")
+    found.update(f"python {platform.python_version()}\0".encode())
+    for name in _BENEATH:
+        found.update(f"{name} {importlib.metadata.version(name)}\0".encode())
+    return found.hexdigest()
+
+
+# --- Features and metrics that the config names, held to the schema before anything is trained.
+
+
+def check_features(settings: Settings, schema: Schema) -> None:
+    """Raises InputError for a feature that the schema, or a metric that its task does not have."""
+    gate, config = settings.gate, settings.config
+    groups.require_columns(gate.slices, schema, told="config.gate.slices")
+    clustered_by = (gate.clustered_by,) if gate.clustered_by else ()
+    groups.require_columns(clustered_by, schema, told="config.gate.clustered_by")
+    example_weights.named(config.holdout.weighted_by, schema, flag="config.holdout.weighted_by")
+    _check_ignored(config, [feature.name for feature in schema.features])
+    metrics = [metric.name for metric in METRICS[schema.label.task]]
+    if gate.metric:
+        _require("config.gate.metric", gate.metric, metrics, f"a metric of task '{schema.label.task}'")
+    for name in gate.floors:
+        _require("config.gate.floors", name, metrics, f"metrics of task '{schema.label.task}'")
+
+
+def _check_ignored(config: ConfigDict, names: Sequence[str]) -> None:
+    for name in config.drift.ignore:
+        _require("config.drift.ignore", name, names, "features of the schema")
+
+
+def _require(key: str, name: str, known: Sequence[str], what: str) -> None:
+    if name not in known:
+        raise InputError(
+            key,
+            received=repr(name),
+            expected=f"{what}: {', '.join(known)}",
+            action=did_you_mean(name, known, otherwise="Name one of them, or leave it out."),
+        )

@@ -1,0 +1,209 @@
+"""Which spans of raw data there are: a glob, and what its matches hold."""
+
+import contextlib
+import dataclasses
+import errno
+import glob
+import hashlib
+import json
+import os
+import pathlib
+import stat
+import time
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from pipeline.base import documents, files
+from pipeline.base.errors import InputError
+from pipeline.base.files import NotOrdinaryError
+
+# --- Digests of raw files. Each file is read once: while its size and times stay, the cache knows its
+# digest.
+
+
+_CHUNK = 1 << 20  # bytes
+
+
+class Digests:
+    """SHA-256 by path.
+
+    Args:
+      path: of the cache. A damaged or absent one only costs time.
+      clock: nanoseconds since 1970.
+    """
+
+    def __init__(self, path: pathlib.Path, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._path, self._clock = path, clock
+        self._known: dict[str, list] = _loaded(path)
+        self._asked: dict[str, list] = {}
+
+    def of(self, file: str) -> str:
+        """SHA-256, in hexadecimal. Raises OSError, as opening does."""
+        state = files.file_state(file)
+        known = self._known.get(file)
+        if known and known[:-1] == list(state):
+            self._asked[file] = known
+            return known[-1]
+        now = self._clock()
+        digest = _sha256(file)
+        if files.file_state(file) == state and state.is_settled(now):
+            self._asked[file] = [*state, digest]
+        return digest
+
+    def save(self) -> None:
+        """Keeps those that were asked for, where the disk takes them: without, they are computed again."""
+        if self._asked != self._known:
+            with contextlib.suppress(OSError):
+                files.write_json(self._path, documents.with_digest(self._asked))
+
+
+def _loaded(path: pathlib.Path) -> dict[str, list]:
+    try:
+        found = json.loads(files.read_bytes(path))
+        documents.check_digest(found)
+        return {file: list(entry) for file, entry in found.items() if file != documents.DIGEST_KEY}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return {}
+
+
+def _sha256(file: str) -> str:
+    digest = hashlib.sha256()
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotOrdinaryError(file)
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+    except OSError as error:
+        error.filename = file
+        raise
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RawSpan:
+    """A file or folder of raw data.
+
+    Attributes:
+      name: what the glob's wildcards matched; of `date=2026-11-01` only what is behind the equals sign.
+      digest: SHA-256 over the names and contents of all its files.
+      content: the same over the contents alone: of a copy under another name it is the same.
+    """
+
+    name: str
+    path: pathlib.Path
+    files: int
+    size: int  # bytes
+    digest: str
+    content: str
+
+
+def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
+    """The spans, in the order of their names.
+
+    Args:
+      pattern: an absolute glob. Each match is a span.
+      marker: the name of a file without which a folder is not whole yet; empty: every folder is.
+
+    Raises:
+      InputError: two matches have one name, or a file cannot be read.
+    """
+    # Of an absolute pattern: pathlib takes relative ones only.
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
+    paths = [pathlib.Path(path) for path in found]
+    whole = [path for path in paths if not (marker and path.is_dir()) or (path / marker).exists()]
+    named = [(_name(pattern, path), path) for path in whole]
+    _check_names(named)
+    return [_read(name, path, digests) for name, path in sorted(named)]
+
+
+def _name(pattern: str, path: pathlib.Path) -> str:
+    """What stands where the pattern has wildcards; the last part where it has none."""
+    parts, patterns = path.parts, pathlib.Path(pattern).parts
+    if "**" in patterns or len(parts) != len(patterns):
+        return _bare(parts[-1])
+    matched = [
+        _bare(part)
+        for part, asked in zip(parts, patterns, strict=True)
+        if asked not in (part, glob.escape(part))
+    ]
+    return "_".join(matched) or _bare(parts[-1])
+
+
+def _bare(part: str) -> str:
+    """`date=2026-11-01` is the span 2026-11-01, as `2026-11-01.csv` is."""
+    value = part.rpartition("=")[2] or part
+    return value.partition(".")[0] or value
+
+
+def _check_names(named: Sequence[tuple[str, pathlib.Path]]) -> None:
+    paths: dict[str, pathlib.Path] = {}
+    for name, path in named:
+        if name in (".", ".."):  # ROOT/spans/.. is not a folder of its own
+            raise InputError(
+                "config.spans.raw",
+                received=f"{path}, which is span '{name}'",
+                expected="a name that a folder can have",
+                action="Rename it.",
+            )
+        if name in paths:
+            raise InputError(
+                "config.spans.raw",
+                received=f"{paths[name]} and {path}, which are both span '{name}'",
+                expected="a name of its own for each span",
+                action="Rename one of them, or let the glob match more of the path.",
+            )
+        paths[name] = path
+
+
+def _read(name: str, path: pathlib.Path, digests: Digests) -> RawSpan:
+    try:
+        files = sorted(_files(path))
+        found = {os.path.relpath(file, path): digests.of(file) for file in files}
+        size = sum(pathlib.Path(file).stat().st_size for file in files)
+    except OSError as error:
+        raise InputError(
+            f"span '{name}'",
+            received=f"{error.filename}: {error.strerror}",
+            expected="files that this command can read",
+            action="Correct the permissions, or wait until the span is whole.",
+        ) from None
+    return RawSpan(
+        name=name,
+        path=path,
+        files=len(files),
+        size=size,
+        digest=_digest(f"{inner}\0{digest}" for inner, digest in found.items()),
+        content=_digest(sorted(found.values())),
+    )
+
+
+def _files(path: pathlib.Path) -> list[str]:
+    """All files of a span, in every folder of it; a link to a folder is followed."""
+    if not path.is_dir():
+        return [str(path)]
+    found = []
+    for folder, inner, names in os.walk(path, followlinks=True, onerror=_raise):
+        found += [str(pathlib.Path(folder, name)) for name in names]
+        for name in inner:
+            _check_no_circle(pathlib.Path(folder, name))
+    return found
+
+
+def _check_no_circle(folder: pathlib.Path) -> None:
+    """Raises OSError for a link to a folder above it: two of them would be walked for ages."""
+    if folder.is_symlink() and folder.resolve() in folder.parent.resolve().joinpath("x").parents:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+def _digest(lines: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(os.fsencode(line) + b"\0")
+    return digest.hexdigest()

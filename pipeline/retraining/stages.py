@@ -1,0 +1,182 @@
+"""DATA: the datasets of the spans are what the plan says, and the holdout is no part of the training rows."""
+
+import json
+import pathlib
+
+import numpy as np
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records
+from pipeline.data.dataset.selection import select
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.schema.feature_types import Label
+from pipeline.exporting import requests as requests_lib
+from pipeline.retraining import children, holdout
+from pipeline.retraining import overlap as overlap_lib
+from pipeline.retraining import parity as parity_lib
+from pipeline.retraining.job import Job, Part
+from pipeline.retraining.settings import CHAMPION
+from pipeline.serving import check
+from pipeline.serving.result import InfraResult
+from pipeline.training.experiment.restore import restore_model
+
+
+def data(job: Job) -> dict:
+    """Rows and digests of both parts, and how much of the holdout the training rows have too.
+
+    Raises:
+      InputError: a dataset is damaged or another than was planned, or the holdout overlaps the window.
+    """
+    _check_planned(job)
+    overlap = overlap_lib.overlap(
+        job.training.dataset, job.training.split, job.holdout.dataset, job.holdout.split
+    )
+    overlap_lib.require_disjoint(overlap, most=job.settings.config.holdout.most_seen)
+    return {
+        "training": _told(job.training),
+        "holdout": _told(job.holdout),
+        "overlap": {"rows": overlap.seen, "fraction": overlap.fraction},
+    }
+
+
+def _check_planned(job: Job) -> None:
+    """Raises InputError where a span's dataset has another digest than when the cycle was planned."""
+    planned = {span["name"]: span["dataset_digest"] for span in job.plan["spans"]}
+    for part in (job.training, job.holdout):
+        for member in part.dataset.published:
+            name = member.directory.parent.name
+            if member.manifest.digest != planned[name]:
+                raise InputError(
+                    f"dataset {member.directory}",
+                    received=f"digest {member.manifest.digest[:12]}",
+                    expected=f"digest {planned[name][:12]}, as the plan of cycle {job.id} has it",
+                    action="Restore it from a copy; or delete it and its receipt, to convert it again.",
+                )
+
+
+def _told(part: Part) -> dict:
+    dataset = part.dataset
+    return {
+        "split": part.split,
+        "dataset_digest": dataset.manifest.digest,
+        "spans": len(dataset.published),
+        "rows": {split: dataset.rows(split) for split in part.split.split("+")},
+    }
+
+
+# --- TRAIN: pipeline.train in a process of its own; a killed one goes on from its checkpoint.
+
+
+def train(job: Job) -> dict:
+    """What the run's last evaluation says. Raises as `children.run`."""
+    config = job.settings.config.train
+    metrics = job.folder / "metrics.json"
+    children.run(
+        (
+            job.settings.commands.train,
+            f"--config={config.config}",
+            *(f"--dataset={directory}" for directory in job.directories("training")),
+            f"--workdir={job.run}",
+            f"--json={metrics}",
+            *warm_start(job),
+            *config.flags,
+        ),
+        job.folder / "train.log",
+    )
+    return {"metrics": json.loads(metrics.read_text())}
+
+
+def warm_start(job: Job) -> list[str]:
+    """The flag that begins from the champion's weights where the config says so and there is a champion."""
+    cycle = job.plan["champion"].get("cycle")
+    is_warm = job.settings.config.train.start == CHAMPION and cycle
+    return [f"--warm_start={job.root.cycle(cycle) / 'run'}"] if is_warm else []
+
+
+# --- EXPORT: pipeline.export in a process of its own.
+
+
+def export(job: Job) -> dict:
+    """Digest, step and size of the exported model. Raises as `children.run`."""
+    if not (job.export / records.FILE_NAME).exists():
+        children.run(
+            (job.settings.commands.export, f"--workdir={job.run}", f"--output={job.export}"),
+            job.folder / "export.log",
+        )
+    document = records.open_export(job.export)
+    return {
+        "export_digest": document["digest"],
+        "step": document["step"],
+        "parameters": document["parameters"],
+        "task": document["task"],
+    }
+
+
+# --- EVALUATE: challenger, champion and anchor answer every row of the holdout.
+
+
+def evaluate(job: Job) -> dict:
+    """Which models answered, and where; raises InputError where one cannot read the holdout's records."""
+
+    gate = job.settings.gate
+    answers = holdout.score(
+        job.models(),
+        job.holdout.dataset,
+        split=job.holdout.split,
+        weighted_by=job.settings.config.holdout.weighted_by,
+        clustered_by=gate.clustered_by,
+        slices=gate.slices,
+    )
+    answers.save(job.answers)
+    return {"models": sorted(job.models()), "rows": len(answers.labels), "holdout_digest": answers.digest}
+
+
+# --- PARITY: the export decides as the run does, on rows of the holdout.
+
+
+def parity(job: Job) -> dict:
+    """See ParityResult. Raises InputError where the export or a record is damaged."""
+
+    holdout = select(job.holdout.dataset, job.holdout.split)
+    result = parity_lib.parity(restore_model(job.run), job.export, holdout, limits=job.settings.parity)
+    return dict(result.to_json())
+
+
+# --- INFRA: a fresh process serves the export as recorded, fast and small enough beside the champion.
+
+
+def infra(job: Job) -> dict:
+    """See InfraResult."""
+    champion = job.models().get("champion")
+    return dict(checked(job, job.export, against=champion).to_json())
+
+
+def checked(job: Job, directory: pathlib.Path, *, against: pathlib.Path | None) -> InfraResult:
+    """What a fresh process makes of a version directory. The requests are those of the cycle's export."""
+    return check.check(directory, requests_lib.load(job.export), against=against, limits=job.settings.infra)
+
+
+# --- What a first model must beat: a prediction that knows no features, only the training rows' labels.
+
+
+def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | None:
+    """The positive class's share, the share of each class [classes], or the mean; None where nobody knows.
+
+    Args:
+      statistics: of the rows that were trained on.
+    """
+    measured = statistics.features[label.name]
+    if label.task == "regression":
+        return measured.numeric.mean if measured.numeric else None
+    if measured.values is None or not measured.values.complete:
+        return None
+    counts = _by_class(dict(measured.values.values), label)
+    if not counts.sum():
+        return None
+    shares = counts / counts.sum()
+    return float(shares[1]) if label.task == "binary" else shares
+
+
+def _by_class(counts: dict[str, int], label: Label) -> np.ndarray:
+    """[classes]. Statistics name only classes that occur."""
+    return np.array([counts.get(name, 0) for name in label.classes], np.float64)

@@ -1,0 +1,61 @@
+"""The object store of config.publish_to, which has the versions of ROOT/serving and follows every act."""
+
+import datetime
+
+from pipeline.base.errors import InputError
+from pipeline.publishing.remote import follow as follow_lib
+from pipeline.publishing.remote import stored
+from pipeline.publishing.remote.stored import Differences
+from pipeline.retraining import records
+from pipeline.retraining.records import Root
+from pipeline.retraining.settings import Settings
+
+FOLLOWED = "store"
+
+
+def follow(root: Root, settings: Settings, *, at: datetime.datetime) -> None:
+    """Brings the store to the versions of ROOT/serving; does nothing where config.publish_to is empty.
+
+    The audit log says what is about to be done: a call that is killed, and the one that finishes it, have an
+    entry each.
+
+    Raises:
+      TryAgainError: another process writes there, or the store does not answer.
+      InputError: it has versions that were never published here, or does not let us in.
+    """
+    place = settings.store
+    if place is None:
+        return
+
+    def tell(found: Differences) -> None:
+        if found.missing or found.removed:
+            records.add_entry(
+                root.audit, FOLLOWED, at=at, place=place.url, publishes=found.missing, removes=found.removed
+            )
+
+    follow_lib.follow(place.open(), root.serving, url=place.url, tell=tell)
+
+
+def describe(root: Root, settings: Settings) -> dict | None:
+    """What the store serves and what differs from ROOT/serving; None where config.publish_to is empty.
+
+    `place`, `served` (a version or None), `missing`, `removed` (versions that it lacks, or still has),
+    `foreign` (versions that were never published here), `unfinished` (whether a process writes there, or was
+    killed while it did); or `place` and `error`, where it cannot be looked at.
+    """
+    place = settings.store
+    if place is None:
+        return None
+    try:
+        there = stored.look(place.open())
+    except InputError as error:
+        return {"place": place.url, "error": str(error)}
+    found = stored.differences(stored.local(root.serving), there)
+    return {
+        "place": place.url,
+        "served": there.served,
+        "missing": found.missing,
+        "removed": found.removed,
+        "foreign": found.foreign,
+        "unfinished": found.unfinished,
+    }

@@ -1,0 +1,203 @@
+"""Replays recorded requests against a version directory in a fresh process, and measures what it costs."""
+
+import contextlib
+import dataclasses
+import pathlib
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import records
+from pipeline.exporting import requests as requests_lib
+from pipeline.exporting.requests import Requests
+from pipeline.report.formats import three_digits
+from pipeline.serving.child import Child, ChildError, Subject, measure
+from pipeline.serving.result import InfraResult, Latency, Limits, Measured, Replayed
+
+_DEFAULT = Limits()
+_Start = Callable[[str, pathlib.Path], Subject]
+
+
+def check(
+    directory: pathlib.Path,
+    requests: Requests,
+    *,
+    against: pathlib.Path | None,
+    limits: Limits = _DEFAULT,
+) -> InfraResult:
+    """Whether the export at `directory` may serve.
+
+    What goes wrong in the process that loads it is a reason of the result, never an exception.
+
+    Args:
+      requests: as they were recorded when the model was exported.
+      against: the champion's version directory, with which latency, memory and size are compared; None: they
+        are held against the limits that need no champion.
+    """
+    result = InfraResult(directory=str(directory), against=str(against or ""), reasons=(), limits=limits)
+    try:
+        records.open_export(directory)
+    except InputError as error:
+        return dataclasses.replace(result, reasons=[str(error)])
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as processes:
+        requests_lib.save(requests, pathlib.Path(folder))
+
+        def start(told: str, model: pathlib.Path) -> Subject:
+            child = Child(model, pathlib.Path(folder), seconds=limits.seconds, process_mib=limits.process_mib)
+            return Subject(told=told, directory=model, child=processes.enter_context(child))
+
+        return _checked(result, start, requests)
+
+
+def require(
+    directory: pathlib.Path,
+    requests: Requests,
+    *,
+    against: pathlib.Path | None = None,
+    limits: Limits = _DEFAULT,
+) -> None:
+    """As `check`; raises InputError with the reasons where the export may not serve."""
+    found = check(directory, requests, against=against, limits=limits)
+    if not found.passed:
+        raise InputError(
+            f"model {directory}",
+            received="; ".join(found.reasons),
+            expected="what was recorded when it was exported, within the limits of the infra check",
+            action="Do not serve it.",
+        )
+
+
+def _checked(result: InfraResult, start: _Start, requests: Requests) -> InfraResult:
+    """The result with what was found; the champion's process starts only where the model answers right."""
+    try:
+        model = start("the process that loads the model", pathlib.Path(result.directory))
+        loaded = model.load()
+        if reasons := signature_reasons(loaded["signatures"], requests.declared):
+            return dataclasses.replace(result, reasons=reasons)
+        result = _replayed(result, model, requests)
+        if not result.passed:
+            return result
+        subjects, seconds = [model], [loaded["seconds"]]
+        if result.against:
+            champion = start(f"the champion's process, of {result.against},", pathlib.Path(result.against))
+            subjects, seconds = [model, champion], [*seconds, champion.load()["seconds"]]
+        measured, *others = measure(subjects, seconds, requests, result.limits)
+    except ChildError as error:
+        return dataclasses.replace(result, reasons=[*result.reasons, str(error)])
+    beside = others[0] if others else None
+    reasons = cost_reasons(measured, beside, result.limits)
+    return dataclasses.replace(result, reasons=reasons, measured=measured, champion=beside)
+
+
+def _replayed(result: InfraResult, model: Subject, requests: Requests) -> InfraResult:
+    """The result with how the model answered, garbage too. Raises ChildError."""
+    found = model.ask("replay", during="while it answered the recorded requests")
+    garbage = model.ask("garbage", during="while it was asked with bytes that are no example")
+    refusal = "bytes that are no serialized example were answered as if they were one, not with an error"
+    replayed = Replayed(
+        calls=len(requests.calls),
+        rows=sum(call.rows for call in requests.calls),
+        exact=found["exact"],
+        tolerance=requests.tolerance,
+        worst=found["worst"],
+    )
+    reasons = [*found["reasons"], *([] if garbage["refused"] else [refusal])]
+    return dataclasses.replace(result, reasons=reasons, replayed=replayed)
+
+
+# --- What a model costs, against the limits and the champion: pure arithmetic.
+
+
+Ways = Mapping[str, Mapping[str, Sequence]]  # inputs and outputs → name → dtype and shape
+Declared = Mapping[str, Ways]
+
+
+def signature_reasons(found: Declared, declared: Declared) -> list[str]:
+    """A sentence for each signature, input or output that is missing or another. More is no fault."""
+    return [reason for name, expected in declared.items() for reason in _of_signature(name, found, expected)]
+
+
+def cost_reasons(measured: Measured, champion: Measured | None, limits: Limits) -> list[str]:
+    """A sentence for each limit that the model is beyond."""
+    return [*_alone(measured, limits), *(_beside(measured, champion, limits) if champion else ())]
+
+
+def _of_signature(name: str, found: Declared, expected: Ways) -> Iterator[str]:
+    if name not in found:
+        others = ", ".join(f"'{other}'" for other in sorted(found)) or "none"
+        yield f"signature '{name}' is missing; the model has {others}"
+        return
+    for way, tensors in expected.items():
+        for tensor, told in tensors.items():
+            has = found[name][way].get(tensor)
+            if has is None:
+                others = ", ".join(f"'{other}'" for other in sorted(found[name][way])) or "none"
+                yield f"signature '{name}': {way[:-1]} '{tensor}' is missing; it has {others}"
+            elif list(has) != list(told):
+                yield f"signature '{name}': {way[:-1]} '{tensor}' is {_spec(has)}, declared is {_spec(told)}"
+    for tensor in sorted(set(found[name]["inputs"]) - set(expected["inputs"])):
+        yield f"signature '{name}' asks for an input '{tensor}' that is not declared"
+
+
+def _spec(told: Sequence) -> str:
+    dtype, shape = told
+    return f"{dtype}{'' if shape is None else shape}"
+
+
+def _alone(measured: Measured, limits: Limits) -> Iterator[str]:
+    one = measured.latency[0]
+    for what, value, most, unit in (
+        ("the median latency of one row", one.median_ms, limits.median_ms, "ms"),
+        ("the 99th percentile of the latency of one row", one.p99_ms, limits.p99_ms, "ms"),
+        ("the memory that the model takes", measured.memory_mib, limits.memory_mib, "MiB"),
+        ("its size on disk", measured.disk_mib, limits.disk_mib, "MiB"),
+    ):
+        if most is not None and value > most:
+            yield f"{what} is {three_digits(value)} {unit}; at most {three_digits(most)} {unit} is allowed"
+
+
+def _beside(measured: Measured, champion: Measured, limits: Limits) -> Iterator[str]:
+    for mine, other in zip(measured.latency, champion.latency, strict=True):
+        rows = "one row" if mine.rows == 1 else f"{mine.rows:,} rows"
+        yield from _of_latency(rows, mine, other, limits)
+    for what, mine, other, ratio, slack in (
+        (
+            "the memory that the model takes",
+            measured.memory_mib,
+            champion.memory_mib,
+            limits.memory_ratio,
+            limits.memory_slack_mib,
+        ),
+        ("its size on disk", measured.disk_mib, champion.disk_mib, limits.disk_ratio, limits.disk_slack_mib),
+    ):
+        yield from _beyond(what, mine, other, ratio=ratio, slack=slack, unit="MiB")
+
+
+def _of_latency(rows: str, mine: Latency, other: Latency, limits: Limits) -> Iterator[str]:
+    """The medians are compared round by round: what else the machine did in a round met both models."""
+    pairs = list(zip(mine.medians, other.medians, strict=True))
+    difference = statistics.median(one - another for one, another in pairs)
+    ratio = statistics.median(one / max(another, 1e-9) for one, another in pairs)
+    if ratio > limits.median_ratio and difference > limits.median_slack_ms:
+        yield (
+            f"the median latency of {rows} is {three_digits(mine.median_ms)} ms, {ratio:.1f} times the "
+            f"champion's {three_digits(other.median_ms)} ms; at most {limits.median_ratio:g} times is allowed"
+        )
+    yield from _beyond(
+        f"the 99th percentile of the latency of {rows}",
+        mine.p99_ms,
+        other.p99_ms,
+        ratio=limits.p99_ratio,
+        slack=limits.p99_slack_ms,
+        unit="ms",
+    )
+
+
+def _beyond(what: str, mine: float, other: float, *, ratio: float, slack: float, unit: str) -> Iterator[str]:
+    if mine > ratio * other and mine - other > slack:
+        times = f"{mine / other:.1f} times the champion's" if other else "against the champion's"
+        yield (
+            f"{what} is {three_digits(mine)} {unit}, {times} {three_digits(other)} {unit}; at most {ratio:g} "
+            "times is allowed"
+        )

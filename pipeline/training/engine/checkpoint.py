@@ -1,0 +1,329 @@
+"""Checkpoints of a run: model, optimizer, averages of weights, random state, session. All or nothing.
+
+No position of the input is saved: it is `step * global_batch`, and the input is a function of that. Training
+goes on while the files of a checkpoint are written.
+"""
+
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.preprocessing.preprocess import LabelScale
+from pipeline.training.engine import saving
+from pipeline.training.engine.saving import Content, Saving
+from pipeline.training.loop.bad_steps import not_finite
+from pipeline.training.state import checkpoints, golden
+from pipeline.training.state.checkpoints import LAST, DamagedError, Entry, Kept, all_damaged, chosen_to_keep
+
+# --- Restores the flat checkpoints of earlier versions, which are TensorFlow's own of a tree of objects.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FlatContent:
+    """What a flat checkpoint holds besides model and optimizer."""
+
+    session: dict
+    golden: np.ndarray  # logits, float32 [records, outputs]
+
+
+def restore_flat(
+    entry: Entry,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer | None,
+    *,
+    golden_like: np.ndarray,
+) -> FlatContent:
+    """Restores the model and, where there is one, the optimizer.
+
+    Raises:
+      DamagedError: a file is missing, or TensorFlow's checksums do not hold.
+      InputError: it is of another model.
+    """
+    entry.check()
+    golden = tf.Variable(tf.zeros_like(golden_like), trainable=False)
+    session = tf.Variable("", trainable=False)
+    checkpoint = tf.train.Checkpoint(
+        model=model,
+        seeds=_seed_states(model),
+        step=tf.Variable(0, dtype=tf.int64, trainable=False),
+        session_state=session,
+        golden=golden,
+        **({"optimizer": optimizer} if optimizer else {}),
+    )
+    try:
+        status = checkpoint.restore(str(entry.path))
+        if optimizer:
+            status.assert_consumed()
+        else:
+            status.assert_existing_objects_matched().expect_partial()
+    except (AssertionError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise InputError(
+            f"checkpoint {entry.path}",
+            received=f"content that does not fit this model ({str(error).splitlines()[0]})",
+            expected="variables of the same names and shapes",
+            action="Train in an empty --workdir, or with the config that this one was started with.",
+        ) from None
+    text = session.numpy().decode()
+    return FlatContent(session=json.loads(text) if text else {}, golden=golden.numpy())
+
+
+def _seed_states(model: keras.Model) -> list[tf.Variable]:
+    """State variables of the model's random layers, in the model's order."""
+    weights = {id(variable) for variable in model.weights}
+    return [variable.value for variable in model.variables if id(variable) not in weights]
+
+
+# --- Copies of variables in the host's memory, taken between two steps, and put back.
+
+
+Variable = keras.Variable | tf.Variable
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Variables:
+    """Variables by what they belong to, such as `model` and `optimizer`, in an order that is always the same.
+
+    Names that Keras gives depend on what a process built before. So a variable is known by its place.
+    """
+
+    groups: Mapping[str, Sequence[Variable]]
+
+    def paths(self) -> dict[str, str]:
+        """What Keras calls each variable, by its name in a checkpoint."""
+        return {name: getattr(each, "path", each.name) for name, each in self._named().items()}
+
+    def copied(self) -> dict[str, np.ndarray]:
+        """Their values now. Every replica has the same; the first one's are taken."""
+        return {name: tf.convert_to_tensor(each).numpy() for name, each in self._named().items()}
+
+    def assign(self, values: Mapping[str, np.ndarray], *, checkpoint: object) -> None:
+        """Sets them, all or none.
+
+        Raises:
+          InputError: a value is missing, or has another shape or dtype; or a group has more values.
+        """
+        named = self._named()
+        spare = [name for name in values if name.partition("/")[0] in self.groups and name not in named]
+        problems = [problem for name, each in named.items() if (problem := _misfit(name, each, values))]
+        problems += [f"{name}, which the model here does not have" for name in spare]
+        if problems:
+            raise InputError(
+                f"checkpoint {checkpoint}",
+                received=f"content that does not fit this model ({problems[0]})",
+                expected="variables of the same number, shapes and types",
+                action="Train in an empty --workdir, or with the config that this one was started with.",
+            )
+        for name, each in named.items():
+            each.assign(values[name])
+
+    def not_finite(self, values: Mapping[str, np.ndarray]) -> str:
+        """The path of the first variable whose value is infinite or not a number; empty where none is."""
+        paths = self.paths()
+        return next((paths[name] for name, value in values.items() if not _is_finite(value)), "")
+
+    def _named(self) -> dict[str, Variable]:
+        return {
+            f"{group}/{number:04d}": each
+            for group, variables in self.groups.items()
+            for number, each in enumerate(variables)
+        }
+
+
+def _misfit(name: str, variable: Variable, values: Mapping[str, np.ndarray]) -> str:
+    path = f"{name}, {getattr(variable, 'path', variable.name)}"
+    if name not in values:
+        return f"no {path}"
+    is_, was = (tuple(variable.shape), tf.as_dtype(variable.dtype).name), values[name]
+    if is_ != (was.shape, tf.as_dtype(was.dtype).name):
+        return f"{path}: {was.dtype} {list(was.shape)} where the model here has {is_[1]} {list(is_[0])}"
+    return ""
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    if not tf.as_dtype(value.dtype).is_floating:
+        return True
+    with np.errstate(all="ignore"):
+        # One pass without a copy: a sum is finite where all are, unless large values overflow.
+        return bool(np.isfinite(np.sum(value))) or bool(np.all(np.isfinite(value)))
+
+
+_GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
+_ANY = Kept(number=3)
+_WITHOUT_UNIT = LabelScale()
+
+
+class Checkpoints:
+    """Saves and restores a run in `root`.
+
+    Args:
+      optimizer: None where the model is only used: then nothing in `root` is changed.
+      ema: averages of weights, if the run keeps some.
+      golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
+      scale: of the labels, by which differences of golden logits are judged.
+      run: of which run checkpoints say that they are: see identity.py.
+      counts_on: other files that a run must find again as they are now: they are on the disk first.
+      worker: this process's number. Only 0, the chief, writes.
+      latest: function of the newest step that this process knows of → that of all who train together.
+    """
+
+    def __init__(
+        self,
+        root: pathlib.Path,
+        *,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer | None = None,
+        ema: Sequence[Variable] = (),
+        golden_logits: Callable[[], np.ndarray],
+        scale: LabelScale = _WITHOUT_UNIT,
+        run: Mapping[str, object] | None = None,
+        kept: Kept = _ANY,
+        counts_on: Sequence[pathlib.Path] = (),
+        worker: int = 0,
+        latest: Callable[[int], int] = lambda step: step,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._root, self._model, self._optimizer = root, model, optimizer
+        optional = {"optimizer": optimizer.variables if optimizer else (), "ema": ema}
+        # With the random state of dropout, which Keras keeps out of `weights` (3.15, measured).
+        self._variables = Variables(
+            groups={"model": model.variables, **{name: some for name, some in optional.items() if some}}
+        )
+        self._golden_logits, self._scale = golden_logits, scale
+        self._run = dict(run or {})
+        self._kept = kept
+        self._worker = worker
+        self._latest = latest
+        self._clock = clock
+        self._saving = Saving(
+            root, run=self._run, paths=self._variables.paths(), kept=kept, counts_on=counts_on, clock=clock
+        )
+        self.damaged: tuple[str, ...] = ()  # checkpoints that `restore` could not read, and why
+        self.blocked_s: list[float] = []  # seconds that training waited, of each save
+
+    @property
+    def newest(self) -> int:
+        """Step of the newest checkpoint that is whole; 0: there is none."""
+        return self._saving.newest
+
+    @property
+    def written_s(self) -> float:
+        """Seconds that writing took, while training went on."""
+        return self._saving.seconds
+
+    @property
+    def cost(self) -> str:
+        """What saving has cost this process, in a line."""
+        longest, total = max(self.blocked_s, default=0.0), sum(self.blocked_s)
+        return (
+            f"checkpoints: {len(self.blocked_s)} written in {self.written_s:.1f} s beside training, "
+            f"which waited {total:.2f} s for them, {longest:.2f} s at most"
+        )
+
+    def finish(self) -> None:
+        """Waits until what was saved is on the disk; raises InputError where it could not be written.
+
+        All who train together must call it: then all know what the chief has written.
+        """
+        self._saving.finish()
+        self._saving.newest = self._latest(self._saving.newest)
+
+    def close(self) -> None:
+        """Waits as `finish` does, and raises nothing: something else has ended the run."""
+        self._saving.close()
+
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float] | None = None) -> None:
+        """Saves the state after `step` steps; returns when it is copied, before it is written.
+
+        Args:
+          session: what the session needs to go on: JSON that may hold arrays.
+          metrics: known at this step.
+
+        Raises:
+          InputError: a value is not finite; or the checkpoint before could not be written.
+        """
+        start = self._clock()
+        self.finish()
+        values = self._variables.copied()
+        bad = self._variables.not_finite(values)
+        if bad:
+            infinite = "values that are infinite or not a number"
+            raise not_finite(f"weight {bad} after step {step}", infinite, newest=self.newest)
+        text, arrays = checkpoints.pack_nested(session)
+        values |= {f"{_ARRAYS}/{number:04d}": array for number, array in enumerate(arrays)}
+        values[_GOLDEN] = self._golden_logits()
+        if not self._worker:
+            content = Content(step=step, values=values, session=text, metrics=dict(metrics or {}))
+            self._saving.start(content)
+        self.blocked_s.append(self._clock() - start)
+
+    def restore(self, *, choice: str = LAST, up_to: int | None = None) -> tuple[int, dict]:
+        """Restores a checkpoint; returns its step and what the session saved, (0, {}) if there is none.
+
+        The next one is taken where the first choice is damaged; `damaged` tells.
+
+        Args:
+          choice: `last`, `best` or a step.
+          up_to: the most steps that it may have; None: any.
+
+        Raises:
+          InputError: all are damaged; or the checkpoint belongs to another model or run, or its predictions
+            of the golden records differ from the saved ones.
+        """
+        candidates = chosen_to_keep(self._root, choice, kept=self._kept, up_to=up_to)
+        self.damaged = ()
+        damaged: list[Entry] = []
+        for entry in candidates:
+            try:
+                session, saved = self._read(entry)
+            except DamagedError as error:
+                if entry not in checkpoints.newest_first(self._root):  # the run that writes here deleted it
+                    return self.restore(choice=choice, up_to=up_to)
+                self.damaged += (str(error),)
+                damaged.append(entry)
+                continue
+            now = np.asarray(self._golden_logits())
+            golden.check(saved=saved, now=now, checkpoint=str(entry.path), scale=self._scale)
+            self._saving.newest = entry.step
+            self._tidy(damaged)
+            return entry.step, session
+        aside = [path.name for path in checkpoints.damaged_ones(self._root)] if up_to is None else []
+        if self.damaged or aside:
+            found = [*self.damaged, *(f"{name}: set aside before" for name in aside)]
+            raise all_damaged(self._root, choice, found)
+        self._tidy([])
+        return 0, {}
+
+    def _read(self, entry: Entry) -> tuple[dict, np.ndarray]:
+        """Restores the variables; returns what the session saved, and the saved logits."""
+        if entry.is_flat:
+            like = self._golden_logits()
+            old = restore_flat(entry, self._model, self._optimizer, golden_like=like)
+            return old.session, old.golden
+        found = checkpoints.check_manifest(entry.path)
+        checkpoints.require_same_run(found.run, self._run, checkpoint=entry.path)
+        values, text = _content(entry)
+        self._variables.assign(values, checkpoint=entry.path)
+        arrays = [values[name] for name in sorted(values) if name.startswith(f"{_ARRAYS}/")]
+        return checkpoints.unpack_nested(text, arrays), values[_GOLDEN]
+
+    def _tidy(self, damaged: Sequence[Entry]) -> None:
+        """Makes room for what this run will write, where it will write."""
+        if self._optimizer and not self._worker:
+            checkpoints.sweep(self._root)
+            for entry in damaged:
+                checkpoints.set_aside(entry)
+
+
+def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:
+    """Tensors and session of files that were sound just now; raises DamagedError where they are gone."""
+    try:
+        return saving.load_tensors(entry.path), (entry.path / saving.SESSION_FILE).read_text()
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise DamagedError(f"{entry.path.name}: {str(error).splitlines()[0]}") from None

@@ -1,1 +1,0 @@
-"""What keeps a step sound: bad ones are left out, and batches keep their shape."""

@@ -1,0 +1,173 @@
+"""Floating-point operations of a model, counted in its graph.
+
+    FLOPs of a training step = 3 × forward × examples
+
+The backward pass computes two products of each one of the forward pass: for the gradient of its input, and
+of its weights (Kaplan et al. 2020, section 2.1). Counted are matrix products and convolutions, two operations
+a multiply-add; the rest (activations, normalisation, lookups in tables) is a hundredth of them in models that
+keep an accelerator busy, and none of it runs on the matrix units that a peak is given for.
+"""
+
+import dataclasses
+import math
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping
+
+import keras
+import tensorflow as tf
+
+TRAINING = 3  # times the forward pass
+
+
+def forward_flops(model: keras.Model) -> int | None:
+    """Operations of the forward pass of one example; None where a loop hides how often it runs."""
+    specs = [tf.TensorSpec((1, *each.shape[1:]), each.dtype) for each in model.inputs]
+    if any(None in spec.shape for spec in specs):
+        return None
+    inputs = tf.nest.pack_sequence_as(model.input, specs)
+    graph = tf.function(lambda batch: model(batch, training=False), autograph=False)
+    return _of_graph(graph.get_concrete_function(inputs).graph)
+
+
+def _of_graph(graph: tf.Graph) -> int | None:
+    total = 0
+    for operation in graph.get_operations():
+        if operation.type in _LOOPS:
+            return None
+        if operation.type in _CALLS:
+            inside = _of_graph(_called(graph, operation))
+            if inside is None:
+                return None
+            total += inside
+        count = _COUNTED.get(operation.type)
+        total += count(operation) if count else 0
+    return total
+
+
+_LOOPS = ("While", "StatelessWhile")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+def _called(graph: tf.Graph, operation: tf.Operation) -> tf.Graph:
+    # The library holds the graph of a function that Python traced: TensorFlow 2.21 has no public way to it.
+    name = operation.get_attr("f").name
+    return graph._get_function(name).graph
+
+
+def _matrix_product(operation: tf.Operation) -> int:
+    left, result = operation.inputs[0].shape, operation.outputs[0].shape
+    transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+    return 2 * _size(result) * left[-2 if transposed else -1]
+
+
+def _convolution(operation: tf.Operation) -> int:
+    """Filters are [height, width, inputs of a group, outputs]; a depthwise one has a window a channel."""
+    result, filters = operation.outputs[0].shape, operation.inputs[1].shape
+    window = filters[:-2] if operation.type.startswith("Depthwise") else filters[:-1]
+    return 2 * _size(result) * _size(window)
+
+
+def _transposed_convolution(operation: tf.Operation) -> int:
+    """Each number of its input is multiplied by all of a window: [height, width, outputs], of the filters."""
+    _, filters, given = operation.inputs
+    return 2 * _size(given.shape) * _size(filters.shape[:-1])
+
+
+def _einsum(operation: tf.Operation) -> int:
+    """A multiply-add for each combination of all indices."""
+    terms = operation.get_attr("equation").decode().split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, tensor in zip(terms, operation.inputs, strict=True):
+        for index, size in zip(_indices(term, len(tensor.shape)), tensor.shape, strict=True):
+            sizes[index] = max(size, sizes.get(index, 1))
+    return 2 * math.prod(sizes.values())
+
+
+def _indices(term: str, rank: int) -> list[str]:
+    """A name for each axis; those of `...` are counted from the last one, as they are broadcast."""
+    before, dots, after = term.partition("...")
+    more = rank - len(before) - len(after) if dots else 0
+    return [*before, *(f"...{number}" for number in reversed(range(more))), *after]
+
+
+def _size(shape: tf.TensorShape) -> int:
+    return math.prod(shape)
+
+
+_COUNTED: Mapping[str, Callable[[tf.Operation], int]] = {
+    **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _matrix_product),
+    **dict.fromkeys(("Conv2D", "Conv3D", "DepthwiseConv2dNative"), _convolution),
+    **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), _transposed_convolution),
+    "Einsum": _einsum,
+}
+
+
+# --- Peaks of accelerators, by the name that the driver or the machine gives them.
+#
+# Dense, without sparsity: NVIDIA's data sheets print twice these figures for the newer ones, "with
+# sparsity".
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Peak:
+    """Of one chip: `teraflops` of bfloat16, or of float16 where a chip has no bfloat16."""
+
+    name: str
+    pattern: str  # of the device's name; the first that fits counts
+    teraflops: float
+    source: str  # document, and its date
+
+
+_NVIDIA = "NVIDIA, {} data sheet, {}"
+_GOOGLE = "Google Cloud, TPU system architecture, {}, 2025"
+PEAKS = (
+    Peak(name="H200 NVL", pattern="H200 NVL", teraflops=835, source=_NVIDIA.format("H200", "2024")),
+    Peak(name="H200 SXM", pattern="H200", teraflops=989, source=_NVIDIA.format("H200", "2024")),
+    Peak(name="H100 PCIe", pattern="H100 PCIe", teraflops=756, source=_NVIDIA.format("H100", "2023")),
+    Peak(name="H100 NVL", pattern="H100 NVL", teraflops=835, source=_NVIDIA.format("H100", "2024")),
+    Peak(name="H100 SXM", pattern="H100", teraflops=989, source=_NVIDIA.format("H100", "2023")),
+    Peak(name="A100", pattern="A100", teraflops=312, source=_NVIDIA.format("A100", "2021")),
+    Peak(name="L4", pattern=r"L4\b", teraflops=121, source=_NVIDIA.format("L4", "2023")),
+    Peak(name="T4 (float16)", pattern=r"T4\b", teraflops=65, source=_NVIDIA.format("T4", "2019")),
+    Peak(
+        name="V100 PCIe (float16)", pattern="V100.*PCIE", teraflops=112, source=_NVIDIA.format("V100", "2020")
+    ),
+    Peak(name="V100 SXM2 (float16)", pattern="V100", teraflops=125, source=_NVIDIA.format("V100", "2020")),
+    Peak(name="TPU v4", pattern=r"^v4-", teraflops=275, source=_GOOGLE.format("v4")),
+    Peak(name="TPU v5e", pattern=r"^v5(e|litepod)-", teraflops=197, source=_GOOGLE.format("v5e")),
+    Peak(name="TPU v5p", pattern=r"^v5p-", teraflops=459, source=_GOOGLE.format("v5p")),
+    Peak(name="TPU v6e", pattern=r"^v6e-", teraflops=918, source=_GOOGLE.format("v6e")),
+)
+
+
+def peak_of(name: str) -> Peak | None:
+    """By a GPU's name, as `NVIDIA A100-SXM4-40GB`, or a TPU's type, as `v5litepod-8`; None: not known."""
+    return next((peak for peak in PEAKS if re.search(peak.pattern, name, re.IGNORECASE)), None)
+
+
+def accelerator_of(strategy: tf.distribute.Strategy) -> str:
+    """What the strategy computes on: the name of a GPU, the type of a TPU, or `CPU`.
+
+    All GPUs of a run are taken to be like its first.
+    """
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        # Of a TPU VM; TensorFlow's device names do not tell the generation.
+        return os.environ.get("TPU_ACCELERATOR_TYPE", "TPU")
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return "CPU"
+    return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
+
+
+# --- The most memory that was held: of the host by this process, of its accelerators by TensorFlow.
+
+
+def memory_peaks() -> dict[str, float]:
+    """MB (10⁶ bytes) since the process began; `device_peak_mb` is of the GPU that held most, if any."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    host = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024 / 1e6  # Linux says kB for KiB
+    gpus = range(len(tf.config.list_physical_devices("GPU")))
+    device = [tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"] / 1e6 for index in gpus]
+    return {"host_peak_mb": round(host, 1), **({"device_peak_mb": max(device)} if device else {})}

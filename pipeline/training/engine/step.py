@@ -1,0 +1,522 @@
+"""One optimizer step, and the inner loop that runs many of them without returning to Python."""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.input.training import TargetsOfBatch
+from pipeline.training.engine import batches
+from pipeline.training.engine.batches import Making
+from pipeline.training.loop.clock import Tally
+from pipeline.training.tasks.objective import Objective
+from pipeline.training.tasks.task import Task
+
+# --- Leaves out the update of a step whose loss or gradient is not finite, on all replicas alike.
+
+
+def apply_if_finite(
+    optimizer: keras.optimizers.Optimizer,
+    summed: Sequence[tf.Tensor],
+    variables: Sequence[keras.Variable],
+    *,
+    loss: tf.Tensor,
+) -> tf.Tensor:
+    """Updates the variables, or changes nothing; returns whether all is finite, bool [].
+
+    The gradients of float16 are not judged: they are scaled, and its optimizer itself leaves out those that
+    are too large, as a matter of course.
+
+    Args:
+      summed: gradients, over all replicas.
+      loss: float32 [], this replica's.
+    """
+    judged = [] if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else summed
+    context = tf.distribute.get_replica_context()
+    finite = tf.reduce_all([_is_finite(each) for each in (context.all_reduce("SUM", loss), *judged)])
+    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+        _where(finite, lambda: optimizer.apply(summed, variables))
+    else:
+        # The update merges the replicas, so a condition around it must stand where all are merged already
+        # (TensorFlow 2.21). Keras's LossScaleOptimizer does the same.
+        context.merge_call(_apply_where, args=(finite, optimizer, summed, variables))
+    return finite
+
+
+class Kept:
+    """What a forward pass changes besides the gradient: moving statistics, which it may spoil."""
+
+    def __init__(self, variables: Sequence[keras.Variable]) -> None:
+        floating = [each for each in variables if "float" in each.dtype]
+        self._before = [(each, tf.identity(each.value)) for each in floating]
+
+    def restore_unless(self, finite: tf.Tensor) -> None:
+        """Puts back the values of when this was made, unless `finite`, bool []."""
+        for variable, before in self._before:
+            variable.assign(tf.where(finite, variable.value, before))
+
+
+def _is_finite(value: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_all(tf.math.is_finite(value))
+
+
+def _apply_where(
+    distribution: tf.distribute.Strategy,
+    finite: tf.Tensor,
+    optimizer: keras.optimizers.Optimizer,
+    gradients: Sequence[tf.Tensor],
+    variables: Sequence[keras.Variable],
+) -> None:
+    apply = distribution.extended.call_for_each_replica
+    # Each replica came to the same answer, of sums over all.
+    one = distribution.experimental_local_results(finite)[0]
+    _where(one, lambda: apply(optimizer.apply, args=(gradients, variables)))
+
+
+def _where(condition: tf.Tensor, run: Callable[[], object]) -> None:
+    def chosen() -> tf.Tensor:
+        run()
+        return tf.constant(True)
+
+    tf.cond(condition, chosen, lambda: tf.constant(False))
+
+
+# --- Exponential moving averages of a model's weights, which are evaluated and exported in their place.
+
+
+class Averages:
+    """Averages of the trainable weights; the moving statistics of BatchNormalization are averages already.
+
+    Step t's decay is min(`decay`, (1 + t) / (10 + t)), as tf.train.ExponentialMovingAverage has it: so the
+    start, which says nothing, is forgotten soon. Make it under the model's strategy.
+    """
+
+    def __init__(self, model: keras.Model, *, decay: float) -> None:
+        self._decay = decay
+        self._weights = model.trainable_variables
+        self.variables: Sequence[keras.Variable] = [_copy(each) for each in self._weights]
+
+    def begin(self) -> None:
+        """Takes the weights as they are: what was averaged before is forgotten."""
+        for average, weight in zip(self.variables, self._weights, strict=True):
+            average.assign(np.asarray(weight))
+
+    def update(self, *, before: tf.Tensor, after: tf.Tensor) -> None:
+        """Takes the new weights in. Call it in a replica's context.
+
+        Args:
+          before: steps done before this one.
+          after: steps done now; as many as before where the step was skipped, which changes nothing.
+        """
+        done = tf.cast(after, tf.float32)
+        rest = 1.0 - tf.minimum(self._decay, (1.0 + done) / (10.0 + done))
+        rest *= tf.cast(after - before, tf.float32)
+        for average, weight in zip(self.variables, self._weights, strict=True):
+            value = tf.convert_to_tensor(average.value)
+            average.assign(value + rest * (tf.convert_to_tensor(weight.value) - value))
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Within it the model has the averages as weights. What changes them there changes the averages."""
+        trained = [np.asarray(each) for each in self._weights]
+        self.take_place()
+        try:
+            yield
+            for average, weight in zip(self.variables, self._weights, strict=True):
+                average.assign(np.asarray(weight))
+        finally:
+            for weight, value in zip(self._weights, trained, strict=True):
+                weight.assign(value)
+
+    def take_place(self) -> None:
+        """Makes the averages the model's weights, for good."""
+        for average, weight in zip(self.variables, self._weights, strict=True):
+            weight.assign(np.asarray(average))
+
+
+def build_averages(decay: float, model: keras.Model) -> Averages | None:
+    """Averages of this decay; None where it is 0. Raises InputError where it is none."""
+    if not 0 <= decay < 1:
+        raise InputError(
+            "--config.optimizer.ema",
+            received=decay,
+            expected="a decay from 0 (no averages) to below 1, such as 0.999",
+            action="Correct it in the config file or on the command line.",
+        )
+    return Averages(model, decay=decay) if decay else None
+
+
+def _copy(weight: keras.Variable) -> keras.Variable:
+    return keras.Variable(
+        np.asarray(weight),
+        trainable=False,
+        dtype=weight.dtype,
+        name="average",
+        aggregation="only_first_replica",  # all have the same
+    )
+
+
+_Step = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tf.Tensor]
+
+
+def train_step(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    *,
+    task: Task | Objective,
+    global_batch: int,
+    jit_compile: bool = False,
+    micro_batches: int = 1,
+    averages: Averages | None = None,
+    skips: bool = False,
+    spread: float = 1.0,
+) -> _Step:
+    """A replica's part of a step: (inputs, targets) → float32 [3], its sums of (loss, hits, 1 if it is bad).
+
+    A step is bad if its loss is infinite or not a number.
+
+    The gradient is that of the mean loss over the global batch and of the model's own losses, such as those
+    of regularizers: each part divides its own sum by the whole batch, and `Update` adds the gradients.
+
+    Args:
+      spread: the unit in which the loss is squared: the gradient is that of the loss in it, as if the labels
+        had a spread of 1. What is told of the loss is not divided.
+      skips: changes no variable in a bad step, and counts neither its loss nor its hits; one whose gradient
+        is not finite is bad, too.
+    """
+    update = Update(
+        optimizer,
+        model.trainable_variables,
+        micro_batches=micro_batches,
+        averages=averages,
+        put_back=model.non_trainable_variables if skips else None,
+    )
+
+    def loss_of(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
+        logits = model(inputs, training=True)  # (batch, outputs)
+        loss = tf.reduce_sum(task.losses(targets, logits))
+        sums = tf.stack([loss, tf.reduce_sum(task.hits(targets, logits))])
+        parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
+        # Those of what a layer outputs have its dtype, such as bfloat16.
+        own = sum(tf.cast(each, loss.dtype) for each in model.losses)
+        return loss / (global_batch * spread**2) + own / parts, sums
+
+    def step(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
+        return update(loss_of, inputs, targets)
+
+    return tf.function(step, jit_compile=True, autograph=False) if jit_compile else step
+
+
+def inner_loop(
+    strategy: tf.distribute.Strategy,
+    step: _Step,
+    iterator: Iterator,
+    *,
+    updated: Sequence[keras.Variable] = (),
+    making: Making | None = None,
+    timestamp: Callable[[], tf.Tensor] = tf.timestamp,
+    clock: Callable[[], float] = time.perf_counter,
+    on_steps: Callable[[np.ndarray], None] = lambda seconds: None,
+) -> Callable[[int], Tally]:
+    """A function of a number of steps: runs `strategy.run(step)` so often inside one graph.
+
+    The next batch is fetched while a step computes; of the last step of a call, nothing is fetched ahead.
+    The wait for input is the time after the end of a step in which the next batch is still in the making:
+    handing over one that is ready is none. A GPU computes asynchronously, so there it is an upper bound.
+
+    Args:
+      iterator: over (inputs, targets) of the strategy's replicas.
+      updated: variables that the step changes: it has ended when all are changed.
+      making: when the batches of `iterator` were in the making (`host_batches.timed`); None where that is not
+        known: then handing them over counts as waiting.
+      timestamp: seconds, float64 [], in the graph.
+      clock: seconds, from any start.
+      on_steps: told the seconds of each step of a call with its wait, float64 [steps].
+
+    Raises:
+      InputError: a feature has a size that differs from batch to batch.
+    """
+    batches.require_known_shapes(iterator.element_spec)
+    # Traced here, so that the first step's time is a step's time.
+    loop = _graph(strategy, step, iterator, updated, making, timestamp).get_concrete_function(
+        tf.TensorSpec([], tf.int32)
+    )
+    done = 0
+
+    # It keeps the iterator: Python functions of its pipeline live no longer than it does.
+    def run(steps: int, _kept: Iterator = iterator) -> Tally:
+        nonlocal done
+        start = clock()
+        sums, wait, seconds, flags = loop(tf.constant(steps))
+        loss, hits = sums.numpy().tolist()
+        bad = tuple(done + number for number in np.flatnonzero(flags.numpy()).tolist())
+        done += steps
+        tally = Tally(
+            steps=steps,
+            seconds=clock() - start,
+            input_wait_s=float(wait),
+            loss=loss,
+            hits=hits,
+            bad=bad,
+        )
+        on_steps(seconds.numpy())
+        return tally
+
+    return run
+
+
+def _graph(
+    strategy: tf.distribute.Strategy,
+    step: _Step,
+    iterator: Iterator,
+    updated: Sequence[keras.Variable],
+    making: Making | None,
+    timestamp: Callable[[], tf.Tensor],
+) -> tf.types.experimental.PolymorphicFunction:
+    def take() -> tuple[tuple, tuple[tf.Tensor, tf.Tensor]]:
+        """The next batch, and when it was in the making."""
+        batch = next(iterator)
+        with tf.control_dependencies(_parts(strategy, batch)):
+            return batch, making() if making else _always()
+
+    # The iterator is no argument: taking it apart costs 0.3 ms a call (TensorFlow 2.21, measured).
+    @tf.function(autograph=False)
+    def loop(steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def one_more(
+            done: tf.Tensor,
+            sums: tf.Tensor,
+            begun: tf.Tensor,
+            waits: tf.Tensor,
+            times: tf.TensorArray,
+            flags: tf.TensorArray,
+            batch: tuple,
+        ) -> tuple:
+            part = strategy.run(step, args=batch)
+            whole = tf.cast(strategy.reduce("SUM", part, axis=None), tf.float64)
+            sums += whole[:2]
+            with tf.control_dependencies([sums, *_values(strategy, updated)]):
+                ended = timestamp()
+            # While the step computes: handing a batch over takes some 100 µs. Written before the step, the
+            # fetch was waited for before the step began (TensorFlow 2.21, measured).
+            ahead, made = tf.cond(done + 1 < steps, take, lambda: (batch, _never()))
+            there = _now(strategy, ahead, timestamp)
+            ready = tf.maximum(there, ended)
+            times, flags = times.write(done, ready - begun), flags.write(done, whole[2])
+            waits += _wait(ended, made, ready)
+            with tf.control_dependencies([ready]):
+                return done + 1, sums, ready, waits, times, flags, ahead
+
+        start = timestamp()
+        with tf.control_dependencies([start]):
+            first, made = take()
+        there = _now(strategy, first, timestamp)
+        # In float64 a sum is the same however the steps are parted into calls.
+        sums, times = tf.zeros([2], tf.float64), tf.TensorArray(tf.float64, steps)
+        flags, wait = tf.TensorArray(tf.float64, steps), _wait(start, made, there)
+        state = tf.constant(0), sums, there, wait, times, flags, first
+        _, sums, _, waits, times, flags, _ = tf.while_loop(lambda done, *_: done < steps, one_more, state)
+        return sums, waits, times.stack(), flags.stack()
+
+    return loop
+
+
+def _wait(since: tf.Tensor, making: tuple[tf.Tensor, tf.Tensor], there: tf.Tensor) -> tf.Tensor:
+    """Seconds between `since`, when a batch was wanted, and `there` in which it was in the making."""
+    began, ended = making
+    return tf.maximum(tf.minimum(ended, there) - tf.maximum(began, since), 0.0)
+
+
+def _always() -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.constant(-np.inf, tf.float64), tf.constant(np.inf, tf.float64)
+
+
+def _never() -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.constant(np.inf, tf.float64), tf.constant(-np.inf, tf.float64)
+
+
+def _now(strategy: tf.distribute.Strategy, batch: tuple, timestamp: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """The time when all of the batch is there, float64 seconds."""
+    with tf.control_dependencies(_parts(strategy, batch)):
+        return timestamp()
+
+
+def _parts(strategy: tf.distribute.Strategy, batch: tuple) -> list[tf.Tensor]:
+    """The tensors of every replica."""
+    return [part for each in tf.nest.flatten(batch) for part in strategy.experimental_local_results(each)]
+
+
+def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
+    """Reads every replica's copy, which a function does after what was assigned before."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return []  # a step is one op there, whose result comes last
+    copies = [copy for variable in variables for copy in strategy.experimental_local_results(variable.value)]
+    return [copy.read_value() for copy in copies]
+
+
+# --- How gradients become new weights: in one order, and with the same numbers under every strategy.
+#
+#     parts of a batch added, rows of equal ids summed → summed over replicas → unscaled → finite? → clipped
+# by global norm → applied → averaged
+#
+# What is summed and averaged is here; the rest is Keras's. Left to itself, Keras (3.15, measured) takes an
+# id that comes four times in a batch for four gradients, so Adam's second moment is 0.004 and not 0.016. It
+# clips, and looks for infinities, before the replicas' gradients are added: each replica judges by its own.
+
+
+# Of what a step makes of a batch. A run is continued only with the version it began with.
+# 2: equal ids summed, replicas summed before clipping, statistics of the whole batch, a mask a replica.
+VERSION = 2
+
+# Numbers of a row from which on `scatter_nd` adds rows in less CPU time than `unsorted_segment_sum`: a
+# quarter less at 16, half as much again at 8 (TensorFlow 2.21, 3,328 rows, 2 cores, measured).
+_WIDE_ROW = 16
+
+# Of a loss in float16: at it a gradient is too large from 2¹⁴ × 65,504 = 1e9 on, which is to say not finite.
+_LEAST_SCALE = 2.0**-14
+
+Inputs = dict[str, tf.Tensor]
+# (inputs, targets) → what these examples add to the loss, a scalar; and sums over them, float32 [n].
+LossOf = Callable[[Inputs, TargetsOfBatch], tuple[tf.Tensor, tf.Tensor]]
+_Gradients = list[tf.Tensor | None]  # of a variable's shape; None: not connected
+
+
+class Update:
+    """A replica's part of a step. Call it in the replica's context.
+
+    Args:
+      optimizer: its own sum over replicas, which comes too late, is turned off.
+      micro_batches: equal parts of a replica's examples, of which one at a time is in memory. Each has
+        statistics (BatchNormalization) and masks (dropout) of its own.
+      averages: of the weights, to keep up to date.
+      put_back: what a forward pass changes, such as moving statistics. Where it is given, a step whose loss
+        or gradient is not finite changes nothing; None: it is applied as any other.
+    """
+
+    def __init__(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        variables: Sequence[keras.Variable],
+        *,
+        micro_batches: int = 1,
+        averages: Averages | None = None,
+        put_back: Sequence[keras.Variable] | None = None,
+    ) -> None:
+        self._optimizer = optimizer
+        self._inner = getattr(optimizer, "inner_optimizer", optimizer)
+        self._inner._all_reduce_sum_gradients = list
+        self._variables = variables
+        self._micro_batches = micro_batches
+        self._averages = averages
+        self._put_back = put_back
+
+    def __call__(self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch) -> tf.Tensor:
+        """Changes the weights; returns float32 [n + 1]: sums over its examples, and 1 if it is bad.
+
+        A step is bad if this replica's loss is infinite or not a number; in float16 also where gradients were
+        too large so often that the loss is no longer scaled up. Where such steps are put back, it is bad on
+        all replicas, as one with such a gradient is; its sums are 0 then.
+        """
+        kept = None if self._put_back is None else Kept(self._put_back)
+        gradients, sums = self._accumulated(loss_of, inputs, targets)
+        before = tf.convert_to_tensor(self._inner.iterations.value)
+        finite = self._apply(gradients, loss=sums[-1])
+        if self._averages:
+            # float16 skips the step, and does not count it, where a gradient is not finite.
+            self._averages.update(before=before, after=tf.convert_to_tensor(self._inner.iterations.value))
+        sound = finite & self._is_scaled()
+        counted = tf.concat([sums[:-1], [tf.cast(~sound, tf.float32)]], axis=0)
+        if kept is None:
+            return counted
+        kept.restore_unless(finite)
+        size = counted.shape[0]
+        return tf.where(sound, counted, tf.one_hot(size - 1, size))
+
+    def _is_scaled(self) -> tf.Tensor:
+        """Whether float16's scale is one that gradients can need, bool []; True in other dtypes."""
+        if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
+            return tf.constant(True)
+        return tf.convert_to_tensor(self._optimizer.dynamic_scale.value) >= _LEAST_SCALE
+
+    def _accumulated(
+        self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
+    ) -> tuple[_Gradients, tf.Tensor]:
+        if self._micro_batches == 1:
+            return self._gradients(loss_of, inputs, targets)
+        parts = []
+        # Not a tf.while_loop: inside one, a replica cannot meet the others (TensorFlow 2.21, measured).
+        for number in range(self._micro_batches):
+            # The next part waits for this one, so activations of two are never in memory.
+            with tf.control_dependencies(
+                [each for each in parts[-1][0] if each is not None] if parts else []
+            ):
+                of_part = tf.nest.map_structure(lambda each: self._part(each, number), (inputs, targets))  # noqa: B023
+            parts.append(self._gradients(loss_of, *of_part))
+            if number:
+                parts = [_added(*parts)]
+        return parts[0]
+
+    def _part(self, values: tf.Tensor, number: int) -> tf.Tensor:
+        # Of a worker of several, TensorFlow (2.21, measured) does not know the size of the batch beforehand.
+        return tf.reshape(values, [self._micro_batches, -1, *values.shape[1:]])[number]
+
+    def _gradients(
+        self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
+    ) -> tuple[_Gradients, tf.Tensor]:
+        """Of some examples: gradients, and float32 [n + 1], the sums and what they add to the loss."""
+        with tf.GradientTape() as tape:
+            loss, sums = loss_of(inputs, targets)
+            # A no-op but for float16, whose optimizer divides the gradients again.
+            scaled = self._optimizer.scale_loss(loss)
+        found = tape.gradient(scaled, self._variables)
+        gradients = [dense(each, of) for each, of in zip(found, self._variables, strict=True)]
+        return gradients, tf.concat([sums, [loss]], axis=0)
+
+    def _apply(self, gradients: _Gradients, *, loss: tf.Tensor) -> tf.Tensor:
+        """Updates the variables, or puts the step back; returns whether its numbers are finite, bool []."""
+        pairs = zip(gradients, self._variables, strict=True)
+        connected = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+        if not connected:
+            raise _untouched(self._variables)
+        summed = tf.distribute.get_replica_context().all_reduce(
+            "SUM", [gradient for gradient, _ in connected]
+        )
+        variables = [variable for _, variable in connected]
+        if self._put_back is not None:
+            return apply_if_finite(self._optimizer, summed, variables, loss=loss)
+        self._optimizer.apply(summed, variables)
+        return tf.math.is_finite(loss)
+
+
+def _untouched(variables: Sequence[keras.Variable]) -> InputError:
+    names = ", ".join(each.path for each in variables[:5])
+    return InputError(
+        "model",
+        received=f"a loss that none of its {len(variables):,} weights touches: {names}",
+        expected="weights between inputs and logits, with nothing between that has no gradient",
+        action="Look for round, argmax, stop_gradient, a cast to whole numbers, or an unused layer.",
+    )
+
+
+def dense(gradient: tf.Tensor | tf.IndexedSlices | None, variable: keras.Variable) -> tf.Tensor | None:
+    """A gradient of the variable's shape; rows of equal ids are added.
+
+    Keras's Adam computes with whole tables anyway, so this costs no more memory than its moments.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    ids, rows, shape = gradient.indices, gradient.values, variable.shape
+    if math.prod(shape[1:]) < _WIDE_ROW:
+        return tf.math.unsorted_segment_sum(rows, ids, shape[0])
+    return tf.scatter_nd(ids[:, None], rows, shape)
+
+
+def _added(
+    one: tuple[_Gradients, tf.Tensor], other: tuple[_Gradients, tf.Tensor]
+) -> tuple[_Gradients, tf.Tensor]:
+    gradients = [a if b is None else a + b for a, b in zip(one[0], other[0], strict=True)]
+    return gradients, one[1] + other[1]

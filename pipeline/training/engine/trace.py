@@ -1,0 +1,128 @@
+"""Records what the devices and the host do during some steps, for xprof or TensorBoard's profiler."""
+
+import contextlib
+import dataclasses
+import pathlib
+import shutil
+import weakref
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.training.loop.clock import Tally, Times
+from pipeline.training.loop.outer import InnerLoop
+
+_MOST_STEPS = 1_000  # a step takes some 100 KB of trace and more
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Steps:
+    """The steps from `first`, counted from 0, to before `end`."""
+
+    first: int
+    end: int
+
+
+def parsed(text: str) -> Steps | None:
+    """The steps of `FIRST:END`; None of an empty text. Raises InputError for another text."""
+    if not text:
+        return None
+    first, _, end = text.partition(":")
+    if first.isdecimal() and end.isdecimal() and 0 < int(end) - int(first) <= _MOST_STEPS:
+        return Steps(first=int(first), end=int(end))
+    raise InputError(
+        "--profile_steps",
+        received=text,
+        expected=f"FIRST:END, steps counted from 0, END after FIRST by {_MOST_STEPS:,} at most",
+        action="For instance --profile_steps=100:110, which are ten steps.",
+    )
+
+
+def traced(
+    loop: InnerLoop,
+    steps: Steps,
+    *,
+    begun: int,
+    folder: pathlib.Path,
+    times: Times,
+    tell: Callable[[str], None],
+) -> InnerLoop:
+    """`loop`, of which `steps` are run one by one, and recorded.
+
+    The trace appears whole in `folder` when the last of them is done. A run that ends before leaves none, and
+    what a killed one left is removed.
+
+    Args:
+      begun: the step that the process goes on from.
+      tell: receives a line, when the trace is there or cannot be.
+    """
+    return _Traced(loop, steps, begun=begun, folder=folder, times=times, tell=tell)
+
+
+class _Traced:
+    def __init__(
+        self,
+        loop: InnerLoop,
+        steps: Steps,
+        *,
+        begun: int,
+        folder: pathlib.Path,
+        times: Times,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._loop, self._steps, self._step = loop, steps, begun
+        self._folder, self._times, self._tell = folder, times, tell
+        self._staging = folder.with_name(f".{folder.name}.staging")
+        shutil.rmtree(self._staging, ignore_errors=True)
+        # Of a process that ends, in whatever way but a kill, with steps left to record.
+        weakref.finalize(self, _abandoned, self._staging)
+        if begun > steps.first:
+            tell(f"no trace: this process begins at step {begun:,}, after step {steps.first:,}")
+
+    def __call__(self, count: int) -> Tally:
+        tally, end = Tally(), self._step + count
+        while self._step < end:
+            tally += self._next(end)
+        return tally
+
+    def _next(self, end: int) -> Tally:
+        """Runs on to `end`, or to where recording begins or ends."""
+        first, last = self._steps.first, self._steps.end
+        if self._step == first:
+            self._start()
+        if first <= self._step < last and self._is_recording():
+            with tf.profiler.experimental.Trace("train", step_num=self._step, _r=1):
+                tally = self._run(1)
+            if self._step == last:
+                self._stop()
+            return tally
+        return self._run((min(end, first) if self._step < first else end) - self._step)
+
+    def _run(self, count: int) -> Tally:
+        tally = self._loop(count)
+        self._step += count
+        return tally
+
+    def _is_recording(self) -> bool:
+        return self._staging.exists()
+
+    def _start(self) -> None:
+        with self._times.during("report"):
+            shutil.rmtree(self._staging, ignore_errors=True)
+            self._staging.mkdir(parents=True)
+            tf.profiler.experimental.start(str(self._staging))
+
+    def _stop(self) -> None:
+        with self._times.during("report"):
+            tf.profiler.experimental.stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._staging.rename(self._folder)
+        self._tell(f"trace      steps {self._steps.first:,} to {self._steps.end - 1:,}: {self._folder}")
+
+
+def _abandoned(staging: pathlib.Path) -> None:
+    if staging.exists():
+        with contextlib.suppress(tf.errors.UnavailableError):  # nothing is being recorded
+            tf.profiler.experimental.stop(save=False)
+        shutil.rmtree(staging, ignore_errors=True)

@@ -1,0 +1,164 @@
+"""Reads a training run back from its working directory: model, preprocessing, schema, config."""
+
+import dataclasses
+import pathlib
+
+import keras
+import tensorflow as tf
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import TRAIN
+from pipeline.data.preprocessing.preprocess import Preprocess, label_scale
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.training.engine import step
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.evaluation import logits_of
+from pipeline.training.engine.precision import Precision
+from pipeline.training.engine.step import Averages
+from pipeline.training.experiment import checks, example_weights, objective
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.state import checkpoints as checkpoints_lib
+from pipeline.training.state import golden, run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.checkpoints import LAST, Kept, described
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.objective import Objective
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RestoredRun:
+    """A trained model and what goes with it."""
+
+    model: keras.Model
+    preprocess: Preprocess
+    schema: Schema  # of what the model is fed with, and its label
+    config: ConfigDict
+    step: int
+    choice: str  # which checkpoint was taken, in words
+    damaged: tuple[str, ...]  # checkpoints that would have been taken, and why they could not be read
+    record: RunRecord
+    workdir: Workdir
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The checkpoints of a run, each of which gives its weights to one model."""
+
+    averages: Averages | None  # of the model's weights, if the run keeps some
+    kept: Kept
+    checkpoints: Checkpoints
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RebuiltRun:
+    """A model with the weights that it was initialised with, and the checkpoints that hold those of a run."""
+
+    model: keras.Model
+    averages: Averages | None  # of its weights, if the run keeps some
+    preprocess: Preprocess
+    schema: Schema  # of the dataset
+    config: ConfigDict
+    objective: Objective
+    kept: Kept
+    checkpoints: Checkpoints
+    record: RunRecord
+    workdir: Workdir
+
+
+def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
+    """Rebuilds the model as it was before the first step. Raises InputError where there is no run."""
+    run = files.existing(workdir)
+    record = run_record.read(run.run)
+    run_record.check_files(run.path, record)
+    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
+    statistics = statistics_lib.read(run.statistics)[TRAIN]
+    preprocess = build_preprocess(config, schema, statistics)
+    precision = Precision(**record.precision)
+    model = build_model(
+        config,
+        schema=schema,
+        inputs=preprocess.inputs,
+        precision=precision,
+        scale=learned_scale(config, schema.label, statistics),
+    )
+    read = reading(run, record, model=model, preprocess=preprocess)
+    return RebuiltRun(
+        model=model,
+        averages=read.averages,
+        preprocess=preprocess,
+        schema=schema,
+        config=config,
+        objective=objective.build(config, schema, statistics),
+        kept=read.kept,
+        checkpoints=read.checkpoints,
+        record=record,
+        workdir=run,
+    )
+
+
+def reading(
+    run: Workdir,
+    record: RunRecord,
+    *,
+    model: keras.Model,
+    preprocess: Preprocess,
+    strategy: tf.distribute.Strategy | None = None,
+) -> Reading:
+    """The checkpoints of `run`, for a model like its own, whose preprocessing answers for its golden records.
+
+    Args:
+      strategy: that of the model; None: TensorFlow's default. Call it in the strategy's scope.
+    """
+    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
+    inputs = golden.inputs(run.golden, schema, preprocess)
+    kept = checks.kept_best(config, schema.label)
+    averages = step.build_averages(config.optimizer.get("ema", 0.0), model)
+    checkpoints = Checkpoints(
+        run.checkpoints,
+        model=model,
+        ema=averages.variables if averages else (),
+        golden_logits=logits_of(strategy or tf.distribute.get_strategy(), model, inputs),
+        scale=label_scale(schema.label, statistics_lib.read(run.statistics)[TRAIN]),
+        run=checkpoints_lib.identity_of_run(record, schema=schema.fingerprint),
+        kept=kept,
+    )
+    return Reading(averages=averages, kept=kept, checkpoints=checkpoints)
+
+
+def restore_model(
+    workdir: pathlib.Path, up_to: int | None = None, *, checkpoint: str = LAST, averaged: bool = True
+) -> RestoredRun:
+    """Rebuilds the model as it was trained and restores a checkpoint, by default the newest sound one.
+
+    Args:
+      up_to: the most steps that the checkpoint may have; None: any.
+      checkpoint: `last`, `best` or a step; empty: the best where the run keeps one, else the last.
+      averaged: take the averages of the weights, if the run keeps some, else those that are trained.
+
+    Raises:
+      InputError: there is no run, or no such checkpoint, or all are damaged, or the model's predictions of
+        the golden records differ from the saved ones.
+    """
+    rebuilt = rebuild_model(workdir)
+    run, kept, checkpoints = rebuilt.workdir, rebuilt.kept, rebuilt.checkpoints
+    choice = checkpoint or kept.usual(run.checkpoints)
+    step, _ = checkpoints.restore(choice=choice, up_to=up_to)
+    if not step:
+        of_steps = "" if up_to is None else f" of at most {up_to:,} steps"
+        raise files.no_run(run.path, f"a run without a checkpoint{of_steps}")
+    if rebuilt.averages and averaged:
+        rebuilt.averages.take_place()
+    return RestoredRun(
+        model=rebuilt.model,
+        preprocess=rebuilt.preprocess,
+        schema=example_weights.fed(rebuilt.config, rebuilt.schema),
+        config=rebuilt.config,
+        step=step,
+        choice=described(step, choice, kept=kept),
+        damaged=checkpoints.damaged,
+        record=rebuilt.record,
+        workdir=run,
+    )

@@ -1,0 +1,68 @@
+"""A command of this project that runs for another one: it writes to a log, and ends when its parent does."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from pipeline.base.errors import EXIT_TRY_AGAIN
+
+_MEMBER = "pipeline.training.launch.member"  # a process that ends with the one that started it
+_SECONDS_BETWEEN_LOOKS = 0.2
+_TOLD = "error: "
+_OF_SIGNALS = 128  # exit codes from here on: a command that heard a signal, or lost a worker, and can go on
+_LAST_LINES = 20
+
+
+def run(command: Sequence[str], *, log: pathlib.Path, came: Callable[[], int] = lambda: 0) -> int:
+    """Runs a module to its end; returns the exit code, 0 where all is well, negative for a signal.
+
+    A signal to this process is passed on, so that the child can save what it has. Where this process is
+    killed, the child is, too.
+
+    Args:
+      command: as behind `python -m`.
+      log: takes what it prints, behind what is there.
+      came: function () → number of the signal that this process was sent, or 0.
+    """
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _MEMBER, *command],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C comes from here, once
+        )
+        try:
+            return _ended(process, came)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+
+
+def why_failed(code: int, *, log: pathlib.Path) -> str:
+    """The line with which the child ended, or its exit code."""
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}"
+    lines = log.read_text(errors="replace").splitlines()
+    told = [line.removeprefix(_TOLD) for line in lines[-_LAST_LINES:] if line.startswith(_TOLD)]
+    return told[-1] if told else f"exit code {code}, see {log}"
+
+
+def may_succeed_later(code: int) -> bool:
+    """Whether the same command may succeed later: it said so, or a signal or a lost worker ended it."""
+    return code == EXIT_TRY_AGAIN or code < 0 or code >= _OF_SIGNALS
+
+
+def _ended(process: subprocess.Popen, came: Callable[[], int]) -> int:
+    """The exit code, when it is there."""
+    sent = 0
+    while True:
+        try:
+            return process.wait(_SECONDS_BETWEEN_LOOKS)
+        except subprocess.TimeoutExpired:
+            if came() and not sent:
+                sent = came()
+                process.send_signal(sent)

@@ -1,0 +1,147 @@
+"""What `--sweep` asks for: keys of the config, the values of each, and a point for every combination."""
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from pipeline.base.cli import config as config_lib
+from pipeline.base.errors import InputError, nearest
+
+_EXAMPLE = "--sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'"
+_MOST_POINTS = 1_000
+_LONGEST_NAME = 120  # of a directory, in characters; file systems take 255 bytes
+_NOT_IN_NAMES = re.compile(r"[^\w.=,()+-]", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Point:
+    """A combination of values: what one run of a sweep is told beside the command line.
+
+    Attributes:
+      values: what is written behind `--config.KEY=`, by key.
+    """
+
+    values: Mapping[str, str]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return tuple(f"--config.{key}={value}" for key, value in self.values.items())
+
+    @property
+    def name(self) -> str:
+        """That of the run's directory; another for every point."""
+        told = ",".join(f"{key}={value}" for key, value in self.values.items())
+        plain = _NOT_IN_NAMES.sub("_", told)
+        if plain == told and len(plain) <= _LONGEST_NAME:
+            return plain
+        return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+def points(text: str) -> tuple[Point, ...]:
+    """The combinations, the last key's values changing fastest; raises InputError for other text."""
+    values = _values(text)
+    keys = tuple(values)
+    found = tuple(
+        Point(values=dict(zip(keys, each, strict=True)))
+        for each in itertools.islice(itertools.product(*values.values()), _MOST_POINTS + 1)
+    )
+    if len(found) > _MOST_POINTS:
+        raise InputError(
+            "--sweep",
+            received=f"more than {_MOST_POINTS:,} combinations",
+            expected=f"at most {_MOST_POINTS:,}: each is a run",
+            action="Leave values out, or sweep the keys one after another.",
+        )
+    return found
+
+
+def config_of(config: ConfigDict, point: Point) -> ConfigDict:
+    """The config of a run: a copy of `config` with the point's values.
+
+    Raises:
+      InputError: the config has no such key, or a value is not of its type.
+    """
+    _check_keys(config, point)
+    argv = ["sweep", *point.flags]
+    values = flags.FlagValues()
+    try:
+        with config_lib.clear_config_errors(argv):
+            holder = config_flags.DEFINE_config_dict(
+                "config", config.copy_and_resolve_references(), flag_values=values, sys_argv=argv
+            )
+            values(argv)
+            return holder.value
+    except flags.Error as error:
+        raise InputError(
+            f"--sweep={' '.join(point.flags)}",
+            received=" ".join(str(error).split()),
+            expected="values of the type of the config's own",
+            action="--help lists the keys and their types.",
+        ) from None
+
+
+def _check_keys(config: ConfigDict, point: Point) -> None:
+    known = [name for name, _ in config_lib.config_leaves(config)]
+    for key in point.values:
+        if key not in known:
+            meant = nearest(key, known)
+            raise InputError(
+                f"--sweep=config.{key}",
+                received="a key that the config does not have",
+                expected="a key that --help lists",
+                action=f"Did you mean config.{meant}?" if meant else "See --help.",
+            )
+
+
+def check_given_once(argv: Sequence[str], swept: Point) -> None:
+    """Raises InputError where the command line also sets a key that is swept."""
+    given = {argument.lstrip("-").partition("=")[0] for argument in argv if argument.startswith("-")}
+    for key in swept.values:
+        if f"config.{key}" in given:
+            raise InputError(
+                f"--config.{key}",
+                received="a value, and several in --sweep",
+                expected="one of the two",
+                action="Leave one of them away.",
+            )
+
+
+def _values(text: str) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, equals, listed = part.partition("=")
+        key = name.strip().removeprefix("--").removeprefix("config.")
+        values = tuple(value.strip() for value in _listed(listed))
+        if not equals or not key or "" in values or key == name.strip():
+            raise _no_sweep(part, "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
+        if key in found:
+            raise _no_sweep(f"config.{key} twice", "each key once")
+        if repeated := next((value for value in values if values.count(value) > 1), None):
+            raise _no_sweep(f"config.{key}={repeated} twice", "each value once")
+        found[key] = values
+    if not found:
+        raise _no_sweep("no key", "config.KEY=VALUE,VALUE,…, such as " + _EXAMPLE)
+    return found
+
+
+def _listed(text: str) -> list[str]:
+    """Splits at commas outside of brackets: (64,32),((1,2),3) are two values."""
+    values, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth <= 0:
+            values.append("")
+        else:
+            values[-1] += character
+    return values
+
+
+def _no_sweep(received: str, expected: str) -> InputError:
+    return InputError(
+        "--sweep", received=received, expected=expected, action="Quote it, for the shell takes ; and (."
+    )

@@ -1,0 +1,366 @@
+"""Runs a sweep: each run that is not there yet, one after another; then what all came to."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import math
+import pathlib
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ml_collections import ConfigDict
+from tqdm import tqdm
+
+from pipeline.base import files
+from pipeline.base.cli.signals import Deferred, Interrupted
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.window import open_window
+from pipeline.data.schema.feature_types import Label
+from pipeline.training.launch import child
+from pipeline.training.launch.grid import Point, check_given_once, config_of
+from pipeline.training.state import run_record, workdir
+from pipeline.training.state.workdir import Workdir
+
+# --- One run of a sweep: a process of its own, which writes to a log beside the run's working directory.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A run of a sweep, done or not.
+
+    Attributes:
+      workdir: the run's working directory.
+      config: as this run has it.
+      warm_start: working directory of the run whose weights it begins with; None: it begins from scratch.
+    """
+
+    point: Point
+    workdir: Workdir
+    config: ConfigDict
+    warm_start: pathlib.Path | None = None
+
+    @property
+    def log(self) -> pathlib.Path:
+        return self.workdir.path.with_name(f"{self.workdir.path.name}.log")
+
+    def is_finished(self, *, dataset_digest: str) -> bool:
+        """Whether the run is there already, to its end, with this config and its datasets."""
+        record = run_record.read(self.workdir.run)
+        return bool(
+            record
+            and record.finished
+            and record.dataset_digest == dataset_digest
+            and self._has_mixture(record.mixture_digests)
+            and record.warm_start.get("workdir", "") == str(self.warm_start or "")
+            and record.config == json.loads(json.dumps(self.config.to_dict(), default=repr))
+            and self.workdir.evaluation.exists()
+        )
+
+    def _has_mixture(self, digests: Sequence[str]) -> bool:
+        """Whether the mixture is of those; where a dataset cannot be opened, the run itself says so."""
+        with contextlib.suppress(InputError):
+            opened = (open_window([directory]) for directory, *_ in self.config.mixture)
+            return [each.manifest.digest for each in opened] == list(digests)
+        return False
+
+    def train(self, command: Sequence[str], *, came: Callable[[], int]) -> int:
+        """Trains to the end, or goes on with what is there; returns the exit code, 0 where all is well.
+
+        A signal to this process is passed on, and the run saves before it ends. Where this process is killed,
+        the run is, too: the next command goes on with its last checkpoint.
+
+        Args:
+          command: that of the sweep, as behind `python -m`.
+          came: function () → number of the signal that this process was sent, or 0.
+        """
+        own = ("--sweep=", "--json=", f"--workdir={self.workdir.path}", *self.point.flags)
+        return child.run((*command, *own), log=self.log, came=came)
+
+    def why_failed(self, code: int) -> str:
+        """The line with which the run ended, or its exit code."""
+        return child.why_failed(code, log=self.log)
+
+    def numbers(self) -> dict[str, float]:
+        """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""
+        points = [
+            point["validation"]
+            for point in workdir.read_history(self.workdir.history)
+            if "validation" in point
+        ]
+        final = workdir.read_json(self.workdir.evaluation) or {}
+        named = _named("val", points[-1]) if points else {}
+        return named | _named(str(final.get("split", "")).replace("/", "_"), final)
+
+    def seconds(self) -> float:
+        """Wall time of training, over all processes of the run."""
+        return run_record.read(self.workdir.run).seconds
+
+
+def _named(prefix: str, metrics: Mapping) -> dict[str, float]:
+    return {f"{prefix}_{name}": value for name, value in metrics.items() if isinstance(value, float)}
+
+
+# --- What the runs of a sweep came to: a table on the terminal, the best first, and sweep.csv.
+
+
+if TYPE_CHECKING:
+    from pipeline.training.tasks.task import Metric
+
+SEED = "seed"  # the key of the config over whose values a mean is taken
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run.
+
+    Attributes:
+      values: by key of the config, as they were asked for.
+      numbers: by name, such as val_auc; none where the run failed.
+      seconds: wall time of training.
+      failed: why there are no numbers; empty where the run is finished.
+    """
+
+    values: Mapping[str, str]
+    numbers: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+    failed: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+      means, deviations: by name; the deviation is that of a sample (n - 1), 0 where there is one run, NaN
+        where a number is not finite.
+    """
+
+    values: Mapping[str, str]
+    runs: int
+    means: Mapping[str, float]
+    deviations: Mapping[str, float]
+    failed: str
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """A line a run: its values, its numbers, the seconds of training, and why it failed."""
+    keys, names = _union(row.values for row in rows), _union(row.numbers for row in rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*(f"config.{key}" for key in keys), *names, "seconds", "failed"])
+    for row in rows:
+        values = [row.values[key] for key in keys]
+        writer.writerow([*values, *(row.numbers.get(name, "") for name in names), row.seconds, row.failed])
+    return text.getvalue()
+
+
+def ranked_trials(rows: Sequence[Row], label: Label) -> tuple[Summary, ...]:
+    """Runs that differ in their seed brought together; the best by the validation first, failed ones last.
+
+    Just before the failed ones come those whose number is NaN, or is not there.
+    """
+    name, sign = _ranking(label)
+
+    def place(summary: Summary) -> tuple[bool, bool, float]:
+        mean = summary.means.get(name, math.nan)
+        return bool(summary.failed), math.isnan(mean), 0.0 if math.isnan(mean) else sign * mean
+
+    return tuple(sorted(_summaries(rows), key=place))
+
+
+def table_lines(summaries: Sequence[Summary], label: Label) -> list[str]:
+    """The table, with a header."""
+    keys = _union(summary.values for summary in summaries)
+    told = tuple(f"_{metric.key}" for metric in _metrics(label))
+    names = [name for name in _union(summary.means for summary in summaries) if name.endswith(told)]
+    has_seeds = any(summary.runs > 1 for summary in summaries)
+    header = [*keys, *(["runs"] if has_seeds else []), *names]
+    cells = [
+        [
+            *(summary.values[key] for key in keys),
+            *([str(summary.runs)] if has_seeds else []),
+            *([summary.failed] if summary.failed else (_cell(summary, name) for name in names)),
+        ]
+        for summary in summaries
+    ]
+    return _aligned([header, *cells])
+
+
+def _ranking(label: Label) -> tuple[str, int]:
+    """The number to compare by, and -1 where more is better, else 1."""
+    metric = _metrics(label)[0]
+    return f"val_{metric.key}", -1 if metric.is_higher_better else 1
+
+
+def _metrics(label: Label) -> "tuple[Metric, ...]":
+    # Imported here: the runs have ended, and seconds no longer count.
+    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+    from pipeline.training.tasks.registry import task_of
+
+    return task_of(label).metrics
+
+
+def _summaries(rows: Sequence[Row]) -> list[Summary]:
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        values = {key: value for key, value in row.values.items() if key != SEED}
+        groups.setdefault(tuple(values.items()), []).append(row)
+    return [_summary(dict(values), group) for values, group in groups.items()]
+
+
+def _summary(values: Mapping[str, str], group: Sequence[Row]) -> Summary:
+    done = [row.numbers for row in group if not row.failed]
+    failed = next((row.failed for row in group if row.failed), "")
+    names = [name for name in _union(done) if all(name in numbers for numbers in done)]
+    columns = {name: [numbers[name] for numbers in done] for name in names}
+    return Summary(
+        values=values,
+        runs=len(done),
+        means={name: statistics.fmean(column) for name, column in columns.items()} if not failed else {},
+        deviations={name: _deviation(column) for name, column in columns.items()},
+        failed=failed,
+    )
+
+
+def _deviation(column: Sequence[float]) -> float:
+    # Python's stdev raises AttributeError where a number is not finite (3.11, measured).
+    if not all(map(math.isfinite, column)):
+        return math.nan
+    return statistics.stdev(column) if len(column) > 1 else 0.0
+
+
+def _cell(summary: Summary, name: str) -> str:
+    if name not in summary.means:
+        return "–"
+    mean = _number(summary.means[name])
+    deviation = summary.deviations[name]
+    return f"{mean} ± {_number(deviation)}" if summary.runs > 1 and math.isfinite(deviation) else mean
+
+
+def _number(value: float) -> str:
+    """Four decimals; six digits of what they do not tell, or tell too long: 0.9000 100530 5e-07."""
+    return f"{value:.4f}" if not value or 0.001 <= abs(value) < 1_000 else f"{value:.6g}"
+
+
+def _union(mappings: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    """All keys, in the order in which they come up."""
+    return tuple(dict.fromkeys(key for mapping in mappings for key in mapping))
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """The rows with their cells below each other; a reason in place of numbers may stick out."""
+    full = [row for row in table if len(row) == len(table[0])]
+    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
+    return [
+        "  ".join(map(_padded, row, itertools.chain(widths, itertools.repeat(0)))).rstrip() for row in table
+    ]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell.ljust(width)
+
+
+TABLE = "sweep.csv"
+
+
+def run(
+    points: Sequence[Point],
+    *,
+    config: ConfigDict,
+    dataset: Dataset,
+    root: pathlib.Path,
+    command: Sequence[str],
+    adapted: Callable[[ConfigDict], ConfigDict] = lambda config: config,
+    warm_start: pathlib.Path | None = None,
+) -> None:
+    """Trains at each point, in directories below `root`; prints the table, and writes sweep.csv there.
+
+    Repeating it trains what is missing or unfinished. A run that fails does not end the others.
+
+    Args:
+      config: without the values of the points.
+      command: the command line, as behind `python -m`.
+      adapted: what a command makes of its config before it trains.
+      warm_start: working directory of the run whose weights all runs begin with.
+
+    Raises:
+      InputError: a point's values do not fit the config; `root` is a single run's; or runs failed.
+      Interrupted: a signal ended it, after the run under way had saved.
+    """
+    check_given_once(command, points[0])
+    trials = [
+        Trial(
+            point=point,
+            workdir=Workdir(root / point.name),
+            config=adapted(config_of(config, point)),
+            warm_start=warm_start,
+        )
+        for point in points
+    ]
+    _check_directory(root)
+    with files.hold_directory(root, thing=f"--workdir={root}"):
+        rows = _train_all(trials, dataset=dataset, command=command)
+        files.write_bytes(root / TABLE, csv_text(rows).encode())
+    label = dataset.schema.label
+    print("\n".join(["", *table_lines(ranked_trials(rows, label), label), "", f"sweep {root / TABLE}"]))
+    _require_all(trials, rows)
+
+
+def _train_all(trials: Sequence[Trial], *, dataset: Dataset, command: Sequence[str]) -> list[Row]:
+    rows = []
+    digest = dataset.manifest.digest
+    with Deferred() as signals, tqdm(total=len(trials), unit="run", disable=not sys.stderr.isatty()) as bar:
+        for number, trial in enumerate(trials, 1):
+            place = f"{number}/{len(trials)}  {' '.join(trial.point.flags).replace('--config.', '')}"
+            bar.write(f"{place}  log: {trial.log}")
+            sys.stdout.flush()
+            row = _row(trial, digest=digest, command=command, came=signals.came)
+            bar.write(f"{place}  {_told(row)}")
+            sys.stdout.flush()
+            bar.update()
+            rows.append(row)
+    return rows
+
+
+def _row(trial: Trial, *, digest: str, command: Sequence[str], came: Callable[[], int]) -> Row:
+    """What a run came to, which trains first if it has not."""
+    code = 0 if trial.is_finished(dataset_digest=digest) else trial.train(command, came=came)
+    if number := came():
+        raise Interrupted(number, "the run under way was saved; the same command goes on with it")
+    values = trial.point.values
+    if code:
+        return Row(values=values, failed=trial.why_failed(code))
+    return Row(values=values, numbers=trial.numbers(), seconds=trial.seconds())
+
+
+def _told(row: Row) -> str:
+    numbers = "  ".join(f"{name} {value:.4f}" for name, value in row.numbers.items())
+    return f"failed: {row.failed}" if row.failed else numbers
+
+
+def _check_directory(root: pathlib.Path) -> None:
+    if Workdir(root).run.exists():
+        raise InputError(
+            f"--workdir={root}",
+            received="the working directory of a single run",
+            expected="a directory for the runs of a sweep",
+            action="Choose another directory.",
+        )
+    root.mkdir(parents=True, exist_ok=True)
+
+
+def _require_all(trials: Sequence[Trial], rows: Sequence[Row]) -> None:
+    failed = [trial for trial, row in zip(trials, rows, strict=True) if row.failed]
+    if failed:
+        raise InputError(
+            f"{len(failed)} of {len(rows)} runs",
+            received="a failure",
+            expected="runs that train to the end",
+            action=f"See {failed[0].log}; the same command tries them again.",
+        )

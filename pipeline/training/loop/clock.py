@@ -1,0 +1,219 @@
+"""What the loop's parts tell of the wall time: which kind of work is going on."""
+
+import dataclasses
+import fractions
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+
+Kind = Literal["compile", "training", "evaluation", "checkpoint", "report"]
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class Times(Protocol):
+    """Adds up seconds by kind. What is in no block is `start` before the first step, else `callbacks`."""
+
+    def during(self, kind: Kind) -> AbstractContextManager[None]:
+        """A block of one kind. In a block within it, time counts for the inner one only."""
+
+    def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
+        """Told after steps: `waited` seconds of the block before were waiting for input, not its kind.
+
+        Args:
+          first: the step was a process's first, and its wait was that for the input pipeline to start.
+        """
+
+    def saved(self, waited: float) -> None:
+        """Told after a checkpoint: training waited so many seconds for it."""
+
+
+def timed(times: Times, kind: Kind, function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """The function, whose calls are blocks of `kind`."""
+
+    def call(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        with times.during(kind):
+            return function(*arguments, **named)
+
+    return call
+
+
+# --- How long single steps took: quantiles since the last log point, and over a process.
+
+
+_QUANTILES = {"step_p50_ms": 0.5, "step_p95_ms": 0.95, "step_max_ms": 1.0}
+# Over a process only a histogram is kept: bins 1% wide, from a microsecond to a day.
+_SHORTEST_S, _LONGEST_S, _WIDTH = 1e-6, 86_400.0, 1.01
+_BINS = int(np.log(_LONGEST_S / _SHORTEST_S) / np.log(_WIDTH)) + 1
+
+
+class StepTimes:
+    """Takes seconds of steps, each with its wait for input. The first one is left out: it compiles."""
+
+    def __init__(self) -> None:
+        self._recent: list[np.ndarray] = []
+        self._counts = np.zeros(_BINS, np.int64)
+        self._longest = 0.0
+        self._is_first = True
+
+    def add(self, seconds: np.ndarray) -> None:
+        """Takes float64 [steps]."""
+        seconds = seconds[1:] if self._is_first else seconds
+        self._is_first = False
+        if not len(seconds):
+            return
+        self._recent.append(seconds)
+        bins = np.log(np.clip(seconds, _SHORTEST_S, _LONGEST_S) / _SHORTEST_S) / np.log(_WIDTH)
+        np.add.at(self._counts, bins.astype(np.int64).clip(0, _BINS - 1), 1)
+        self._longest = max(self._longest, float(seconds.max()))
+
+    def take(self) -> dict[str, float]:
+        """Milliseconds of the median, of the 95th percentile and of the longest step since the last call."""
+        seconds, self._recent = self._recent, []
+        if not seconds:
+            return {}
+        values = np.quantile(np.concatenate(seconds), list(_QUANTILES.values()), method="inverted_cdf")
+        return {name: 1e3 * float(value) for name, value in zip(_QUANTILES, values, strict=True)}
+
+    def of_all(self) -> dict[str, float]:
+        """The same of all steps, to one percent; empty where there were none."""
+        total = int(self._counts.sum())
+        if not total:
+            return {}
+        ranks = np.searchsorted(np.cumsum(self._counts), [share * total for share in _QUANTILES.values()])
+        middles = np.minimum(_SHORTEST_S * _WIDTH ** (ranks + 0.5), self._longest)
+        middles[-1] = self._longest
+        return {name: 1e3 * float(value) for name, value in zip(_QUANTILES, middles, strict=True)}
+
+
+# --- Sums over training steps: time, loss, right answers.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Sums over steps and replicas. Tallies of consecutive steps can be added.
+
+    `bad` holds the numbers, from 0 where the process began, of steps whose loss was not finite.
+    """
+
+    steps: int = 0
+    seconds: float = 0.0
+    input_wait_s: float = 0.0
+    loss: float = 0.0  # over the examples
+    hits: float = 0.0  # examples whose answer was right
+    skipped: int = 0  # bad steps, whose loss and hits are not in the sums
+    bad: tuple[int, ...] = ()
+
+    def __add__(self, other: "Tally") -> "Tally":
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return Tally(**sums)
+
+    @property
+    def counted(self) -> int:
+        """Steps whose loss and hits are in the sums."""
+        return self.steps - self.skipped
+
+    def averages(self, *, global_batch: int, has_accuracy: bool) -> dict[str, float]:
+        """Mean loss and, where the task has it, accuracy of an example."""
+        examples = max(1, self.counted * global_batch)
+        accuracy = {"accuracy": self.hits / examples} if has_accuracy else {}
+        return {"loss": self.loss / examples, **accuracy}
+
+    def speed(self, *, global_batch: int) -> dict[str, float]:
+        """Examples a second, milliseconds a step, and the fraction of the time spent waiting for input."""
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "examples_per_s": self.steps * global_batch / seconds,
+            "step_ms": 1e3 * seconds / max(1, self.steps),
+            "input_wait": min(1.0, self.input_wait_s / seconds),
+        }
+
+
+# --- When things happen in a run, counted in steps.
+#
+# Every stop is a pure function of the absolute step. So a resumed run stops exactly where the undisturbed
+# one does, and adds up the same numbers in the same order.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cadence:
+    """Epochs, log points and checkpoints of a run of `total_steps` steps over `records` examples."""
+
+    records: int  # examples in an epoch
+    global_batch: int
+    total_steps: int
+    steps_per_loop: int
+    log_every_steps: int
+    checkpoint_every_steps: int
+
+    def position(self, step: int) -> int:
+        """Examples consumed before `step`."""
+        return step * self.global_batch
+
+    def epochs(self, step: int) -> float:
+        """Epochs done when `step` steps are."""
+        return self.position(step) / self.records
+
+    def epoch(self, step: int) -> int:
+        """The epoch, from 0, of the step that runs when `step` steps are done."""
+        return self.position(step) // self.records
+
+    @property
+    def steps_of_epoch(self) -> int:
+        """Steps of the first epoch, of which later ones may have one less."""
+        return self._next_epoch_end(0)
+
+    def step_in_epoch(self, step: int) -> int:
+        """The number, from 0 in its epoch, of the step that runs when `step` steps are done."""
+        return step - math.ceil(self.epoch(step) * self.records / self.global_batch)
+
+    def next_stop(self, step: int) -> int:
+        """The first step after `step` at which the host takes over from the inner loop."""
+        every = (self.steps_per_loop, self.log_every_steps, self.checkpoint_every_steps)
+        regular = (step - step % steps + steps for steps in every)
+        return min(*regular, self._next_epoch_end(step), self.total_steps)
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether `step` takes an epoch's last example, or is the run's last step."""
+        return step == self.total_steps or step == self._next_epoch_end(step - 1)
+
+    def saves(self, step: int) -> bool:
+        """Whether a checkpoint is due after `step`."""
+        return self.ends_epoch(step) or step % self.checkpoint_every_steps == 0
+
+    def logs(self, step: int) -> bool:
+        """Whether a log point is due after `step`."""
+        # Whatever is saved is logged too: the sums of an open window would be lost with the process.
+        return self.saves(step) or step % self.log_every_steps == 0
+
+    def _next_epoch_end(self, step: int) -> int:
+        # Batches run across epoch boundaries, so an epoch ends in the step that takes its last example.
+        done = self.position(step) // self.records
+        return math.ceil((done + 1) * self.records / self.global_batch)
+
+
+def total_steps(*, epochs: float, records: int, global_batch: int) -> int:
+    """The steps that it takes to see every example `epochs` times."""
+    # As they are written: in floating point 1.1 × 50,000 is more than 55,000, and would take a step more.
+    return math.ceil(fractions.Fraction(str(epochs)) * records / global_batch)
+
+
+# --- What the loop asks of whoever keeps its state.
+
+
+class Checkpoints(Protocol):
+    """Keeps the state of a run at a step; `session` is the session's own part of it, and may hold arrays."""
+
+    newest: int  # step of the newest checkpoint that is whole; 0: there is none
+    blocked_s: Sequence[float]  # seconds that training waited, of each save
+
+    def save(self, step: int, session: Mapping, *, metrics: Mapping[str, float]) -> None: ...
+
+    def finish(self) -> None:
+        """Waits until what was saved is on the disk."""
+
+    def restore(self) -> tuple[int, Mapping]:
+        """Restores the latest state; returns its step and session, (0, {}) if there is none."""

@@ -1,0 +1,210 @@
+"""What judges a step: the model of the run, with the weights of the checkpoint nearest to the step."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.input.training import TargetsOfBatch
+from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import restore
+from pipeline.training.experiment.model import build_model
+from pipeline.training.state import checkpoints, run_record
+from pipeline.training.state.checkpoints import DamagedError, Entry
+from pipeline.training.state.workdir import Workdir
+from pipeline.training.tasks.objective import Objective
+
+# --- Which weights of a run judge the examples of a step.
+
+
+DamageOf = Callable[[Entry], str]  # `damage`, or what remembers its answers: it reads whole checkpoints
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weights:
+    """The weights after so many steps; 0: as the model was initialised, which its seed decides."""
+
+    step: int
+    damaged: tuple[str, ...] = ()  # checkpoints that would have been chosen, and what is wrong with each
+    are_averaged_too: bool = False  # the run keeps averages, which are not meant here
+
+    def seen_from(self, step: int) -> str:
+        """In words, what judges the examples of `step`."""
+        if not self.step:
+            return f"the initial weights, before the first step{self._why_initial(step)}"
+        averages = "; as they are trained, not their averages" if self.are_averaged_too else ""
+        return f"the weights of the checkpoint of step {self.step:,}, {self._distance(step)}{averages}"
+
+    def _why_initial(self, step: int) -> str:
+        if self.damaged:
+            return ", as every checkpoint of the run is damaged"
+        return ", as the run keeps no checkpoint" if step else ""
+
+    def _distance(self, step: int) -> str:
+        if step == self.step:
+            return "which this step was taken from"
+        if step > self.step:
+            return f"{_steps(step - self.step)} before"
+        return f"{_steps(self.step - step)} after: none before it is kept"
+
+
+def nearest_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
+    """The newest sound checkpoint of at most `step` steps; where there is none, the oldest of more.
+
+    The initial weights come last: they tell one label from another as badly as a coin.
+    """
+    entries = checkpoints.newest_first(root)
+    before = [entry for entry in entries if entry.step <= step]
+    after = [entry for entry in reversed(entries) if entry.step > step]
+    damaged: list[str] = []
+    for entry in (*before, *after):
+        reason = damage_of(entry)
+        if not reason:
+            return Weights(step=entry.step, damaged=tuple(damaged))
+        if entry in checkpoints.newest_first(root):  # or a run that goes on has deleted it meanwhile
+            damaged.append(reason)
+    return Weights(step=0, damaged=tuple(damaged))
+
+
+def asked_for(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
+    """The checkpoint of exactly so many steps; 0: the initial weights. Raises InputError where it is not."""
+    found = [entry for entry in checkpoints.newest_first(root) if entry.step == step]
+    reasons = [damage_of(entry) for entry in found]
+    if not step or "" in reasons:
+        return Weights(step=step)
+    sound = [entry.step for entry in reversed(checkpoints.newest_first(root)) if not damage_of(entry)]
+    steps = ", ".join(map(str, sound))
+    raise InputError(
+        f"--checkpoint={step}",
+        received=f"a damaged checkpoint ({'; '.join(reasons)})" if reasons else "no such checkpoint",
+        expected=f"0, for the initial weights{f', or one of {steps}' if steps else ''}",
+        action="Choose one of these, or leave --checkpoint out to take the nearest one.",
+    )
+
+
+def damage(entry: Entry) -> str:
+    """What is wrong with a checkpoint; empty where nothing is."""
+    try:
+        entry.check()
+    except DamagedError as error:
+        return str(error)
+    return ""
+
+
+def _steps(number: int) -> str:
+    return f"{number:,} step{'s' * (number != 1)}"
+
+
+# --- What each example of a batch costs under a model.
+
+
+# (inputs, targets) → (losses float32 [batch], predictions float32 [batch, …])
+Judge = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tuple[np.ndarray, np.ndarray]]
+
+
+def judge_of(model: keras.Model, objective: Objective) -> Judge:
+    """A function of a batch to its losses and predictions, one an example.
+
+    Losses are what training minimises, before they are added up: in nats, or in squared units of the label,
+    of smoothed labels and weighted where the run has it so. The model runs as in an evaluation: without
+    dropout, and with the moving statistics of its batch normalizations, so that an example costs the same
+    whatever batch it is in.
+    """
+
+    @tf.function(autograph=False)
+    def judged(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
+        logits = model(inputs, training=False)
+        return objective.losses(targets, logits), objective.predictions(logits)
+
+    def judge(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[np.ndarray, np.ndarray]:
+        losses, predictions = judged(inputs, targets)
+        return losses.numpy(), predictions.numpy()
+
+    return judge
+
+
+def worst_first(losses: np.ndarray) -> np.ndarray:
+    """Indices, int64 [n], of the losses, float32 [n]: those that are no numbers, then falling."""
+    sorting = np.where(np.isnan(losses), np.inf, losses)
+    return np.lexsort((np.arange(len(losses)), -sorting, ~np.isnan(losses)))
+
+
+class Judges:
+    """The judges of a run's steps: one model, built once, whose weights change.
+
+    The weights are those that are trained, not their averages: they are what the step was taken from.
+
+    Args:
+      checkpoint: the step of the checkpoint that judges all steps, 0 for the initial weights; None: the
+        nearest to each.
+    """
+
+    def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
+        self._workdir, self._checkpoint = workdir, checkpoint
+        self._damage_of = functools.cache(damage)
+        # The step of the model's weights; None: not all of one step. The seed does not give those of a start.
+        self._loaded: int | None = None if run_record.read(workdir.run).warm_start else 0
+
+    def at(self, step: int) -> tuple[Weights, Judge]:
+        """What judges the step; the judge serves until the next call.
+
+        Raises:
+          InputError: the checkpoint that was asked for is damaged, or there is none.
+        """
+        weights = self._wanted(step)
+        while not self._is_loaded(weights.step):
+            weights = self._wanted(step)  # a run that goes on has deleted the first one
+        return dataclasses.replace(weights, are_averaged_too=bool(self._rebuilt.averages)), self._judge
+
+    def _wanted(self, step: int) -> Weights:
+        root, damage_of = self._workdir.checkpoints, self._damage_of
+        if self._checkpoint is None:
+            return nearest_checkpoint(root, step, damage_of=damage_of)
+        return asked_for(root, self._checkpoint, damage_of=damage_of)
+
+    def _is_loaded(self, step: int) -> bool:
+        """Loads the weights unless they are loaded; False where their checkpoint is gone."""
+        if step != self._loaded:
+            self._loaded = None  # until all of them are there
+            if not step:
+                self._rebuilt.model.set_weights(self._initial())
+            elif not self._is_restored(step):
+                return False
+            self._loaded = step
+        return True
+
+    def _is_restored(self, step: int) -> bool:
+        try:
+            restored, _ = self._rebuilt.checkpoints.restore(choice=f"{step}")
+        except InputError:
+            if _has(self._workdir, step):
+                raise
+            return False
+        return restored == step
+
+    @functools.cached_property
+    def _rebuilt(self) -> restore.RebuiltRun:
+        return restore.rebuild_model(self._workdir.path)
+
+    @functools.cached_property
+    def _judge(self) -> Judge:
+        return judge_of(self._rebuilt.model, self._rebuilt.objective)
+
+    def _initial(self) -> list:
+        """The weights that the seed gives, or the run that this one began with: [n] arrays."""
+        run = self._rebuilt
+        if run.record.warm_start:
+            step = run.record.warm_start["step"]
+            return restore.restore_model(run.workdir.start.path, checkpoint=f"{step}").model.get_weights()
+        precision = Precision(**run.record.precision)
+        model = build_model(run.config, schema=run.schema, inputs=run.preprocess.inputs, precision=precision)
+        return model.get_weights()
+
+
+def _has(workdir: Workdir, step: int) -> bool:
+    return any(entry.step == step for entry in checkpoints.newest_first(workdir.checkpoints))

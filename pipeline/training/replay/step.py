@@ -1,0 +1,295 @@
+"""One step, replayed: its examples with what each costs, the worst first."""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from tqdm import tqdm
+
+from pipeline.data.input.training import Mixed, TargetsOfBatch, partner_of
+from pipeline.data.origins.reader import RawRow
+from pipeline.training.replay.evaluator import Judge, Weights, worst_first
+from pipeline.training.replay.stream import (
+    RawFeatures,
+    Record,
+    TrainingStream,
+    origins_of,
+    raw_features,
+    require_sound,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Partner:
+    """What an example is mixed with."""
+
+    index: int  # in the global batch, from 0
+    record: Record
+    features: RawFeatures  # as stored, the label too
+    share: float  # of the example itself in the mixture, 0 to 1
+    weight: float | None = None  # its own, as the data hold it
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Example:
+    """An example of a batch."""
+
+    index: int  # in the global batch, from 0
+    record: Record
+    loss: float  # nats, or squared units of the label; times the weight, where it has one
+    prediction: np.ndarray  # float32 [], or [classes]
+    features: RawFeatures  # as stored, the label too
+    inputs: dict[str, np.ndarray]  # as the model gets them; images are augmented
+    raw: RawRow | None = None  # that the record was made of, where its dataset knows
+    weight: float | None = None  # as the data hold it
+    partner: Partner | None = None  # where training mixes examples
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReplayedStep:
+    """A step and its worst examples."""
+
+    step: int
+    epoch: int  # from 0, of its first example
+    first_position: int  # in the stream
+    weights: Weights  # that judge it
+    losses: np.ndarray  # float32 [global batch], in the order of the batch
+    examples: tuple[Example, ...]  # the worst first
+    weighted_by: str = ""  # the feature that weighs the examples; empty: none does
+
+    @property
+    def loss(self) -> float:
+        """The mean over the global batch."""
+        return float(self.losses.astype(np.float64).mean())
+
+
+def replayed_step(
+    stream: TrainingStream, step: int, *, judge: Judge, weights: Weights, examples: int
+) -> ReplayedStep:
+    """The step's batch, judged; at most `examples` of its examples are told in full.
+
+    Raises:
+      InputError: a record of the batch is damaged.
+    """
+    records = stream.records(step)
+    require_sound(stream.data, records)
+    batch = stream.batch(step)
+    losses, predictions = judge(*batch)
+    example_weights = stream.targets.weights_of(batch[1])
+    worst = worst_first(losses)[:examples].tolist()
+    told = [records[index] for index in worst]
+    return ReplayedStep(
+        step=step,
+        epoch=records[0].epoch,
+        first_position=records[0].position,
+        weights=weights,
+        weighted_by=stream.targets.weights.name if stream.targets.weights else "",
+        losses=losses,
+        examples=tuple(
+            Example(
+                index=index,
+                record=records[index],
+                loss=float(losses[index]),
+                weight=None if example_weights is None else float(example_weights[index]),
+                partner=_partner(stream, batch[1], records, index),
+                prediction=predictions[index],
+                features=features,
+                inputs={name: tensor[index].numpy() for name, tensor in batch[0].items()},
+                raw=raw,
+            )
+            for index, features, raw in zip(
+                worst, raw_features(stream.data, told), origins_of(stream.data, told), strict=True
+            )
+        ),
+    )
+
+
+def _partner(
+    stream: TrainingStream, targets: TargetsOfBatch, records: Sequence[Record], index: int
+) -> Partner | None:
+    if not isinstance(targets, Mixed):
+        return None
+    other = partner_of(index)
+    weights = stream.targets.weights_of(targets)
+    (features,) = raw_features(stream.data, [records[other]])
+    return Partner(
+        index=other,
+        record=records[other],
+        features=features,
+        share=float(targets.shares[index]),
+        weight=None if weights is None else float(weights[other]),
+    )
+
+
+# --- Which losses stand out among their neighbours: of log points in a run, and of steps in a window.
+#
+# A score is the distance from the neighbours' median in robust standard deviations: 1.4826 × the median
+# absolute deviation (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and at
+# least 5% of the median, so that a loss that hardly varies does not make every wobble a jump. One jump does
+# not hide the next, as it does in a mean and a standard deviation.
+
+
+JUMP = 4.0  # robust standard deviations; 1 in 30,000 normal numbers is as far above
+_BEFORE = 10  # windows that a window is compared with: those before it, as losses fall in training
+_FEWEST = 3  # of them
+_CONSISTENT = 1.4826  # makes the deviation that of a normal distribution
+_LEAST_PART = 0.05  # of the median
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Window:
+    """The steps between two log points, [first, last), and their mean loss."""
+
+    first: int
+    last: int
+    loss: float  # NaN where it was never logged
+    usual: float  # median of the windows before; NaN where there are none
+    score: float  # infinite where the loss is not finite
+    before: tuple[float, ...] = ()  # the losses of the windows before, ten at most
+
+    def is_jump_to(self, loss: float) -> bool:
+        """Whether such a loss is far above those before."""
+        return _above(np.array(self.before), loss)[1] > JUMP
+
+
+def windows_that_jumped(points: Sequence[Mapping], *, stopped_before: int | None = None) -> list[Window]:
+    """The windows of history.jsonl whose loss is far above that of the ten before, the farthest first.
+
+    Args:
+      stopped_before: a step that the run did not log, as it stopped before; the window that would have ended
+        there counts as one that jumped. None: it was not stopped.
+    """
+    steps = [0, *(point["step"] for point in points)]
+    losses = np.array([_number(point.get("loss")) for point in points])
+    found = [
+        _window(first, last, losses[max(0, at - _BEFORE) : at], losses[at])
+        for at, (first, last) in enumerate(itertools.pairwise(steps))
+    ]
+    if stopped_before is not None and stopped_before > steps[-1]:
+        found.append(_window(steps[-1], stopped_before, losses[-_BEFORE:], math.nan))
+    return sorted((each for each in found if each.score > JUMP), key=lambda each: (-each.score, each.first))
+
+
+def jump_scores(losses: np.ndarray, *, among: np.ndarray) -> tuple[float, np.ndarray]:
+    """The median of the losses `among`, float64 [m], and how far above it each of `losses`, [n], is: [n].
+
+    Only finite losses are compared with: the median is NaN where there are none. The score of a loss that is
+    not finite is infinite.
+    """
+    finite = among[np.isfinite(among)]
+    if not len(finite):
+        return math.nan, np.where(np.isfinite(losses), 0.0, math.inf)
+    middle = float(np.median(finite))
+    deviation = _CONSISTENT * float(np.median(np.abs(finite - middle)))
+    scale = max(deviation, _LEAST_PART * abs(middle), np.finfo(np.float32).tiny)
+    return middle, np.where(np.isfinite(losses), (losses - middle) / scale, math.inf)
+
+
+def _window(first: int, last: int, before: np.ndarray, loss: float) -> Window:
+    usual, score = _above(before, loss)
+    return Window(
+        first=first, last=last, loss=float(loss), usual=usual, score=score, before=tuple(before.tolist())
+    )
+
+
+def _above(before: np.ndarray, loss: float) -> tuple[float, float]:
+    """The median of the losses before, float64 [n], and the loss's score; 0 where too few are before."""
+    usual, (score,) = jump_scores(np.array([loss]), among=before)
+    is_known = len(before) >= _FEWEST or not math.isfinite(loss)
+    return usual, float(score) if is_known else 0.0
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+# --- Steps whose loss jumped, and the examples in them, found without a log of every step.
+#
+# A run logs means over many steps. So the windows whose loss jumped are found first; then the loss of each
+# step in them is computed again, all under one checkpoint: what stands out is the batch, not what training
+# did.
+
+
+MOST_WINDOWS = 5  # that are computed again
+MOST_STEPS = 10  # of a window, that are told
+_PROGRESS_AFTER_S = 2.0
+
+WeightsAt = Callable[[int], tuple[Weights, Judge]]  # of a step: which weights judge it, and their judge
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpikedStep:
+    """A step whose batch costs much more than those around it."""
+
+    score: float  # robust standard deviations above `usual`
+    usual: float  # median of the steps around it
+    replayed: ReplayedStep
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spike:
+    """A window whose loss jumped, and the steps of it, and of the window before, that stand out."""
+
+    window: Window
+    first: int  # the first step whose loss was computed again
+    weights: Weights  # under which
+    steps: tuple[SpikedStep, ...]  # the farthest first; empty where none stands out
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spikes:
+    """What `--spikes` tells of a run."""
+
+    points: int  # lines of history.jsonl
+    found: tuple[Spike, ...]  # the farthest jump first
+    left_out: int  # windows that jumped, too, but less
+
+
+def spike_of(
+    stream: TrainingStream, window: Window, *, since: int, weights_at: WeightsAt, examples: int
+) -> Spike:
+    """Computes the loss of the steps [since, window.last) again, and tells those that stand out.
+
+    Args:
+      since: where the window before begins: its last step may have broken the weights.
+      examples: how many examples of a step are told.
+    """
+    weights, judge = weights_at(since)
+    losses = _losses(stream, since, window.last, judge)
+    usual, scores = jump_scores(losses, among=losses)
+    told = functools.partial(replayed_step, stream, judge=judge, weights=weights, examples=examples)
+    steps = tuple(
+        SpikedStep(score=float(scores[at]), usual=usual, replayed=told(since + at))
+        for at in _farthest(scores)
+        if _explains(window, losses[window.first - since :])
+    )
+    return Spike(window=window, first=since, weights=weights, steps=steps)
+
+
+def _farthest(scores: np.ndarray) -> list[int]:
+    """Indices of the largest of the scores, float64 [n], as far as they are jumps."""
+    return [at for at in np.argsort(-scores, kind="stable")[:MOST_STEPS].tolist() if scores[at] > JUMP]
+
+
+def _explains(window: Window, losses: np.ndarray) -> bool:
+    """Whether the losses of its steps, float64 [n], computed again, may be looked for a cause.
+
+    What was not logged may be no jump: a run may be under way, or have ended for another reason.
+    """
+    return math.isfinite(window.loss) or window.is_jump_to(float(losses.mean()))
+
+
+def _losses(stream: TrainingStream, first: int, last: int, judge: Judge) -> np.ndarray:
+    """The mean loss of each step, float64 [last - first]."""
+    batches = stream.batches(first, steps=last - first)
+    shown = tqdm(batches, total=last - first, desc="replaying", unit="step", delay=_PROGRESS_AFTER_S)
+    return np.array([judge(*batch)[0].astype(np.float64).mean() for batch in shown])
+
+
+def beginnings(points: Sequence[dict]) -> dict[int, int]:
+    """Where the window before begins, by the first step of each window of history.jsonl."""
+    steps = [0, 0, *(point["step"] for point in points)]
+    return dict(zip(steps[1:], steps, strict=False))

@@ -1,0 +1,396 @@
+"""What a run trains on, from any step: the batches themselves, and which records they are made of.
+
+A step is counted from 0, by the steps that are done before it: the batch of step N makes N steps N + 1.
+"""
+
+import collections
+import dataclasses
+import functools
+import glob
+import itertools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from ml_collections import ConfigDict
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import blocks, tfrecord
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import TRAIN, Dataset
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.window import open_window, together
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.input.batches import training_batches
+from pipeline.data.input.training import Targets, TargetsOfBatch
+from pipeline.data.integrity import damage, scan
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.origins.reader import RawRow, raw_rows
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.reading import order, parsing, stream
+from pipeline.data.reading.plan import ReadPlan, TrainingData, main_of, parts_of
+from pipeline.data.reading.sharding import Share, rebatched
+from pipeline.data.schema.schema import Schema
+from pipeline.training.experiment import data
+from pipeline.training.experiment.model import build_preprocess
+from pipeline.training.state import run_record
+from pipeline.training.state import workdir as files
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.state.workdir import Workdir
+
+# --- The datasets that a run trained on, found again: where they were, or where they are said to be now.
+#
+# What counts is the digest in run.json: a dataset that was published anew under the same name is another.
+
+
+_DIGITS = 12  # of a digest, that are shown
+
+_Moved = Mapping[str, list[str]]  # directories or globs, by digest
+
+
+def datasets_of_run(
+    record: RunRecord, *, moved_to: Sequence[str | pathlib.Path] = ()
+) -> tuple[Dataset, ConfigDict]:
+    """The run's dataset, and its config, in which a mixture names its datasets where they are now.
+
+    Args:
+      moved_to: directories of datasets that are no longer where they were, or globs of them.
+
+    Raises:
+      InputError: a dataset is not there, or is another one; or a directory holds none of the run's.
+    """
+    config = ConfigDict(record.config)
+    mixed = _mixed(record, config)
+    moved = _moved(moved_to, wanted=[digest for _, digest in (*record.datasets, *mixed)])
+    found = together([_find(directory, digest, moved)[1] for directory, digest in record.datasets])
+    places = [_find(directory, digest, moved)[0] for directory, digest in mixed]
+    config.mixture = tuple(
+        (place, split, weight) for place, (_, split, weight) in zip(places, config.mixture, strict=True)
+    )
+    return found, config
+
+
+def _mixed(record: RunRecord, config: ConfigDict) -> list[tuple[str, str]]:
+    """Directory or glob, and digest, of a mixture's datasets; a run of an earlier version tells no digest."""
+    others = [directory for directory, _, _ in config.mixture]
+    return list(zip(others, record.mixture_digests or [""] * len(others), strict=True))
+
+
+def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> _Moved:
+    """What is named, by its digest; where a glob as a whole is none of the run's, each dataset of it."""
+    moved = collections.defaultdict(list)
+    for pattern in map(str, moved_to):
+        named = open_window([pattern])
+        each = [named] if named.manifest.digest in wanted else named.published
+        for dataset in each:
+            if dataset.manifest.digest not in wanted:
+                names = " or ".join(dict.fromkeys(_shown(digest) for digest in wanted if digest))
+                raise _other(str(dataset.directory), dataset.manifest.digest, names)
+            moved[dataset.manifest.digest].append(pattern if dataset.members else str(dataset.directory))
+    return moved
+
+
+def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
+    """Where a dataset is now, and what is there; of several with the same bytes, each is taken once."""
+    places = moved.get(digest, [])
+    place = places[0] if len(places) == 1 else places.pop(0) if places else directory
+    if not glob.has_magic(place) and not pathlib.Path(place).exists():
+        raise InputError(
+            f"dataset {directory}",
+            received="no such directory",
+            expected="the dataset that the run trained on",
+            action="Name the directory where it is now: --dataset=DIRECTORY.",
+        )
+    found = open_window([place])
+    if digest and found.manifest.digest != digest:
+        raise _other(directory, found.manifest.digest, _shown(digest))
+    return place, found
+
+
+def _other(directory: str, received: str, expected: str) -> InputError:
+    return InputError(
+        f"dataset {directory}",
+        received=f"digest {_shown(received)}",
+        expected=f"{expected}, that of the dataset that the run trained on",
+        action="Restore that version of the dataset, or name where it is: --dataset=DIRECTORY.",
+    )
+
+
+def _shown(digest: str) -> str:
+    return f"{digest[:_DIGITS]}…"
+
+
+# --- Which record stands at a position of the training stream: its dataset, file, and place in the file.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """One example of a batch, by what never changes: where it is stored."""
+
+    position: int  # in the training stream, from 0
+    epoch: int  # from 0
+    dataset: str  # directory
+    split: str
+    file: str  # relative to the dataset
+    ordinal: int  # of the record in its file, from 0
+    row: int | None  # in the record, from 0, where a record is a block of rows; else None
+    part: int  # of the mixture, from 0; 0 where there is none
+    number: int  # of the row over all shards of the part's selection
+
+
+def records_of(data: TrainingData, positions: np.ndarray, numbers: np.ndarray) -> tuple[Record, ...]:
+    """The records at `positions`, int64 [n], of which `stream.read_numbers` gave `numbers`, int64 [n, 2]."""
+    selections, rows_in_epoch = parts_of(data), data.rows
+    splits = [_split_by_file(selection) for selection in selections]
+    return tuple(
+        _record(selections[part], splits[part], position, part, number, rows_in_epoch)
+        for position, (part, number) in zip(positions.tolist(), numbers.tolist(), strict=True)
+    )
+
+
+def _record(
+    selection: Selection, splits: Mapping[str, str], position: int, part: int, number: int, in_epoch: int
+) -> Record:
+    shards = selection.shards
+    shard, record = shards.shard_of_row(number), shards.record_of_row(number)
+    file = shards.names[shard]
+    return Record(
+        position=position,
+        epoch=position // in_epoch,
+        dataset=str(selection.dataset.directory),
+        split=splits[file],
+        file=file,
+        ordinal=record - int(shards.record_starts[shard]),
+        row=number - shards.rows_of_record(record)[0] if shards.rows_in_record > 1 else None,
+        part=part,
+        number=number,
+    )
+
+
+def _split_by_file(selection: Selection) -> dict[str, str]:
+    splits = selection.dataset.manifest.splits
+    return {shard.path: split for split, shards in splits.items() for shard in shards}
+
+
+Batch = tuple[dict[str, tf.Tensor], TargetsOfBatch]  # of a global batch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingStream:
+    """The stream of a run, in any process: it depends on config and data alone.
+
+    Nothing that comes before a step is read. The graph that reads one step is traced once, for all of them.
+    """
+
+    config: ConfigDict
+    data: TrainingData  # without the records that the run leaves out
+    preprocess: Preprocess
+
+    @property
+    def schema(self) -> Schema:
+        return main_of(self.data).dataset.schema
+
+    @property
+    def targets(self) -> Targets:
+        """What makes the second part of a batch."""
+        return data.targets(self.config, self.schema)
+
+    def batch(self, step: int) -> Batch:
+        """The global batch as the model gets it: those of all replicas, in their order.
+
+        Raises:
+          InputError: a record is damaged.
+        """
+        with naming_damage(*parts_of(self.data)):
+            return self._batch(tf.constant(step, tf.int64))
+
+    def records(self, step: int) -> tuple[Record, ...]:
+        """The records of the same batch, in the same order."""
+        positions, numbers = self._numbers(tf.constant(step, tf.int64))
+        return records_of(self.data, positions.numpy(), numbers.numpy())
+
+    def batches(self, first: int, *, steps: int) -> Iterator[Batch]:
+        """The batches of consecutive steps, which cost less together; raises what `batch` does."""
+        with naming_damage(*parts_of(self.data)):
+            yield from itertools.islice(self._batches(first), steps)
+
+    @functools.cached_property
+    def _batch(self) -> Callable[[tf.Tensor], Batch]:
+        return _of_step(lambda step: self._batches(step, most_at_once=1))
+
+    @functools.cached_property
+    def _numbers(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+        size = self.config.global_batch
+        return _of_step(lambda step: rebatched(stream.read_numbers(self._plan(step)), size))
+
+    def _batches(self, first: int | tf.Tensor, *, most_at_once: int | None = None) -> tf.data.Dataset:
+        return training_batches(
+            self._plan(first),
+            self.preprocess,
+            augmentation=data.augmentation(self.config),
+            targets=self.targets,
+            most_at_once=most_at_once,
+        )
+
+    def _plan(self, step: int | tf.Tensor) -> ReadPlan:
+        """Of one host that feeds one replica: on any others a global batch is the same."""
+        global_batch = self.config.global_batch
+        return data.read_plan(
+            self.config, self.data, share=Share(global_batch=global_batch), position=step * global_batch
+        )
+
+
+def _of_step(read: Callable[[tf.Tensor], tf.data.Dataset]) -> Callable[[tf.Tensor], tuple]:
+    """A function of a step, int64 [], to the first element of what `read` gives from there on.
+
+    Tracing a pipeline takes a second or more, running it milliseconds.
+    """
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.int64)])
+    def first(step: tf.Tensor) -> tuple:
+        return read(step).take(1).get_single_element()
+
+    return first
+
+
+# --- The training stream of a run that is over, or elsewhere: from its working directory and its datasets.
+
+
+def open_stream(
+    run: Workdir, record: RunRecord, *, moved_to: Sequence[str | pathlib.Path] = ()
+) -> TrainingStream:
+    """What the run trained on.
+
+    Args:
+      moved_to: where datasets of the run are now, if they are not where they were.
+
+    Raises:
+      InputError: there is no such dataset, or it is another; or the run's order of rows, or augmentation of
+        images, is of a version that this one does not know.
+    """
+    _require_known_versions(record)
+    run_record.check_files(run.path, record)
+    found, config = datasets_of_run(record, moved_to=moved_to)
+    selections = {config.train.split: select(found, config.train.split), **data.others(config)}
+    sound = {name: _as_trained(each, run) for name, each in selections.items()}
+    statistics = statistics_lib.read(run.statistics)[TRAIN]
+    return TrainingStream(
+        config=config,
+        data=data.training_data(config, sound),
+        preprocess=build_preprocess(config, found.schema, statistics),
+    )
+
+
+def _as_trained(selection: Selection, run: Workdir) -> Selection:
+    """Without the records that the run left out.
+
+    It counts as checked: what is damaged elsewhere changes no batch, and reading all of it may take hours.
+    The records of a step that is told are compared with their hashes.
+    """
+    left_out = files.read_json(run.damaged)
+    if left_out:
+        selection = damage.without_damaged(selection, damage.damage_from_json(left_out))
+    return dataclasses.replace(selection, is_checked=True)
+
+
+def _require_known_versions(record: RunRecord) -> None:
+    """Of the order of rows, and of what becomes of images."""
+    augmentation = Augmentation(**record.config.get("augmentation", {})).version
+    for thing, was, is_ in (
+        ("order of rows", record.order, order.VERSION),
+        ("augmentation of images", record.augmentation, augmentation),
+    ):
+        if was != is_:
+            raise InputError(
+                f"--workdir, {thing}",
+                received=f"version {was}" if was else "a run from before there were versions",
+                expected=f"version {is_}, which this Penstock has",
+                action="Replay it with the Penstock that trained it: run.json names its version.",
+            )
+
+
+# --- Single records, read by their place in their file, and compared with what was published.
+
+
+def payload(data: TrainingData, record: Record) -> bytes:
+    """The serialized example of a record.
+
+    Raises:
+      InputError: it is not what was published, by its checksum or its hash in the index.
+    """
+    selection = parts_of(data)[record.part]
+    shards = selection.shards
+    shard, number = shards.shard_of_row(record.number), shards.record_of_row(record.number)
+    frame, reason = scan.stored_frame(selection, shard, number)
+    if reason:
+        raise _damaged(selection, str(scan.damaged_record(selection, shard, number, reason)))
+    return frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
+
+
+def require_sound(data: TrainingData, records: Iterable[Record]) -> None:
+    """Raises InputError where one of the records is not what was published.
+
+    Blocks that are mapped into memory are read without a look at their checksums.
+    """
+    distinct = {(record.part, record.file, record.ordinal): record for record in records}
+    for record in distinct.values():
+        payload(data, record)
+
+
+def _damaged(selection: Selection, what: str) -> InputError:
+    return InputError(
+        f"dataset {selection.dataset}",
+        received=f"a damaged record: {what}",
+        expected="the bytes that were published, by the record's checksum",
+        action="Restore the file from a copy, or convert the raw data again.",
+    )
+
+
+# --- The features of single records as they are stored, read by their place in the file.
+
+
+RawFeatures = dict[str, np.ndarray]  # by feature, the label too; bytes where it is a string
+
+
+def raw_features(data: TrainingData, records: Sequence[Record]) -> list[RawFeatures]:
+    """The stored features of each record, [*feature.shape] each.
+
+    Raises:
+      InputError: a record is not the one that was published.
+    """
+    schema = main_of(data).dataset.schema
+    return [_parsed(payload(data, record), record, schema) for record in records]
+
+
+def _parsed(payload: bytes, record: Record, schema: Schema) -> RawFeatures:
+    if record.row is None:
+        columns = tf.io.parse_example(tf.constant([payload]), parsing.parsing_spec(schema))
+    else:
+        words = parsing.words_of_blocks(tf.constant([payload]), schema)[record.row][None]
+        columns = parsing.raw_of_compact(parsing.features_of_words(words, schema), schema)
+    return {name: np.asarray(column[0]) for name, column in columns.items()}
+
+
+# --- The raw rows of a run's records, as the datasets that it trains on know them.
+
+
+def origins_of(data: TrainingData, records: Sequence[Record]) -> list[RawRow | None]:
+    """The raw row of each record; None where its dataset does not know. Never fails for want of one."""
+    found: list[RawRow | None] = [None] * len(records)
+    for part, selection in enumerate(parts_of(data)):
+        mine = [index for index, record in enumerate(records) if record.part == part]
+        in_block = blocks.geometry(selection.dataset.schema).rows if _has_blocks(records, mine) else 1
+        places = [(records[index].file, _row(records[index], in_block)) for index in mine]
+        for index, raw in zip(mine, raw_rows(selection.dataset, places), strict=True):
+            found[index] = raw
+    return found
+
+
+def _has_blocks(records: Sequence[Record], some: Sequence[int]) -> bool:
+    return any(records[index].row is not None for index in some)
+
+
+def _row(record: Record, in_block: int) -> int:
+    """Its number in the file."""
+    return record.ordinal if record.row is None else record.ordinal * in_block + record.row

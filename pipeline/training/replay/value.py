@@ -1,0 +1,102 @@
+"""Stored values in words, short enough for a line: what the raw data said, as far as the record tells."""
+
+import datetime
+import math
+import zoneinfo
+from collections.abc import Callable
+
+import numpy as np
+
+from pipeline.data.schema import times
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    Image,
+    KindTable,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
+)
+
+MISSING, EMPTY = "(missing)", "(empty)"
+_MOST_NUMBERS = 8  # of a list, with four digits each
+_SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
+
+
+def shown_value(feature: Feature, value: np.ndarray) -> str:
+    """The value of a feature, [*feature.shape], in words. Text may be long, and hold any character."""
+    return _OF_KIND.of(feature)(feature, value)
+
+
+def _numeric(feature: Numeric, value: np.ndarray) -> str:
+    if feature.missing == "mark" and value.dtype == np.float32 and math.isnan(value):
+        return MISSING
+    # The shortest number that is stored so; with an offset float32 tells fewer digits than the sum has.
+    return f"{float(value) + feature.offset:.10g}" if feature.offset else _number(value)
+
+
+def _categorical(feature: Categorical, value: np.ndarray) -> str:
+    if feature.dtype == "int64":
+        return str(int(value))
+    return _text(feature, value)
+
+
+def _text(feature: Feature, value: np.ndarray) -> str:
+    text = bytes(value[()]).decode(errors="backslashreplace")
+    return text or (MISSING if feature.missing == "mark" else EMPTY)
+
+
+def _label(feature: Label, value: np.ndarray) -> str:
+    if not feature.classes:
+        return _number(value)
+    index = int(value)
+    return feature.classes[index] if 0 <= index < len(feature.classes) else f"class {index}, unknown"
+
+
+def _image(feature: Image, value: np.ndarray) -> str:
+    data = bytes(value[()])
+    found = [name for start, name in _SIGNATURES.items() if data.startswith(start)]
+    return f"{found[0] if found else 'unknown format'}, {len(data):,} bytes"
+
+
+def _list(feature: Feature, value: np.ndarray) -> str:
+    is_whole = np.issubdtype(value.dtype, np.integer)
+    numbers = [f"{number:d}" if is_whole else f"{number:.4g}" for number in value.ravel()[:_MOST_NUMBERS]]
+    more = [f"… ({value.size:,} numbers)"] if value.size > _MOST_NUMBERS else []
+    return " ".join([*numbers, *more])
+
+
+def _datetime(feature: Datetime, value: np.ndarray) -> str:
+    microseconds = int(value)
+    if microseconds == times.NOT_A_TIME:
+        return MISSING
+    since = datetime.timedelta(microseconds=microseconds)
+    try:
+        moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + since
+        return moment.astimezone(zoneinfo.ZoneInfo(feature.zone)).isoformat(sep=" ")
+    except OverflowError:
+        return f"{microseconds:,} µs since 1970"
+
+
+def _number(value: np.ndarray) -> str:
+    return str(value[()]) if np.issubdtype(value.dtype, np.floating) else f"{int(value)}"
+
+
+_OF_KIND: KindTable[Callable[[Feature, np.ndarray], str]] = KindTable(
+    where=__name__,
+    tells="how a stored value is written",
+    entry="a function (feature, value [*feature.shape]) → text",
+    entries={
+        Numeric: _numeric,
+        Categorical: _categorical,
+        Label: _label,
+        Image: _image,
+        Text: _text,
+        Tokens: _list,
+        Tensor: _list,
+        Datetime: _datetime,
+    },
+)

@@ -1,0 +1,142 @@
+"""Reads what the report shows. What is missing or half written is left out, never guessed."""
+
+import dataclasses
+import itertools
+import json
+import math
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pipeline.base import files
+from pipeline.base.errors import InputError
+from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import records, window
+from pipeline.data.dataset import statistics as statistics_lib
+from pipeline.data.dataset.manifest import Manifest
+from pipeline.data.dataset.statistics import Statistics
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
+from pipeline.training.state import goodput
+from pipeline.training.state.workdir import Workdir
+
+_MAX_REJECTED_READ = 2_000  # lines; the report shows a few examples of each reason
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportInputs:
+    """Everything that is known of one training run; empty where it is not known yet."""
+
+    workdir: pathlib.Path
+    run: Mapping
+    history: tuple[Mapping, ...]
+    ledger: tuple[Mapping, ...]  # what the time went to
+    evaluation: Mapping
+    damaged: Mapping  # records that the run left out
+    conversion: Mapping
+    rejected: tuple[Mapping, ...]
+    manifest: Manifest | None
+    schema: Schema | None
+    statistics: Statistics
+    problems: tuple[str, ...]  # why something of the dataset could not be read
+
+
+def read_inputs(workdir: pathlib.Path) -> ReportInputs:
+    """Everything that the run in `workdir` and its dataset hold now."""
+    files = Workdir(workdir)
+    run = _read_object(files.run)
+    first, *others = directories = _directories(run, otherwise=workdir / "no-dataset")
+    problems: list[str] = []
+    return ReportInputs(
+        workdir=workdir,
+        run=run,
+        history=tuple(line for line in _read_lines(files.history) if "step" in line),
+        ledger=tuple(_attempt(goodput.read_goodput, [files.ledger], problems) or ()),
+        evaluation=_read_object(files.evaluation),
+        damaged=_read_object(files.damaged),
+        conversion={} if others else _attempt(records.read_conversion, [first], problems) or {},
+        rejected=tuple(itertools.islice(_rejected(directories), _MAX_REJECTED_READ)),
+        manifest=_attempt(window.load_manifest, [directories], problems),
+        schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
+        statistics=_attempt(
+            _statistics,
+            # Those of several datasets are in the run alone; in `statistics`, unless these are another run's.
+            [
+                *([] if others else [first / manifest_lib.STATISTICS_FILE_NAME]),
+                files.dataset_statistics if files.dataset_statistics.exists() else files.statistics,
+            ],
+            problems,
+        )
+        or {},
+        problems=tuple(problems),
+    )
+
+
+def _directories(run: Mapping, *, otherwise: pathlib.Path) -> list[pathlib.Path]:
+    """Those of the datasets that `--dataset` named, at least one."""
+    spans = [span.get("directory") for span in run.get("spans") or ()]
+    return [pathlib.Path(each or otherwise) for each in spans or [run.get("dataset")]]
+
+
+def _rejected(directories: Sequence[pathlib.Path]) -> Iterator[Mapping]:
+    for directory in directories:
+        yield from _read_lines(directory / manifest_lib.REJECTED_FILE_NAME)
+
+
+def _statistics(path: pathlib.Path) -> Statistics:
+    """Of a dataset, held against its manifest, or of a run."""
+    if not (path.parent / manifest_lib.FILE_NAME).exists():
+        return statistics_lib.read(path)
+    manifest = manifest_lib.load(path.parent)
+    return statistics_lib.loads(manifest_lib.published_bytes(path.parent, manifest, path.name))
+
+
+def _attempt(read: Callable, paths: Sequence, problems: list[str]) -> object | None:
+    """What `read` makes of the first path that it can read. If none: None, and the first problem is kept."""
+    first: str | None = None
+    for path in paths:
+        try:
+            return read(path)
+        except InputError as error:
+            first = first or str(error)
+    problems.append(first or "")
+    return None
+
+
+def _read_object(path: pathlib.Path) -> Mapping:
+    try:
+        document = json.loads(files.read_bytes(path))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _read_lines(path: pathlib.Path) -> Iterator[Mapping]:
+    """JSON objects, one a line. A line cut short by a kill is skipped."""
+    try:
+        lines = path.open(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    with lines:
+        for line in lines:
+            try:
+                document = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(document, dict):
+                yield document
+
+
+def curve(history: tuple[Mapping, ...], key: str, *, validation: bool = False) -> tuple[list, list]:
+    """Steps and values of one metric; NaN for what is not a number. Empty where it was never logged."""
+    steps, values = [], []
+    for line in history:
+        source = (line.get("validation") or {}) if validation else line
+        if key in source:
+            steps.append(float(line["step"]))
+            values.append(as_float(source[key]))
+    return steps, values
+
+
+def as_float(value: object) -> float:
+    """The number; NaN for what is none."""
+    return float(value) if isinstance(value, int | float) else math.nan

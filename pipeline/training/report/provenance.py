@@ -1,0 +1,115 @@
+"""Where the model came from: one sentence, and the commands and versions that make it again."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+
+from pipeline.report import formats
+from pipeline.report.html import Markup, definitions, folded, table, tag
+from pipeline.training.report.inputs import ReportInputs
+
+_DIGEST_CHARACTERS = 12
+
+
+def title(inputs: ReportInputs) -> str:
+    """`digits_resnet on digits 1.0.0`, as far as both are known."""
+    config = pathlib.Path(inputs.run.get("config_file") or inputs.workdir.name).stem
+    manifest = inputs.manifest
+    return f"{config} on {manifest.name} {manifest.version}" if manifest else config
+
+
+def origin(inputs: ReportInputs) -> Markup:
+    """One line: trained when, how far, for how long, on what."""
+    run = inputs.run
+    parts = (
+        f"started {str(run['started'])[:16].replace('T', ' ')}" if run.get("started") else None,
+        _progress(inputs),
+        formats.duration(run["seconds"]) if run.get("seconds") else None,
+        _devices(run),
+        f"dataset {str(run['dataset_digest'])[:_DIGEST_CHARACTERS]}" if run.get("dataset_digest") else None,
+    )
+    return tag("p", " · ".join(part for part in parts if part), class_="origin")
+
+
+def _progress(inputs: ReportInputs) -> str | None:
+    if not inputs.history:
+        return None
+    steps = formats.count(inputs.history[-1]["step"])
+    if inputs.run.get("finished"):
+        return f"{steps} steps"
+    return f"step {steps} of {formats.count(inputs.run.get('total_steps'))}, not finished"
+
+
+def _devices(run: Mapping) -> str | None:
+    """`2 × CPU, Intel(R) Xeon(R) Processor` from `/job:worker/replica:0/task:0/device:CPU:0`, …"""
+    kinds = [str(device).rpartition("device:")[2].partition(":")[0] for device in run.get("devices") or ()]
+    parts = [f"{kinds.count(kind):,} × {kind}" for kind in dict.fromkeys(kinds)]
+    processor = (run.get("machine") or {}).get("processor")
+    return ", ".join([*parts, *([processor] if processor else [])]) or None
+
+
+def provenance_section(inputs: ReportInputs) -> Markup:
+    """Commands, digests, versions, machine and config."""
+    run, machine = inputs.run, inputs.run.get("machine") or {}
+    memory = machine.get("memory_gb")
+    return tag(
+        "section",
+        tag("h2", "Make it again"),
+        _command("Convert the raw data", inputs.conversion.get("command")),
+        _command("Train", run.get("command")),
+        definitions(
+            {
+                "dataset": run.get("dataset"),
+                "manifest digest": tag("code", run["dataset_digest"]) if run.get("dataset_digest") else None,
+                "first weights": _start(run),
+                "schema fingerprint": tag("code", inputs.schema.fingerprint) if inputs.schema else None,
+                "processor": machine.get("processor"),
+                "cores": formats.count(machine["cores"]) if "cores" in machine else None,
+                "memory": f"{formats.number(memory)} GB" if memory else None,
+                "platform": machine.get("platform"),
+                "devices": ", ".join(map(str, run.get("devices") or ())) or None,
+            }
+        ),
+        _spans(run),
+        _versions(run.get("versions") or {}, inputs.conversion.get("versions") or {}),
+        _config(run),
+        id="again",
+    )
+
+
+def _command(name: str, command: str | None) -> Markup | None:
+    return tag("div", tag("h3", name), tag("pre", command)) if command else None
+
+
+def _start(run: Mapping) -> str | None:
+    """The run that this one began with, if there is one."""
+    start = run.get("warm_start")
+    if not start:
+        return None
+    checkpoint = str(start.get("checkpoint"))[:_DIGEST_CHARACTERS]
+    return f"{start.get('workdir')}, step {formats.count(start.get('step'))}, checkpoint {checkpoint}"
+
+
+def _spans(run: Mapping) -> Markup | None:
+    """The datasets that were read as one, in order."""
+    rows = [
+        [span.get("directory"), tag("code", str(span.get("digest"))[:_DIGEST_CHARACTERS])]
+        for span in run.get("spans") or ()
+    ]
+    return folded(f"Datasets, in order: {len(rows):,}", table(["", "digest"], rows)) if rows else None
+
+
+def _versions(training: Mapping, conversion: Mapping) -> Markup | None:
+    names = [*training, *(name for name in conversion if name not in training)]
+    if not names:
+        return None
+    unknown = formats.NOT_KNOWN
+    rows = [[name, training.get(name, unknown), conversion.get(name, unknown)] for name in names]
+    return tag("div", tag("h3", "Versions"), table(["", "training", "conversion"], rows))
+
+
+def _config(run: Mapping) -> Markup | None:
+    if not run.get("config"):
+        return None
+    name = f"Configuration: {run.get('config_file', '')}"
+    return folded(name, tag("pre", json.dumps(run["config"], indent=2, ensure_ascii=False)))

@@ -1,0 +1,4 @@
+"""One training run, from a request to its last checkpoint and its report.
+
+May import the rest of training. Start with run.py; setup.py lists what is decided before the model is built.
+"""

@@ -1,0 +1,121 @@
+"""Which records of a batch are at fault where a step's loss is infinite or not a number."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.input.training import Mixed, partner_of
+from pipeline.data.origins.reader import RawRow
+from pipeline.report.formats import shortened
+from pipeline.training.experiment.model import build_model
+from pipeline.training.loop.bad_steps import Blame
+from pipeline.training.replay.evaluator import Judge, judge_of, worst_first
+from pipeline.training.replay.format import place, raw_row
+from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of
+from pipeline.training.run.parts import Run
+
+_MOST = 3  # records that are named
+_CHARACTERS = 200  # of a raw row, its file and line included
+
+
+def blame_of(run: Run) -> Callable[[int, bool], Blame]:
+    """A function of (a step, whether the model's weights are spoiled) that computes its batch again.
+
+    Each example is judged by itself, as in an evaluation: without dropout, and with the moving statistics of
+    batch normalizations. Where the weights are spoiled, the initial ones judge.
+    """
+    setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
+    stream = TrainingStream(config=setup.config, data=setup.training_data, preprocess=run.preprocess)
+
+    @functools.cache  # or each bad step would trace the model again
+    def judge(is_spoiled: bool) -> Judge:
+        return judge_of(_initial(run) if is_spoiled else run.model, setup.objective)
+
+    def blame(step: int, is_spoiled: bool) -> Blame:
+        batch = stream.batch(step)
+        targets = batch[1]
+        weights = stream.targets.weights_of(targets)
+        return described(
+            _losses(judge(is_spoiled), batch, parts=replicas),
+            stream.records(step),
+            replicas=replicas,
+            origins=functools.partial(origins_of, stream.data),
+            weights=None if weights is None else weights.numpy(),
+            shares=targets.shares.numpy() if isinstance(targets, Mixed) else None,
+        )
+
+    return blame
+
+
+def described(
+    losses: np.ndarray,
+    records: Sequence[Record],
+    *,
+    replicas: int,
+    origins: Callable[[Sequence[Record]], list[RawRow | None]],
+    weights: np.ndarray | None = None,
+    shares: np.ndarray | None = None,
+) -> Blame:
+    """The blame, in words. Of mixed examples it names both: either may be at fault.
+
+    Args:
+      losses: float32 [global batch], in the order of the batch.
+      records: of the same examples.
+      origins: the raw rows of some of them, where the dataset knows them.
+      weights: of the examples, float32 [global batch]; None where they have none.
+      shares: of each example in its mixture, float32 [global batch]; None where they are not mixed.
+    """
+    each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
+    worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()
+    named = [
+        f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
+        f"{_at_weight(weights, index)}"
+        for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
+    ]
+    if shares is not None:
+        partners = [partner_of(index) for index in worst]
+        raw_rows = origins([records[index] for index in partners])
+        named = [
+            f"{name}, mixed with {1 - shares[index]:.1%} of {place(records[index])}{_in_brackets(raw)}"
+            f"{_at_weight(weights, index)}"
+            for name, index, raw in zip(named, partners, raw_rows, strict=True)
+        ]
+    if bad == len(losses) > 1:
+        why = f"all {bad:,} records have no finite loss: the weights went there, or a label is extreme"
+        return Blame(text=f"{why}; {named[0]}", is_certain=False)
+    if bad:
+        more = f" and {bad - _MOST} more" if bad > _MOST else ""
+        return Blame(text="; ".join(named) + more, is_certain=True)
+    largest = f"{named[0]}, the largest"
+    return Blame(
+        text=f"the weights went there, as no record is at fault by itself; {largest}", is_certain=False
+    )
+
+
+def _made_of(raw: RawRow | None) -> str:
+    return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
+
+
+def _in_brackets(raw: RawRow | None) -> str:
+    return "" if raw is None else f" ({_made_of(raw).removeprefix('; ')})"
+
+
+def _at_weight(weights: np.ndarray | None, index: int) -> str:
+    return "" if weights is None else f" at a weight of {weights[index]:g}"
+
+
+def _losses(judge: Judge, batch: Batch, *, parts: int) -> np.ndarray:
+    """Of each example, float32 [global batch]; computed in `parts`, as replicas hold them."""
+    cut = zip(*(tf.split(tensor, parts) for tensor in tf.nest.flatten(batch)), strict=True)
+    return np.concatenate([judge(*tf.nest.pack_sequence_as(batch, part))[0] for part in cut])
+
+
+def _initial(run: Run) -> keras.Model:
+    setup = run.setup
+    inputs, schema = run.preprocess.inputs, setup.dataset.schema
+    return build_model(
+        setup.config, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
+    )

@@ -1,0 +1,101 @@
+"""The feed certificate of an experiment: what it reads, as its training would read it."""
+
+import sys
+
+from ml_collections import ConfigDict
+from tqdm import tqdm
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import select
+from pipeline.data.input.stages import Recipe
+from pipeline.data.input.training import training_recipe
+from pipeline.data.integrity import damage
+from pipeline.data.integrity.damage import listed, naming_damage
+from pipeline.data.reading.plan import TrainingData, main_of, parts_of
+from pipeline.data.reading.sharding import Share
+from pipeline.data.statistics import loading
+from pipeline.feed import measure
+from pipeline.feed.certificate import Certificate, Demand, copy_to, issue
+from pipeline.feed.measure import Cold
+from pipeline.feed.scaling import Slice
+from pipeline.feed.table import advice, files_of
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.experiment import checks
+from pipeline.training.experiment import data as data_lib
+from pipeline.training.experiment.model import build_preprocess
+
+
+def certify(
+    config: ConfigDict,
+    dataset: Dataset,
+    *,
+    slice_: Slice,
+    step_ms: float | None,
+    seconds: float,
+    cold: bool = False,
+    max_corrupt_records: int = 0,
+) -> tuple[Certificate, tuple[str, ...]]:
+    """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
+
+    Args:
+      cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
+      max_corrupt_records: damaged records that may be left out of what is trained on.
+
+    Raises:
+      InputError: the config or the slice does not fit the dataset, more records are damaged than may be, or
+        `cold` files are not on this host.
+    """
+    checks.check_ranges(config)
+    device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
+    selection = select(dataset, config.train.split)
+    selections = {config.train.split: selection, **data_lib.others(config)}
+    paths = sorted({path for each in selections.values() for path in each.shards.paths})
+    files = measure.residency(paths)  # before anything below reads them
+    if cold and files is None:
+        raise InputError(
+            "--cold",
+            received=f"files that are not on this host, such as {paths[0]}",
+            expected="local files, whose pages can be evicted",
+            action="Leave it out: what is measured is read from there.",
+        )
+    selections, damaged = damage.sound_selection(selections, budget=max_corrupt_records)
+    data = data_lib.training_data(config, selections)
+    recipe = recipe_of(config, data, slice_)
+    with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
+
+        def show(stage: str) -> None:
+            if bar.disable:  # nobody watches: it may take minutes, which a log should show
+                print(f"measuring: {stage}", file=sys.stderr, flush=True)
+            bar.set_postfix_str(stage)
+            bar.update()
+
+        certificate = issue(
+            recipe,
+            Demand(global_batch=config.global_batch, slice=slice_, step_ms=step_ms),
+            copy=copy_to(device),
+            seconds=seconds,
+            files=files,
+            cold_files=Cold(paths=paths, examples=data.rows // slice_.hosts) if cold else None,
+            on_stage=show,
+        )
+    repeated = data_lib.repetition(config.global_batch, data.rows)
+    said = [f"{repeated.capitalize()}."] if repeated else []
+    if damaged:
+        said.append(f"Left out: {listed(damaged)}.")
+    return certificate, (*said, *advice(certificate, files_of(selection)))
+
+
+def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:
+    """What the first host of the slice reads."""
+    dataset = main_of(data).dataset
+    statistics = loading.of_training(dataset)
+    share = Share(
+        global_batch=config.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
+    )
+    return training_recipe(
+        data_lib.read_plan(config, data, share=share),
+        build_preprocess(config, dataset.schema, statistics),
+        augmentation=data_lib.augmentation(config),
+        targets=data_lib.targets(config, dataset.schema),
+    )

@@ -1,0 +1,255 @@
+"""The parts of a run, put together from its setup: model, optimizer, checkpoints, batches, compiled steps."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.input.batches import training_batches
+from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, label_scale
+from pipeline.data.reading import sharding
+from pipeline.report.formats import three_digits
+from pipeline.training.engine import measures, step, strategy
+from pipeline.training.engine.batches import timed
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.engine.evaluation import Evaluator, logits_of
+from pipeline.training.engine.step import Averages, inner_loop, train_step
+from pipeline.training.experiment import checks, data, optimizer, restore
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.loop.clock import StepTimes
+from pipeline.training.loop.outer import InnerLoop
+from pipeline.training.run.setup import Setup
+from pipeline.training.state import checkpoints, golden, run_record
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """One process's share of a run. In a cluster every process has one; the chief writes the files."""
+
+    setup: Setup
+    worker: int  # 0: the chief
+    preprocess: Preprocess
+    model: keras.Model  # with its optimizer
+    averages: Averages | None  # of its weights, if the run keeps some
+    scale: LabelScale
+    learned: LabelScale  # by which the model learns the labels
+    evaluate: Evaluator
+
+    @property
+    def is_chief(self) -> bool:
+        return not self.worker
+
+    def shown(self) -> contextlib.AbstractContextManager[None]:
+        """Within it the model has the weights that are evaluated and exported."""
+        return self.averages.in_place() if self.averages else contextlib.nullcontext()
+
+
+def build(setup: Setup) -> Run:
+    """Builds the model with its optimizer, its preprocessing and its evaluation, under the strategy."""
+    schema = setup.dataset.schema
+    statistics = setup.statistics
+    preprocess = build_preprocess(setup.config, schema, statistics)
+    replicas_in_sync = setup.strategy.num_replicas_in_sync
+    data.check_augmentation(setup.config, preprocess.inputs, replicas=replicas_in_sync)
+    learned = learned_scale(setup.config, schema.label, statistics)
+    with setup.strategy.scope():
+        model = build_model(
+            setup.config,
+            schema=schema,
+            inputs=preprocess.inputs,
+            precision=setup.precision,
+            scale=learned,
+        )
+        strategy.adapt_to_replicas(model, replicas=replicas_in_sync)
+        model.optimizer = optimizer.build(
+            setup.config.optimizer,
+            model.trainable_variables,
+            total_steps=setup.cadence.total_steps,
+            precision=setup.precision,
+        )
+        averages = step.build_averages(setup.config.optimizer.ema, model)
+    evaluate = Evaluator(
+        setup.strategy,
+        model,
+        schema=schema,
+        selections=setup.selections,
+        preprocess=preprocess,
+        largest_batch=setup.config.evaluation.global_batch,
+        targets=data.targets(setup.config, schema),
+    )
+    return Run(
+        setup=setup,
+        worker=strategy.worker(setup.strategy),
+        preprocess=preprocess,
+        model=model,
+        averages=averages,
+        scale=label_scale(schema.label, statistics),
+        learned=learned,
+        evaluate=evaluate,
+    )
+
+
+def checkpoints_of(run: Run) -> Checkpoints:
+    """Where the run saves itself."""
+    setup = run.setup
+    schema = setup.dataset.schema
+    inputs = golden.inputs(setup.workdir.golden, schema, run.preprocess)
+    return Checkpoints(
+        setup.workdir.checkpoints,
+        model=run.model,
+        optimizer=run.model.optimizer,
+        ema=run.averages.variables if run.averages else (),
+        golden_logits=logits_of(setup.strategy, run.model, inputs),
+        scale=run.scale,
+        run=checkpoints.identity_of_run(setup.record, schema=schema.fingerprint),
+        counts_on=(setup.workdir.history,),
+        kept=checks.kept_best(setup.config, schema.label),
+        worker=run.worker,
+        latest=strategy.latest_step(setup.strategy),
+    )
+
+
+def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
+    """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
+    setup = run.setup
+    batches, making = timed(
+        setup.strategy,
+        lambda context: host_batches(run, step, context),
+        is_deterministic=setup.deterministic,
+    )
+    one_step = train_step(
+        run.model,
+        run.model.optimizer,
+        task=setup.objective,
+        global_batch=setup.config.global_batch,
+        micro_batches=setup.config.train.micro_batches,
+        averages=run.averages,
+        skips=setup.config.train.on_bad_step == "skip",
+        spread=run.learned.spread,
+        jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
+    )
+    return inner_loop(
+        setup.strategy,
+        one_step,
+        iter(batches),
+        updated=[*run.model.trainable_variables, *(run.averages.variables if run.averages else ())],
+        making=making,
+        timestamp=strategy.determinism_clock(setup.strategy, is_deterministic=setup.deterministic),
+        on_steps=on_steps,
+    )
+
+
+def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+    """This host's batches from `step` on: (inputs, targets) of one replica each."""
+    setup = run.setup
+    plan = data.read_plan(
+        setup.config,
+        setup.training_data,
+        share=sharding.share_of_context(context, global_batch=setup.config.global_batch),
+        position=setup.cadence.position(step),
+    )
+    return training_batches(
+        plan,
+        run.preprocess,
+        augmentation=data.augmentation(setup.config),
+        targets=data.targets(setup.config, setup.dataset.schema),
+        data_service=setup.data_service,
+    )
+
+
+# --- Gives the model of a run the weights of another one, before the first step.
+#
+# A model that is given weights alone decides otherwise, and nothing says so: what its preprocessing was
+# built from must be the same. So the golden records of the other run must have the answers that they had
+# there.
+
+
+def take_over_weights(run: Run) -> None:
+    """Gives the model the weights of `run.setup.start`, averaged if that run averages them.
+
+    Nothing is done where there is no such start, or the run has checkpoints of its own to go on from. The
+    optimizer, the step and the random state stay as they are: those of a run that begins.
+
+    Raises:
+      InputError: the weights do not fit, or the model's answers to the golden records of the other run are
+        not those that it recorded.
+    """
+    if not run.setup.start or checkpoints.newest_first(run.setup.workdir.checkpoints):
+        return
+    start, strategy = run.setup.start, run.setup.strategy
+    weights = {id(variable) for variable in run.model.weights}
+    random = [each for each in run.model.variables if id(each) not in weights]
+    state = [tf.convert_to_tensor(each).numpy() for each in random]
+    with strategy.scope():
+        read = restore.reading(
+            start.source,
+            run_record.read(start.source.run),
+            model=run.model,
+            preprocess=run.preprocess,
+            strategy=strategy,
+        )
+    read.checkpoints.restore(choice=f"{start.step}")
+    if read.averages:
+        read.averages.take_place()
+    for variable, value in zip(random, state, strict=True):
+        variable.assign(value)
+    if run.averages:
+        run.averages.begin()
+
+
+# --- What a run measures of itself besides its loss: step times, operations, utilisation, memory.
+
+
+class Measures:
+    """Measures of one process.
+
+    `flops_per_example` are those of a training step, 0 where they could not be counted.
+    """
+
+    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy, *, global_batch: int) -> None:
+        self.steps = StepTimes()
+        self.flops_per_example = measures.TRAINING * (measures.forward_flops(model) or 0)
+        self.accelerator = measures.accelerator_of(strategy)
+        self._peak = measures.peak_of(self.accelerator)
+        self._replicas = strategy.num_replicas_in_sync
+        self._global_batch = global_batch
+
+    def of(self, point: dict) -> dict:
+        """A log point with the measures of its steps."""
+        return {**point, **self.steps.take(), **self._use(point["examples_per_s"]), **measures.memory_peaks()}
+
+    def line(self) -> str:
+        """`numbers    step p50 1.3 ms, p95 2.0 ms, max 9 ms; …`"""
+        times = ", ".join(
+            f"{name.split('_')[1]} {three_digits(value)} ms" for name, value in self.steps.of_all().items()
+        )
+        steps = [f"step {times}"] if times else []
+        host = measures.memory_peaks()
+        device = f" and {host['device_peak_mb']:,.0f} MB of a device" if "device_peak_mb" in host else ""
+        held = f"memory {host['host_peak_mb']:,.0f} MB{device} at most"
+        return f"numbers    {'; '.join([*steps, self._operations(), self._utilisation(), held])}"
+
+    def _use(self, examples_per_s: float) -> dict[str, float]:
+        """Operations a second, over all replicas, and their share of the peak, where that is known."""
+        if not self.flops_per_example:
+            return {}
+        done = self.flops_per_example * examples_per_s
+        share = {"mfu": done / (1e12 * self._peak.teraflops * self._replicas)} if self._peak else {}
+        return {"gflops_per_s": done / 1e9, **share}
+
+    def _operations(self) -> str:
+        if not self.flops_per_example:
+            return "FLOPs not counted"
+        return f"{three_digits(self.flops_per_example / 1e6)} MFLOPs an example (3 × forward)"
+
+    def _utilisation(self) -> str:
+        if self._peak is None:
+            return f"MFU unknown: no peak in the table for {self.accelerator}"
+        if not self.flops_per_example or not self.steps.of_all():
+            return "MFU unknown"
+        examples_per_s = 1e3 * self._global_batch / self.steps.of_all()["step_p50_ms"]
+        share = self._use(examples_per_s)["mfu"]
+        return f"MFU {share:.1%} of {self._peak.teraflops:g} TFLOP/s a {self._peak.name}, at the median step"

@@ -1,0 +1,119 @@
+"""What a user asks of a training run, and the record of it."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+from ml_collections import ConfigDict
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.window import spans_of
+from pipeline.data.reading import order
+from pipeline.training.engine import step
+from pipeline.training.engine.precision import Precision
+from pipeline.training.engine.strategy import name_of
+from pipeline.training.engine.trace import Steps
+from pipeline.training.experiment import data
+from pipeline.training.state.run_record import RunRecord
+
+_PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for."""
+
+    config: ConfigDict
+    dataset: Dataset
+    workdir: pathlib.Path
+    config_file: str = ""
+    strategy: str = "auto"
+    logical_devices: int = 1
+    precision: str = "auto"
+    max_corrupt_records: int = 0
+    deterministic: bool = False
+    data_service: tuple[str, ...] = ()  # addresses
+    command: str = ""
+    profile_steps: Steps | None = None  # to record, for xprof
+    warm_start: pathlib.Path | None = None  # working directory of the run that gives the first weights
+    learning_rate: str = ""  # and how it came about, in words
+
+
+def describe(
+    request: Request,
+    strategy: tf.distribute.Strategy,
+    precision: Precision,
+    *,
+    jit_compile: bool,
+    total_steps: int,
+    damaged_records: int,
+    mixture_digests: tuple[str, ...] = (),
+    warm_start: Mapping[str, object] | None = None,
+) -> RunRecord:
+    """What is known of a run before it starts."""
+    return RunRecord(
+        command=request.command,
+        dataset=str(request.dataset.directory),
+        dataset_digest=request.dataset.manifest.digest,
+        spans=spans_of(request.dataset),
+        order=order.VERSION,
+        update=step.VERSION,
+        augmentation=data.augmentation(request.config).version,
+        warm_start=dict(warm_start or {}),
+        config_file=request.config_file,
+        config=plain(request.config),
+        mixture_digests=mixture_digests,
+        strategy=name_of(strategy),
+        replicas=strategy.num_replicas_in_sync,
+        devices=tuple(strategy.extended.worker_devices),
+        precision={"policy": precision.policy, "reason": precision.reason},
+        versions=versions(),
+        machine=_machine(),
+        jit_compile=jit_compile,
+        total_steps=total_steps,
+        damaged_records=damaged_records,
+    )
+
+
+def plain(config: ConfigDict) -> dict:
+    """The config as JSON has it: tuples become lists."""
+    return json.loads(json.dumps(config.to_dict(), default=repr))
+
+
+def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:
+    """Penstock's, Python's and those of the packages that are installed: a TPU has no `tensorflow`."""
+    own = _version("penstock") or "not installed (run from its source)"
+    found = {package: _version(package) for package in packages}
+    installed = {package: version for package, version in found.items() if version}
+    return {"penstock": own, "python": platform.python_version(), **installed}
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _machine() -> dict[str, object]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory / 1e9, 1),
+        "platform": platform.platform(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

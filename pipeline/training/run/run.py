@@ -1,0 +1,240 @@
+"""A training run, from request to final metrics. Repeating a request continues what was interrupted."""
+
+import contextlib
+import dataclasses
+import shlex
+import time
+from collections.abc import Callable, Sequence
+
+import keras
+
+from pipeline.base import files
+from pipeline.base.cli.signals import Deferred
+from pipeline.data.input.service import naming_lost_service, naming_other_dataset
+from pipeline.data.integrity import damage
+from pipeline.data.integrity.changes import Watched
+from pipeline.data.integrity.damage import naming_damage
+from pipeline.data.schema import schema as schema_lib
+from pipeline.data.statistics import loading
+from pipeline.training.engine import cluster, strategy, trace
+from pipeline.training.engine.checkpoint import Checkpoints
+from pipeline.training.experiment import checks
+from pipeline.training.loop import callbacks, outer
+from pipeline.training.loop.bad_steps import Event, Guard
+from pipeline.training.loop.clock import timed
+from pipeline.training.loop.outer import Session, TimedCheckpoints
+from pipeline.training.report.page import write_report
+from pipeline.training.report.reporter import Reporter
+from pipeline.training.report.run import time_line
+from pipeline.training.run import parts
+from pipeline.training.run.attribution import blame_of
+from pipeline.training.run.parts import Measures, Run
+from pipeline.training.run.request import Request
+from pipeline.training.run.setup import Setup, decide
+from pipeline.training.state import checkpoints, continuation, golden, goodput, run_record
+from pipeline.training.state import start as start_lib
+from pipeline.training.state import workdir as workdir_lib
+from pipeline.training.state.goodput import Ledger
+from pipeline.training.state.run_record import RunRecord
+from pipeline.training.tasks.registry import task_of
+
+
+def train(request: Request, *, began: float | None = None) -> dict:
+    """Trains, evaluates and reports; returns the metrics of the final split.
+
+    A run that was interrupted goes on from its last checkpoint; one that is finished is only reported.
+
+    Args:
+      began: when this process did, in seconds of `time.monotonic`; None: now. The ledger counts from then.
+
+    Raises:
+      InputError: something in the request, the dataset or the working directory is wrong.
+      LostWorkerError: another worker of the cluster ended or hangs.
+    """
+    began = time.monotonic() if began is None else began
+    with cluster.name_lost_worker():
+        setup = decide(request)
+        workdir = setup.workdir
+        if strategy.worker(setup.strategy):
+            return _go_on(setup, began)
+        workdir.path.mkdir(parents=True, exist_ok=True)
+        with files.hold_directory(workdir.path, thing=f"--workdir={workdir.path}"):
+            return _go_on(setup, began)
+
+
+def _go_on(setup: Setup, began: float) -> dict:
+    workdir = setup.workdir
+    before = run_record.read(workdir.run)
+    if before:
+        continuation.require_same(before, setup.record)
+        run_record.check_files(workdir.path, before)
+        if _is_done(setup, before):
+            print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
+            workdir_lib.read_history(workdir.history)
+            goodput.read_goodput(workdir.ledger)
+            if not strategy.worker(setup.strategy):  # several at once would break each other's
+                write_report(workdir.path)
+            return workdir_lib.read_json(workdir.evaluation)
+    path = None if strategy.worker(setup.strategy) else workdir.ledger
+    with Ledger(path, age_s=time.monotonic() - began) as ledger:
+        metrics = _train(parts.build(setup), before, ledger)
+    if path:
+        print(time_line(goodput.read_goodput(path)), flush=True)
+    return metrics
+
+
+def _is_done(setup: Setup, before: RunRecord) -> bool:
+    """Whether nothing is left to do: what an export needs is there, and whole."""
+    workdir = setup.workdir
+    return (
+        before.finished
+        and before.total_steps == setup.record.total_steps
+        and all((workdir.path / name).exists() for name in before.files)
+        and checkpoints.is_sound(workdir.checkpoints, before.steps)
+    )
+
+
+def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
+    """Trains from the latest checkpoint on; returns the metrics of the final split.
+
+    Args:
+      before: what an earlier process left in run.json; None where the run begins.
+    """
+    _write_inputs(run)
+    parts.take_over_weights(run)
+    watched = Watched(run.setup.selections.values())
+    # A checkpoint that is being written when something ends the run becomes whole.
+    with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
+        measures = Measures(run.model, run.setup.strategy, global_batch=run.setup.config.global_batch)
+        reporter, step = _steps(run, before, checkpoints, ledger, measures, check_input=watched.check)
+    with run.shown():
+        metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
+    watched.check()
+    strategy.leave_together(run.setup.strategy)
+    if reporter:
+        print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
+        ledger.write()  # the page shows it
+        timed(ledger, "report", reporter.finish)(step, metrics)
+    return metrics
+
+
+def _steps(
+    run: Run,
+    before: RunRecord | None,
+    checkpoints: Checkpoints,
+    ledger: Ledger,
+    measures: Measures,
+    *,
+    check_input: Callable[[], None],
+) -> tuple[Reporter | None, int]:
+    """Runs the steps that are left; returns the chief's reporter, and the last step."""
+    setup = run.setup
+    signals = Deferred()
+    session = Session(
+        run.model,
+        cadence=setup.cadence,
+        checkpoints=TimedCheckpoints(checkpoints, ledger),
+        callbacks=callbacks.build(
+            setup.config.callbacks,
+            workdir=setup.workdir.path if run.is_chief else None,
+            logged=checks.logged_names(
+                setup.config, setup.dataset.schema.label, is_validated=bool(setup.validation_split)
+            ),
+        ),
+        evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
+        has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
+        shown=run.shown,
+        asked_to_stop=strategy.largest(setup.strategy, signals.came),
+        guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
+        check_input=check_input,
+    )
+    step = strategy.same_step(setup.strategy, session.restore())
+    ledger.began_at(step)
+    continuation.require_enough_steps(step, setup.cadence.total_steps)
+    damaged = checkpoints.damaged
+    reporter = (
+        _reporter(run, before, step, logged=session.logged, damaged=damaged, bad_steps=session.bad_steps)
+        if run.is_chief
+        else None
+    )
+    report = (lambda point: reporter(measures.of(point))) if reporter else (lambda point: None)
+    show = reporter.first_step if reporter else (lambda tracing, first: None)
+    with (
+        naming_lost_service(setup.data_service),
+        naming_damage(*setup.selections.values()),
+        naming_other_dataset(),
+    ):
+        inner_loop = outer.announce_first_step(
+            lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=ledger
+        )
+        if reporter and setup.profile_steps:
+            inner_loop = trace.traced(
+                inner_loop,
+                setup.profile_steps,
+                begun=step,
+                folder=setup.workdir.trace,
+                times=ledger,
+                tell=reporter.tell,
+            )
+        with signals:
+            return reporter, session.run(inner_loop, report=timed(ledger, "report", report))
+
+
+def _write_inputs(run: Run) -> None:
+    """Writes what restoring the model needs besides a checkpoint."""
+    setup = run.setup
+    workdir, dataset = setup.workdir, setup.dataset
+    workdir.path.mkdir(parents=True, exist_ok=True)  # of a worker that is not the chief, on a disk of its own
+    golden.write(workdir.golden, setup.selection)
+    if run.is_chief:
+        if setup.damage:
+            files.write_json(workdir.damaged, damage.damage_to_json(setup.damage))
+        files.write_bytes(workdir.schema, schema_lib.dumps(dataset.schema).encode())
+        _write_statistics(setup)
+
+
+def _write_statistics(setup: Setup) -> None:
+    workdir, measured = setup.workdir, loading.content(setup.dataset)
+    if setup.start:
+        start_lib.keep(setup.start, workdir)
+        files.write_bytes(workdir.dataset_statistics, measured)
+        measured = workdir.start.statistics.read_bytes()
+    files.write_bytes(workdir.statistics, measured)
+
+
+def _reporter(
+    run: Run,
+    before: RunRecord | None,
+    step: int,
+    *,
+    logged: int,
+    damaged: Sequence[str],
+    bad_steps: Sequence[Event],
+) -> Reporter:
+    workdir = run.setup.workdir
+    record = dataclasses.replace(
+        run.setup.record,
+        parameters=run.model.count_params(),
+        files=run_record.digests(workdir.path),
+        bad_steps=tuple(bad_steps),
+    )
+    warned = [f"warning    a checkpoint is damaged, so an older one is taken: {each}" for each in damaged]
+    begins_anew = "no checkpoint is there, so training begins anew"
+    resumed = [f"continuing from step {step:,}" if step else begins_anew] if step or before else []
+    reporter = Reporter(workdir, record, before=before, step=step, logged=logged)
+    print("\n".join([*run.setup.announcement, *warned, *resumed]), flush=True)
+    return reporter
+
+
+def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
+    """Of the chief; other workers do the same, and say nothing."""
+    train, workdir = run.setup.config.train, shlex.quote(str(run.setup.workdir.path))
+    says = {"blame": blame_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
+    return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)
+
+
+def _validate(run: Run, epoch: int, hooks: keras.callbacks.CallbackList) -> dict | None:
+    """Validation metrics; None where they are not due after `epoch`, from 1, or there is no such split."""
+    is_due = epoch % max(1, run.setup.config.evaluation.every_epochs) == 0
+    split = run.setup.validation_split
+    return run.evaluate(split, hooks) if split and is_due else None

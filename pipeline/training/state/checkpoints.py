@@ -1,0 +1,455 @@
+"""The checkpoints that lie in a directory: their names, and how one appears, is set aside and goes.
+
+Earlier versions wrote flat files, `ckpt-STEP.index` and `ckpt-STEP.data-…`; they are listed, too.
+"""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from pipeline.base import documents
+from pipeline.base import files as files_lib
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import sha256
+from pipeline.training.state import continuation
+from pipeline.training.state.run_record import RunRecord
+
+_STEP = re.compile(r"step-(\d{8,})")
+_TEMPORARY = ".tmp"  # what a kill leaves half written or half deleted; the next run sweeps it
+_DAMAGED = ".damaged"
+_TENSORFLOWS_LIST = "checkpoint"  # beside flat checkpoints; not trusted, and gone with the last of them
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A checkpoint, sound or not: a directory, or the common prefix of flat files."""
+
+    step: int
+    path: pathlib.Path
+
+    @property
+    def is_flat(self) -> bool:
+        return not _STEP.fullmatch(self.path.name)
+
+    def check(self) -> None:
+        """Reads all its files once; raises DamagedError where one is not as it was written."""
+        if self.is_flat:
+            check_flat(self.path)
+        else:
+            check_manifest(self.path)
+
+
+def newest_first(root: pathlib.Path) -> list[Entry]:
+    """All checkpoints, sound or not. Of one step the directory is before the flat files."""
+    found = [(int(match[1]), path) for path in _names(root) if (match := _STEP.fullmatch(path.name))]
+    entries = [Entry(step=step, path=path) for step, path in found]
+    entries += [Entry(step=step, path=path) for step, path in find_flat(root)]
+    return sorted(entries, key=lambda entry: (-entry.step, entry.is_flat))
+
+
+def is_sound(root: pathlib.Path, step: int) -> bool:
+    """Whether there is a checkpoint of this step whose files are as they were written."""
+    for entry in newest_first(root):
+        if entry.step == step:
+            try:
+                entry.check()
+            except DamagedError:
+                continue
+            return True
+    return False
+
+
+def path_of(root: pathlib.Path, step: int) -> pathlib.Path:
+    return root / f"step-{step:08d}"
+
+
+def temporary(root: pathlib.Path, step: int) -> pathlib.Path:
+    """A new, empty directory for the files of a checkpoint; `publish` gives it its name."""
+    path = path_of(root, step).with_suffix(_TEMPORARY)
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
+def publish_checkpoint(temporary: pathlib.Path) -> pathlib.Path:
+    """Renames a checkpoint whose files are whole; returns its path. Raises OSError where there is one."""
+    path = temporary.with_suffix("")
+    temporary.rename(path)  # a directory that holds files is never replaced: rename(2)
+    files_lib.synchronise(path.parent)
+    for each in _set_aside(path.parent, path.name):
+        _delete(each)
+    return path
+
+
+def set_aside(entry: Entry) -> None:
+    """Renames a damaged checkpoint, so that the run can save its step again; flat files stay."""
+    if not entry.is_flat:
+        number = len(_set_aside(entry.path.parent, entry.path.name))
+        entry.path.rename(entry.path.with_name(f"{entry.path.name}{_DAMAGED}{number or ''}"))
+
+
+def damaged_ones(root: pathlib.Path) -> list[pathlib.Path]:
+    """What was set aside, oldest first: it was not saved again since."""
+    return _set_aside(root, "step-")
+
+
+def remove_checkpoint(entry: Entry) -> None:
+    """Deletes a checkpoint. One that is half deleted is never taken for a damaged one."""
+    if not entry.is_flat:
+        _delete(entry.path)
+        return
+    delete_flat(entry.path)
+    if not find_flat(entry.path.parent):
+        (entry.path.parent / _TENSORFLOWS_LIST).unlink(missing_ok=True)
+
+
+def sweep(root: pathlib.Path) -> None:
+    """Deletes what a killed run left half written or half deleted.
+
+    Raises InputError where something else stands in the directory's place: the run would begin anew.
+    """
+    if os.path.lexists(root) and not root.is_dir():
+        raise InputError(
+            f"checkpoints {root}",
+            received="a file, or a link that leads nowhere",
+            expected="a directory",
+            action="Restore it from a copy; or remove it, and the same command begins anew.",
+        )
+    for path in list(_names(root)):
+        if path.name.startswith("step-") and path.name.endswith(_TEMPORARY):
+            _erase(path)
+
+
+def _delete(path: pathlib.Path) -> None:
+    doomed = path.with_name(f"{path.name}.old{_TEMPORARY}")
+    path.rename(doomed)
+    _erase(doomed)
+
+
+def _erase(path: pathlib.Path) -> None:
+    """Deletes it, whatever it is. What cannot be deleted does no harm: the next sweep tries again."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _set_aside(root: pathlib.Path, prefix: str) -> list[pathlib.Path]:
+    return sorted(path for path in _names(root) if path.name.startswith(prefix) and _DAMAGED in path.name)
+
+
+def _names(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    return root.iterdir() if root.is_dir() else iter(())
+
+
+# --- Which checkpoints a run keeps, and which one a command takes.
+
+
+LAST, BEST = "last", "best"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kept:
+    """The newest `number` checkpoints and, where `metric` is given, the best one by it."""
+
+    number: int
+    metric: str = ""  # such as val_loss
+    is_higher_better: bool = False
+
+    def superseded(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those of `entries`, the newest first, that are not kept."""
+        best = {entry.step for entry in self.best_first(entries)[:1]}
+        return [entry for entry in entries[self.number :] if entry.step not in best]
+
+    def usual(self, root: pathlib.Path) -> str:
+        """What is taken where nothing is asked for: the best, where there is one."""
+        return BEST if self.best_first(newest_first(root)) else LAST
+
+    def best_first(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those of `entries` whose metric is known; of equal ones the earlier is better."""
+        known = [(value, entry) for entry in entries if (value := _metric(entry, self.metric)) is not None]
+        sign = -1 if self.is_higher_better else 1
+        return [entry for _, entry in sorted(known, key=lambda one: (sign * one[0], one[1].step))]
+
+
+def chosen_to_keep(root: pathlib.Path, choice: str, *, kept: Kept, up_to: int | None = None) -> list[Entry]:
+    """What a command may take, the first choice first: where that is damaged, the next.
+
+    Args:
+      choice: `last`, `best` or a step, of which there is one alone.
+      up_to: the most steps that a checkpoint may have; None: any.
+
+    Raises:
+      InputError: the run keeps no best one, or there is none of that step.
+    """
+    entries = newest_first(root)
+    if choice == LAST:
+        return [entry for entry in entries if up_to is None or entry.step <= up_to]
+    if choice == BEST:
+        best = kept.best_first(entries)
+        if not best:
+            raise _error(
+                root, choice, entries, "Train with --config.train.keep_best=val_loss to have a best one."
+            )
+        return best
+    of_step = [entry for entry in entries if str(entry.step) == choice]
+    if not of_step:
+        raise _error(root, choice, entries, "Choose one of these, or --checkpoint=last.")
+    return of_step
+
+
+def all_damaged(root: pathlib.Path, choice: str, damage: Sequence[str]) -> InputError:
+    """The error where all that a command may take is damaged; `damage` says what of each."""
+    way_out = "train in an empty --workdir" if choice == LAST else f"take --checkpoint={LAST}"
+    return InputError(
+        f"checkpoints {root}",
+        received=f"damaged files ({'; '.join(damage)})",
+        expected="the files that the training run wrote there",
+        action=f"Restore the files from a copy, or {way_out}.",
+    )
+
+
+def described(step: int, choice: str, *, kept: Kept) -> str:
+    """Which checkpoint was taken, for a line that tells."""
+    words = {LAST: "the last one", BEST: f"the best by {kept.metric}"}
+    return f"step {step:,}, {words.get(choice, 'as asked for')}"
+
+
+def _metric(entry: Entry, name: str) -> float | None:
+    if entry.is_flat or not name:
+        return None
+    try:
+        value = read_manifest(entry.path).metrics.get(name)
+    except DamagedError:
+        return None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _error(root: pathlib.Path, choice: str, entries: Sequence[Entry], action: str) -> InputError:
+    steps = ", ".join(sorted({f"{entry.step}" for entry in entries}, key=int))
+    return InputError(
+        f"--checkpoint={choice}",
+        received=f"checkpoints of the steps {steps} in {root}" if steps else f"no checkpoint in {root}",
+        expected=f"{BEST}, {LAST} or one of these steps",
+        action=action,
+    )
+
+
+# --- manifest.json of a checkpoint: names every file with its size and SHA-256. It is written last.
+#
+# It also says of which run the checkpoint is, at which step, and with which metrics.
+
+
+FILE_NAME = "manifest.json"
+FORMAT = "penstock.checkpoint/1"
+
+
+class DamagedError(Exception):
+    """Says which file of a checkpoint is not what was written, in a few words."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a checkpoint says of itself."""
+
+    step: int
+    saved: str  # ISO 8601, UTC
+    run: Mapping[str, object]  # of which run: see identity.py
+    metrics: Mapping[str, float]  # known at its step, such as val_loss; empty where no epoch ends
+    variables: Mapping[str, str]  # path of the variable by its name in TensorFlow's files
+    files: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)  # bytes, sha256
+
+
+def write_manifest(directory: pathlib.Path, manifest: Manifest) -> None:
+    """Writes the manifest of all files in `directory`; they, it and the directory are then on the disk."""
+    paths = sorted(path for path in directory.iterdir() if path.is_file())
+    files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in paths}
+    document = {"format": FORMAT, **dataclasses.asdict(manifest), "files": files}
+    path = directory / FILE_NAME
+    path.write_bytes(_dumped(documents.with_digest(document)))
+    for each in (*paths, path, directory):
+        files_lib.synchronise(each)
+
+
+def read_manifest(directory: pathlib.Path) -> Manifest:
+    """The manifest alone.
+
+    Raises:
+      DamagedError: it is missing, or not as it was written.
+      InputError: it is of a format that this version does not know.
+    """
+    name = f"{directory.name}/{FILE_NAME}"
+    try:
+        content = files_lib.read_bytes(directory / FILE_NAME)
+        document = json.loads(content)
+        documents.check_digest(document)
+        if content != _dumped(document):  # a space, for one, is in no digest
+            raise ValueError(f"{len(content):,} bytes in place of {len(_dumped(document)):,}, or others")
+    except FileNotFoundError:
+        raise DamagedError(f"{name}: missing") from None
+    except OSError as error:
+        raise DamagedError(f"{name}: {_unreadable(error)}") from None
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{name}: not as it was written ({error})") from None
+    if document["format"] != FORMAT:
+        raise InputError(
+            f"checkpoint {directory}",
+            received=f"format {document['format']}",
+            expected=FORMAT,
+            action="Use the version of Penstock that wrote it.",
+        )
+    return Manifest(**{field.name: document[field.name] for field in dataclasses.fields(Manifest)})
+
+
+def check_manifest(directory: pathlib.Path) -> Manifest:
+    """The manifest, once all files are found to be as it says. They are read once.
+
+    Raises:
+      DamagedError, InputError: as `read`; and a file is missing, shorter, longer or has other bytes.
+    """
+    manifest = read_manifest(directory)
+    for name, written in manifest.files.items():
+        problem = _problem(directory / name, written)
+        if problem:
+            raise DamagedError(f"{directory.name}/{name}: {problem}")
+    return manifest
+
+
+def _dumped(document: Mapping) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _problem(path: pathlib.Path, written: Mapping) -> str:
+    try:
+        size = path.stat().st_size
+        if size != written["bytes"]:
+            return f"{size:,} bytes in place of {written['bytes']:,}"
+        found = sha256(path)
+    except OSError as error:
+        return "missing" if isinstance(error, FileNotFoundError) else _unreadable(error)
+    wanted = written["sha256"]
+    return "" if found == wanted else f"SHA-256 {found[:12]}… in place of {wanted[:12]}…"
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read ({error.strerror})"
+
+
+# --- The flat checkpoints of earlier versions, as TensorFlow's CheckpointManager writes them: `ckpt-STEP.…`.
+#
+# TensorFlow's own list of them, the file `checkpoint`, is not trusted: where it is damaged, or names a
+# checkpoint that somebody removed, TensorFlow finds none, and a run would begin anew.
+
+
+_FILE = re.compile(r"(ckpt-(\d+))\.(?:index|data-.*)")
+_WHERE = re.compile(r"\{\{.*?\}\}\s*")  # the node of a graph, which TensorFlow's messages begin with
+
+
+def find_flat(root: pathlib.Path) -> list[tuple[int, pathlib.Path]]:
+    """Step and prefix of all of which a file is there."""
+    names = [path.name for path in root.glob("ckpt-*")]
+    matches = {match[1]: int(match[2]) for name in names if (match := _FILE.fullmatch(name))}
+    return [(step, root / name) for name, step in matches.items()]
+
+
+def check_flat(prefix: pathlib.Path) -> None:
+    """Reads its files once; raises DamagedError where TensorFlow's checksums do not hold."""
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise DamagedError(f"{prefix.name}.index: {_first_line(error)}") from None
+    try:
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+        data = sorted(file.name for file in prefix.parent.glob(f"{prefix.name}.data-*"))
+        raise DamagedError(f"{' or '.join(data) or f'{prefix.name}.data-*'}: {_first_line(error)}") from None
+
+
+def delete_flat(prefix: pathlib.Path) -> None:
+    """Deletes its files."""
+    for path in sorted(prefix.parent.glob(f"{prefix.name}.*")):
+        path.unlink()
+
+
+def _first_line(error: Exception) -> str:
+    return _WHERE.sub("", str(error)).splitlines()[0]
+
+
+# --- Of which run a checkpoint is: it must not go on in another, though the variables fit.
+
+
+_CONFIG, _AUGMENTATION = "config", "augmentation"
+_BEFORE = {_AUGMENTATION: 0}  # of versions that did not say it
+
+
+def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
+    """What a checkpoint says of its run, as JSON has it.
+
+    Args:
+      schema: fingerprint.
+    """
+    return {
+        "dataset": record.dataset_digest,
+        "schema": schema,
+        "order": record.order,
+        "update": record.update,
+        _AUGMENTATION: record.augmentation,
+        "precision": record.precision["policy"],
+        "warm_start": record.warm_start.get("checkpoint", ""),
+        _CONFIG: continuation.bound(record.config),
+    }
+
+
+def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, checkpoint: object) -> None:
+    """Raises InputError where a checkpoint is of another run; what one of them does not say may differ.
+
+    But for the version of the augmentation: a checkpoint that does not say it is of an older one.
+    """
+    told = _BEFORE | dict(saved)
+    differences = list(continuation.differences(told.get(_CONFIG, {}), now.get(_CONFIG, {})))
+    differences += [
+        (key, told[key], now[key]) for key in now if key != _CONFIG and told.get(key, now[key]) != now[key]
+    ]
+    for name, was, is_ in differences:
+        raise InputError(
+            f"checkpoint {checkpoint}, {name}",
+            received=was,
+            expected=f"{is_}, as in the run of this directory",
+            action="Take the checkpoint of another run away, or train in an empty --workdir.",
+        )
+
+
+# --- Documents of JSON that also hold arrays: the arrays are taken out, to be written as tensors.
+
+
+_MARK = "$array"  # {"$array": 3} stands for array 3
+
+
+def pack_nested(document: object) -> tuple[str, list[np.ndarray]]:
+    """The document as JSON, and copies of its arrays. Tuples become lists."""
+    arrays: list[np.ndarray] = []
+
+    def taken_out(value: object) -> dict[str, int]:
+        if not isinstance(value, np.ndarray | np.generic):
+            raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
+        arrays.append(np.array(value))
+        return {_MARK: len(arrays) - 1}
+
+    return json.dumps(document, default=taken_out), arrays
+
+
+def unpack_nested(text: str, arrays: Sequence[np.ndarray]) -> object:
+    """What `packed` was given."""
+
+    def put_back(value: dict) -> object:
+        return arrays[value[_MARK]] if value.keys() == {_MARK} else value
+
+    return json.loads(text, object_hook=put_back)
