@@ -99,7 +99,6 @@ def report(lines: Sequence[Compared]) -> int:
     print("\nNot compared:")
     for pattern, reason in fingerprints.NOT_COMPARED.items():
         print(f"  {pattern}: {reason}")
-    print(f"  {fingerprints.SESSION} in checkpoints: its sums of time differ")
     unlike = [line.what for line in lines if not line.same]
     if unlike:
         print(f"\n{len(unlike)} of {len(lines)} differ:", *unlike, sep="\n  ")

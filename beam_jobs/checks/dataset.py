@@ -200,11 +200,9 @@ def _chunks(items: Iterator[Record | DamagedFrame]) -> Iterator[list[Record | Da
 
 
 def accumulator_problems(
-    directory: pathlib.Path, manifest: Manifest, schema: Schema, statistics: Statistics
+    directory: pathlib.Path, schema: Schema, statistics: Statistics
 ) -> Iterator[Problem]:
-    """None where an earlier version wrote the dataset, without accumulators."""
-    if FILE_NAME not in manifest.digests_of_files:
-        return
+    """Whether they can be read, and give the statistics of the dataset."""
     try:
         splits = encoding.loads(files.read_bytes(directory / FILE_NAME), schema)
         found = {name: encoding.statistics_of(content, schema) for name, content in splits.items()}
@@ -334,7 +332,7 @@ def verify(directory: pathlib.Path) -> Verified:
         if shards_lib.file_name(shard.path) in listed:
             found += index_problems(directory, shard, read)
     statistics = _statistics(directory, manifest, found)
-    found += accumulator_problems(directory, manifest, schema, statistics)
+    found += accumulator_problems(directory, schema, statistics)
     in_shards = [problem for shard in shards for problem in shard.problems]
     return Verified(
         directory=directory,

@@ -34,7 +34,7 @@ def check_digest(document: Mapping) -> None:
 # --- Files of one line of JSON each, with a checksum a line, so that a damaged line is noticed.
 
 
-CHECKSUM = "crc32"  # of the rest of the line; files of earlier versions have none
+CHECKSUM = "crc32"  # of the rest of the line
 
 Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
 
@@ -76,7 +76,7 @@ def read_lines(path: pathlib.Path, *, checked: Checked, without: str) -> list[di
     documents = [_document(path, number, line, checked, without) for number, line in enumerate(lines, 1)]
     checksums = [document.pop(CHECKSUM, None) for document in documents]
     for number, (document, checksum) in enumerate(zip(documents, checksums, strict=True), 1):
-        if any(checksums) and checksum != _checksum(document):
+        if checksum != _checksum(document):
             received = f"a line {number:,} with checksum {checksum} in place of {_checksum(document)}"
             raise damaged_lines(path, received, without=without)
     return documents

@@ -162,8 +162,7 @@ def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
         errors = np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)
         differing += int(np.sum(~(errors <= allowed * np.abs(expected).max())))
         worst = max(worst, float(errors.max(initial=0.0)))
-        if MODEL_INPUTS in model.signatures:
-            blame.compare(inputs, _arrays(model.signatures[MODEL_INPUTS](**tensors)), columns)
+        blame.compare(inputs, _arrays(model.signatures[MODEL_INPUTS](**tensors)), columns)
     return Skew(
         rows=len(sample), from_files=from_files, differing=differing, worst=worst, features=blame.features()
     )

@@ -86,8 +86,7 @@ class Skew:
         spelled as the raw data spell it.
       differing: rows whose prediction differs by more than computing it otherwise can; `worst` is the largest
         difference.
-      features: those to blame, the most rows first; empty too where the export cannot tell what its model
-        gets, as those of earlier versions cannot.
+      features: those to blame, the most rows first.
     """
 
     rows: int

@@ -145,7 +145,7 @@ def read_result(path: pathlib.Path) -> dict | None:
     try:
         document = json.loads(files.read_bytes(path))
         documents.check_digest(document)
-        if document.pop(_OF, _of(path)) != _of(path):
+        if document.pop(_OF) != _of(path):
             raise ValueError("it is the receipt of something else")
     except FileNotFoundError:
         return None

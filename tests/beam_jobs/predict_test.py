@@ -39,7 +39,7 @@ def export(model: pathlib.Path, schema: Schema) -> pathlib.Path:
     tf.saved_model.save(tf.Module(), str(model), signatures={"serving_default": serve})
     schema_lib.save(schema, model / schema_lib.FILE_NAME)
     files = {path.name: sha256(path) for path in (model / "saved_model.pb", model / "schema.json")}
-    document = documents.with_digest({"files": files})
+    document = documents.with_digest({"format": records.FORMAT, "files": files})
     (model / records.FILE_NAME).write_text(json.dumps(document))
     return model
 

@@ -9,8 +9,6 @@ import pytest
 
 from beam_jobs.checks.dataset import verify
 from beam_jobs.sources.csv import CsvFiles
-from pipeline.base.errors import InputError
-from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.dataset.window import open_window
@@ -97,15 +95,6 @@ def test_each_row_tells_the_file_of_its_span_and_the_line(spans, window):
         assert raw.text == line
 
 
-def test_a_span_without_accumulators_is_read_alone_and_refused_in_a_window(spans, tmp_path):
-    old = older(spans / "span-1", tmp_path / "span-1")
-    assert loading.load(old)["train"].features["id"].present == old.rows("train")
-    both = open_window([spans / "span-0", tmp_path / "span-1"])
-    assert both.rows("train") == old.rows("train") + open_window([spans / "span-0"]).rows("train")
-    with pytest.raises(InputError, match=r"span-1: received no file accumulators\.bin.*Convert its raw data"):
-        loading.load(both)
-
-
 def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
     copy = tmp_path / "span-1"
     shutil.copytree(spans / "span-1", copy)
@@ -117,10 +106,3 @@ def test_verify_holds_the_accumulators_against_the_statistics(spans, tmp_path):
         "accumulators.bin",
         "gives other statistics than statistics.pb",
     )
-
-
-def older(span: pathlib.Path, copy: pathlib.Path) -> Dataset:
-    """A dataset as the version before wrote it."""
-    shutil.copytree(span, copy)
-    republish(copy, {encoding.FILE_NAME: None})
-    return manifest_lib.open_dataset(copy)

@@ -38,7 +38,8 @@ def export(folder: pathlib.Path) -> Subject:
     folder.mkdir(parents=True)
     for name in ("schema.json", "saved_model.pb"):
         (folder / name).write_text(name)
-    document = {"step": 3, "files": {path.name: sha256(path) for path in sorted(folder.iterdir())}}
+    files = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+    document = {"format": records.FORMAT, "step": 3, "files": files}
     (folder / records.FILE_NAME).write_text(json.dumps(documents.with_digest(document)))
     return Subject(name="export", directory=folder, commands={"evaluate": records.open_export})
 
@@ -49,6 +50,9 @@ def run(folder: pathlib.Path) -> Subject:
         (folder / name).write_text(name)
     record = RunRecord(
         dataset_digest="d" * 64,
+        order=1,
+        update=1,
+        augmentation=0,
         config=base.get_config().to_dict(),
         precision={"policy": "float32"},
         total_steps=20,

@@ -1,8 +1,8 @@
 r"""Writes goldens: a dataset of each layout, a run with a checkpoint, an export, and what they hold.
 
-  python -m tests.goldens.write --output=tests/goldens/v4
+  python -m tests.goldens.write --output=tests/goldens/v1
 
-Do so when a format changes, and keep the earlier goldens: see README.md.
+Do so when a format changes: see README.md.
 """
 
 import json

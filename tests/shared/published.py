@@ -18,15 +18,14 @@ def differences(one: pathlib.Path, other: pathlib.Path) -> list[str]:
     return different + unreadable
 
 
-def republish(directory: pathlib.Path, contents: Mapping[str, bytes | None]) -> None:
-    """Files with other contents, or none, in a dataset whose manifest says so."""
+def republish(directory: pathlib.Path, contents: Mapping[str, bytes]) -> None:
+    """Files with other contents, in a dataset whose manifest says so."""
     manifest = manifest_lib.load(directory)
     files = tuple(file for file in manifest.files if file.path not in contents)
     for name, content in contents.items():
         (directory / name).unlink()
-        if content is not None:
-            (directory / name).write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            files = (*files, File(path=name, bytes=len(content), sha256=digest))
+        (directory / name).write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        files = (*files, File(path=name, bytes=len(content), sha256=digest))
     text = manifest_lib.dumps(dataclasses.replace(manifest, files=files))
     (directory / manifest_lib.FILE_NAME).write_text(text)

@@ -169,4 +169,5 @@ def _summarize(values: Sequence[float]) -> NumericSummary:
         std=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / n),
         zeros=ordered.count(0.0),
         quantiles=tuple(ordered[round(i * (n - 1) / 4)] for i in range(5)),
+        distribution=tuple(ordered[round(i * (n - 1) / 8)] for i in range(9)),
     )

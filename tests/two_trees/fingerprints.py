@@ -25,9 +25,7 @@ NOT_COMPARED: Mapping[str, str] = {
     "report.html": "shows times and paths",
     "ledger.jsonl": "holds times",
     "summaries/": "every event holds its time",
-    "checkpoints/checkpoint": "holds the time of each checkpoint",
 }
-SESSION = "session_state"  # variable of a checkpoint: its sums of time differ
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,10 +99,6 @@ def _of_file(path: pathlib.Path) -> Iterator[tuple[str, str]]:
         yield f" without {', '.join(WITHOUT[path.name])}", _sha256(_without(path).encode())
     elif path.parent.parent.name == "checkpoints" and path.name == "manifest.json":
         return  # names when it was saved, and digests of the other files
-    elif path.suffix == ".index" and path.parent.name == "checkpoints":
-        yield f", variables but {SESSION}", _of_variables(path.with_suffix(""))
-    elif ".data-" in path.name and path.parent.name == "checkpoints":
-        return  # read through its .index
     else:
         yield "", _sha256(path.read_bytes())
 
@@ -116,21 +110,6 @@ def _without(path: pathlib.Path) -> str:
     left_out = WITHOUT[path.name]
     kept = [{key: value for key, value in one.items() if key not in left_out} for one in documents]
     return json.dumps(kept, sort_keys=True)
-
-
-def _of_variables(checkpoint: pathlib.Path) -> str:
-    """Of names, types, shapes and values of all variables of a checkpoint."""
-    import tensorflow as tf  # only here
-
-    reader = tf.train.load_checkpoint(str(checkpoint))
-    digest = hashlib.sha256()
-    for name in sorted(reader.get_variable_to_shape_map()):
-        if SESSION not in name:
-            value = reader.get_tensor(name)
-            content = value if isinstance(value, bytes) else value.tobytes()
-            digest.update(f"{name} {getattr(value, 'dtype', '')} {getattr(value, 'shape', '')} ".encode())
-            digest.update(content)
-    return digest.hexdigest()
 
 
 def _sha256(content: bytes) -> str:

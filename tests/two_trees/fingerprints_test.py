@@ -5,7 +5,6 @@ import pathlib
 import shutil
 
 import pytest
-import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.configs import base
@@ -73,19 +72,6 @@ def test_a_checkpoint_is_its_files_but_for_times(tmp_path):
     assert not differing(before, checkpoint("after", weight=b"1", seconds=2.0))
     assert differing(before, checkpoint("other", weight=b"2", seconds=1.0)) == [
         "d/checkpoints/step-00000001/variables.index"
-    ]
-
-
-def test_a_flat_checkpoint_is_its_variables_but_for_the_times_of_the_session(tmp_path):
-    def checkpoint(name: str, *, weight: float, session: str) -> pathlib.Path:
-        variables = {"weight": tf.Variable(weight), fingerprints.SESSION: tf.Variable(session)}
-        tf.train.Checkpoint(**variables).write(str(tmp_path / name / "checkpoints" / "ckpt-1"))
-        return tmp_path / name
-
-    before = checkpoint("before", weight=1.0, session="1 s")
-    assert not differing(before, checkpoint("after", weight=1.0, session="2 s"))
-    assert differing(before, checkpoint("other", weight=1.5, session="1 s")) == [
-        "d/checkpoints/ckpt-1.index, variables but session_state"
     ]
 
 

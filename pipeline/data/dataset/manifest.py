@@ -24,10 +24,7 @@ from pipeline.base.files import FileState
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 
-FORMAT = "penstock.manifest/3"
-# Records are written alike in both. In version 2, columns that the schema ignores decided where a row is; in
-# version 1, fields of blocks were padded to 4 bytes.
-READABLE = ("penstock.manifest/2", FORMAT)
+FORMAT = "penstock.manifest/1"
 LAYOUTS = ("rows", "blocks")
 FILE_NAME = "manifest.json"
 STATISTICS_FILE_NAME = "statistics.pb"
@@ -57,7 +54,7 @@ class Shard(File):
 class Manifest:
     """What a dataset version is made of."""
 
-    format: str = FORMAT  # one of `READABLE`
+    format: str = FORMAT
     name: str
     version: str
     layout: str  # "rows": a tf.train.Example holds a row; "blocks": it holds a block of rows
@@ -390,11 +387,11 @@ def _checked_fields(part: type) -> Sequence[tuple[str, type]]:
 
 
 def _check_format(path: pathlib.Path, received: str) -> None:
-    if received not in READABLE:
+    if received != FORMAT:
         raise InputError(
             f"manifest {path}",
             received=f"format '{received}'",
-            expected=" or ".join(f"'{readable}'" for readable in READABLE),
+            expected=f"'{FORMAT}'",
             action="Convert the raw data again, or read it with the version of Penstock that wrote it.",
         )
 

@@ -25,12 +25,13 @@ def read_conversion(directory: pathlib.Path) -> dict:
     path = directory / CONVERSION_FILE_NAME
     try:
         document = json.loads(files_lib.read_bytes(path))
-        if {"format", documents.DIGEST_KEY} & set(document):  # earlier versions wrote neither
-            documents.check_digest(document)
-        return dict(document)
+        documents.check_digest(document)
+        if document["format"] != CONVERSION_FORMAT:
+            raise ValueError(f"format {document['format']!r}")
+        return document
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"dataset file {path}",
             received=f"other content than was written ({error})",
@@ -60,6 +61,8 @@ def open_export(directory: pathlib.Path) -> dict:
     try:
         document = json.loads(files_lib.read_bytes(path))
         documents.check_digest(document)
+        if document["format"] != FORMAT:
+            raise ValueError(f"format {document['format']!r}")
         files = {str(name): str(content) for name, content in document["files"].items()}
     except OSError:
         raise InputError(

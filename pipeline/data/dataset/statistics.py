@@ -157,7 +157,7 @@ def _numeric_to_proto(numeric: NumericSummary, present: int, entry: statistics_p
     if not numeric.quantiles:
         return
     entry.median = numeric.quantiles[len(numeric.quantiles) // 2]
-    for boundaries in filter(None, (numeric.quantiles, numeric.distribution)):
+    for boundaries in (numeric.quantiles, numeric.distribution):
         histogram = entry.histograms.add(type=statistics_pb2.Histogram.QUANTILES)
         bins = len(boundaries) - 1
         for low, high in itertools.pairwise(boundaries):
@@ -188,8 +188,7 @@ def _feature_from_proto(entry: statistics_pb2.FeatureNameStatistics) -> FeatureS
 
 def _numeric_from_proto(entry: statistics_pb2.FeatureNameStatistics) -> NumericSummary:
     stats = entry.num_stats
-    boundaries = [_boundaries(histogram) for histogram in stats.histograms]
-    quantiles, distribution, *_ = (*boundaries, (), ())
+    quantiles, distribution = map(_boundaries, stats.histograms) if stats.histograms else ((), ())
     repeated = [each.histogram.buckets for each in entry.custom_stats if each.name == _REPEATED]
     return NumericSummary(
         minimum=stats.min,

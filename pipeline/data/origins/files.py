@@ -2,7 +2,7 @@
 
 All numbers are little-endian:
 
-  24 bytes  the magic `penstock.origin-files/2`, and a byte 0
+  24 bytes  the magic `penstock.origin-files/1`, and a byte 0
   16 bytes  what this list is called by the origins of the shards
   uint64    the number n of entries, and uint64 the number c of chunks
   uint64    [c] the offset at which each chunk ends, from the end of this head
@@ -29,7 +29,7 @@ import numpy as np
 
 from pipeline.base import bits
 
-_FILES_MAGIC = b"penstock.origin-files/2\0"
+_FILES_MAGIC = b"penstock.origin-files/1\0"
 _FILE_HEAD = struct.Struct("<24s16sQQ")
 _CHUNK = 1 << 10
 ID_BYTES = 16

@@ -188,8 +188,9 @@ def origins_of(dataset: Dataset) -> Origins | None:
 
 
 def open_origins(directory: pathlib.Path, manifest: Manifest) -> Origins | None:
-    """None where there are no origins: an earlier version or `--noorigins` wrote the dataset, or they were
-    deleted. Raises InputError where the list of files is damaged.
+    """None where there are no origins: `--noorigins` wrote the dataset, or they were deleted.
+
+    Raises InputError where the list of files is damaged.
     """
     return Origins(directory, manifest) if (directory / FILES_NAME).exists() else None
 
@@ -273,8 +274,8 @@ class RawRow:
 def raw_rows(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow | None]:
     """The raw row of each of `places`: a shard, as the manifest calls it, and a row's number there, from 0.
 
-    None where the dataset does not know: an earlier version or `--noorigins` wrote it, or its origins were
-    deleted or are damaged (`verify` says so). A text is read from at most 256 MiB of its file.
+    None where the dataset does not know: `--noorigins` wrote it, or its origins were deleted or are damaged
+    (`verify` says so). A text is read from at most 256 MiB of its file.
     """
     found: list[RawRow | None] = [None] * len(places)
     by_dataset = collections.defaultdict(list)

@@ -69,14 +69,14 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
 
 def _bin_ends(numeric: NumericSummary) -> np.ndarray:
     """Ends of bins, inclusive, that hold equal parts, and of one on each side for what lies outside."""
-    table = np.array(numeric.distribution or numeric.quantiles)
+    table = np.array(numeric.distribution)
     every = table[np.linspace(0, len(table) - 1, BINS + 1).round().astype(int)]
     return np.unique([np.nextafter(every[0], -np.inf), *every[1:]])
 
 
 def _shares(numeric: NumericSummary, ends: np.ndarray) -> np.ndarray:
     """Part of the values in each bin, float64 [bins]."""
-    table = np.array(numeric.distribution or numeric.quantiles)
+    table = np.array(numeric.distribution)
     # A value that repeats in the table lies, with all its repetitions, at or below itself.
     values, last = np.unique(table[::-1], return_index=True)
     below = (len(table) - 1 - last) / (len(table) - 1)

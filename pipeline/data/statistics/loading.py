@@ -19,8 +19,7 @@ def load(dataset: Dataset) -> Statistics:
     """Statistics of every split that has rows; of several datasets, those of all their rows together.
 
     Raises:
-      InputError: a file is another than was published; or one of several datasets has no accumulators, from
-        which statistics of several follow: an earlier version wrote it.
+      InputError: a file is another than was published, or none was.
     """
     return statistics.named(content(dataset), dataset.directory / STATISTICS_FILE_NAME)
 
@@ -44,13 +43,6 @@ def _of_split(dataset: Dataset, splits: Sequence[Splits], name: str) -> SplitSta
 
 
 def _gathered(member: Dataset) -> Splits:
-    if FILE_NAME not in member.manifest.digests_of_files:
-        raise InputError(
-            f"dataset {member.directory}",
-            received=f"no file {FILE_NAME}: an earlier version of Penstock wrote it",
-            expected="the measures of each dataset that is read with others, to measure all of them together",
-            action="Convert its raw data again, or read that dataset alone.",
-        )
     published = published_bytes(member.directory, member.manifest, FILE_NAME)
     return _told(member, encoding.loads, published, member.schema)
 

@@ -5,7 +5,6 @@ goes on while the files of a checkpoint are written.
 """
 
 import dataclasses
-import json
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,64 +20,6 @@ from pipeline.training.engine.saving import Content, Saving
 from pipeline.training.loop.bad_steps import not_finite
 from pipeline.training.state import checkpoints, golden
 from pipeline.training.state.checkpoints import LAST, DamagedError, Entry, Kept, all_damaged, chosen_to_keep
-
-# --- Restores the flat checkpoints of earlier versions, which are TensorFlow's own of a tree of objects.
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FlatContent:
-    """What a flat checkpoint holds besides model and optimizer."""
-
-    session: dict
-    golden: np.ndarray  # logits, float32 [records, outputs]
-
-
-def restore_flat(
-    entry: Entry,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer | None,
-    *,
-    golden_like: np.ndarray,
-) -> FlatContent:
-    """Restores the model and, where there is one, the optimizer.
-
-    Raises:
-      DamagedError: a file is missing, or TensorFlow's checksums do not hold.
-      InputError: it is of another model.
-    """
-    entry.check()
-    golden = tf.Variable(tf.zeros_like(golden_like), trainable=False)
-    session = tf.Variable("", trainable=False)
-    checkpoint = tf.train.Checkpoint(
-        model=model,
-        seeds=_seed_states(model),
-        step=tf.Variable(0, dtype=tf.int64, trainable=False),
-        session_state=session,
-        golden=golden,
-        **({"optimizer": optimizer} if optimizer else {}),
-    )
-    try:
-        status = checkpoint.restore(str(entry.path))
-        if optimizer:
-            status.assert_consumed()
-        else:
-            status.assert_existing_objects_matched().expect_partial()
-    except (AssertionError, ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise InputError(
-            f"checkpoint {entry.path}",
-            received=f"content that does not fit this model ({str(error).splitlines()[0]})",
-            expected="variables of the same names and shapes",
-            action="Train in an empty --workdir, or with the config that this one was started with.",
-        ) from None
-    text = session.numpy().decode()
-    return FlatContent(session=json.loads(text) if text else {}, golden=golden.numpy())
-
-
-def _seed_states(model: keras.Model) -> list[tf.Variable]:
-    """State variables of the model's random layers, in the model's order."""
-    weights = {id(variable) for variable in model.weights}
-    return [variable.value for variable in model.variables if id(variable) not in weights]
-
 
 # --- Copies of variables in the host's memory, taken between two steps, and put back.
 
@@ -189,7 +130,7 @@ class Checkpoints:
         latest: Callable[[int], int] = lambda step: step,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._root, self._model, self._optimizer = root, model, optimizer
+        self._root, self._optimizer = root, optimizer
         optional = {"optimizer": optimizer.variables if optimizer else (), "ema": ema}
         # With the random state of dropout, which Keras keeps out of `weights` (3.15, measured).
         self._variables = Variables(
@@ -302,10 +243,6 @@ class Checkpoints:
 
     def _read(self, entry: Entry) -> tuple[dict, np.ndarray]:
         """Restores the variables; returns what the session saved, and the saved logits."""
-        if entry.is_flat:
-            like = self._golden_logits()
-            old = restore_flat(entry, self._model, self._optimizer, golden_like=like)
-            return old.session, old.golden
         found = checkpoints.check_manifest(entry.path)
         checkpoints.require_same_run(found.run, self._run, checkpoint=entry.path)
         values, text = _content(entry)

@@ -369,8 +369,7 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
 
 
 # Of what a step makes of a batch. A run is continued only with the version it began with.
-# 2: equal ids summed, replicas summed before clipping, statistics of the whole batch, a mask a replica.
-VERSION = 2
+VERSION = 1
 
 # Numbers of a row from which on `scatter_nd` adds rows in less CPU time than `unsorted_segment_sum`: a
 # quarter less at 16, half as much again at 8 (TensorFlow 2.21, 3,328 rows, 2 cores, measured).

@@ -64,7 +64,7 @@ def logged_names(config: ConfigDict, label: Label, *, is_validated: bool) -> tup
     task = task_of(label)
     training = (LOSS.key, *(("accuracy",) if task.has_accuracy else ()))
     validated = task.logged(label) if is_validated else ()
-    is_weighted = config.train.get("example_weights") and task.has_weighted_metrics
+    is_weighted = config.train.example_weights and task.has_weighted_metrics
     weighted = validated if is_weighted else ()
     return (
         *training,
@@ -89,8 +89,8 @@ _VALIDATION = "val_"
 
 
 def kept_best(config: ConfigDict, label: Label) -> Kept:
-    """What a run keeps, as its config has it; a config of an earlier version knows of no best one."""
-    metric = config.train.get("keep_best", "")
+    """What a run keeps, as its config has it."""
+    metric = config.train.keep_best
     return Kept(
         number=config.train.checkpoints_kept,
         metric=metric,

@@ -23,8 +23,7 @@ def column(config: ConfigDict, schema: Schema) -> Numeric | None:
     Raises:
       InputError: the schema has no such number, or nothing besides it that a model could be fed with.
     """
-    # Runs of earlier versions do not know it.
-    weights = named(config.train.get("example_weights", ""), schema)
+    weights = named(config.train.example_weights, schema)
     if weights and len(schema.inputs) == 1:
         expected = "another column: this is all that the model is fed with"
         raise _error(FLAG, repr(weights.name), expected, "Correct it.")

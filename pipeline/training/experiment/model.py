@@ -104,8 +104,7 @@ def learned_scale(config: ConfigDict, label: Label, statistics: SplitStatistics)
     Raises:
       InputError: labels spread by so little or so much that float32 cannot hold a squared error.
     """
-    # A run of an earlier version learned them as they were.
-    if not config.train.get("standardise_labels", False):
+    if not config.train.standardise_labels:
         return _WITHOUT_UNIT
     scale = label_scale(label, statistics)
     if not _LEAST_SPREAD <= scale.spread <= _LARGEST_SPREAD:

@@ -25,9 +25,7 @@ def build(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Ob
         weighs the examples cannot.
     """
     label, by_example = schema.label, example_weights.column(config, schema)
-    # Runs of earlier versions know neither.
-    smoothing = config.train.get("label_smoothing", 0.0)
-    asked = tuple(config.train.get("class_weights", ()))
+    smoothing, asked = config.train.label_smoothing, tuple(config.train.class_weights)
     task = task_of(label)
     if smoothing and not (task.can_be_smoothed and label.classes):
         raise _error(_SMOOTHING, smoothing, f"0 for label '{label.name}', whose task is {label.task}")

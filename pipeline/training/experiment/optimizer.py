@@ -29,7 +29,7 @@ def build(
     _require_norm(config.clip_norm)
     optimizer = _OPTIMIZERS[config.name](config, _learning_rate(config, total_steps))
     optimizer.global_clipnorm = config.clip_norm or None
-    named = matching(config.get("not_decayed", ()), variables, key="optimizer.not_decayed")
+    named = matching(config.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
@@ -45,7 +45,7 @@ def has_schedule(config: ConfigDict, total_steps: int) -> bool:
 def warmup_warning(config: ConfigDict, total_steps: int) -> str:
     """Says that `warmup_steps`, which know no length of a run, take most of it; empty where they do not."""
     warmup = min(config.warmup_steps, total_steps - 1)
-    if config.get("warmup_part", 0.0) or 2 * warmup <= total_steps:
+    if config.warmup_part or 2 * warmup <= total_steps:
         return ""
     return (
         f"the learning rate rises in {warmup:,} of the {total_steps:,} steps (config.optimizer.warmup_steps="
@@ -79,7 +79,7 @@ def _learning_rate(config: ConfigDict, total_steps: int) -> _LearningRate:
 
 
 def _warmup_steps(config: ConfigDict, total_steps: int) -> int:
-    part = config.get("warmup_part", 0.0)
+    part = config.warmup_part
     if not 0 <= part < 1:
         raise InputError(
             "--config.optimizer.warmup_part",

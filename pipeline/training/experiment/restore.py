@@ -115,7 +115,7 @@ def reading(
     config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
     inputs = golden.inputs(run.golden, schema, preprocess)
     kept = checks.kept_best(config, schema.label)
-    averages = step.build_averages(config.optimizer.get("ema", 0.0), model)
+    averages = step.build_averages(config.optimizer.ema, model)
     checkpoints = Checkpoints(
         run.checkpoints,
         model=model,

@@ -48,7 +48,7 @@ def restore(callbacks: Sequence[keras.callbacks.Callback], saved: Sequence[Mappi
     """
     for (name, callback), entry in zip(_named(callbacks), saved, strict=False):
         if name == entry["class_name"] and name in SURVIVORS:
-            SURVIVORS[name].restore(callback, _kept(name, callback, entry))
+            SURVIVORS[name].restore(callback, entry["kept"])
 
 
 def require_monitored(callbacks: Sequence[keras.callbacks.Callback], logs: Mapping[str, float]) -> None:
@@ -78,14 +78,6 @@ def _named(callbacks: Sequence[keras.callbacks.Callback]) -> list[tuple[str, ker
 
 def _state(name: str, callback: keras.callbacks.Callback) -> dict:
     return SURVIVORS[name].state(callback) if name in SURVIVORS else {}
-
-
-def _kept(name: str, callback: keras.callbacks.Callback, entry: Mapping) -> Mapping:
-    if "kept" in entry:
-        return entry["kept"]
-    # Of an earlier version, which saved all numbers, those of the config too.
-    ours = SURVIVORS[name].state(callback)
-    return {key: value for key, value in entry["numbers"].items() if key in ours}
 
 
 def _build(spec: Spec, workdir: pathlib.Path | None, logged: Sequence[str]) -> keras.callbacks.Callback:
@@ -133,8 +125,6 @@ def csv_state(callback: keras.callbacks.CSVLogger) -> dict:
 
 def restore_csv(callback: keras.callbacks.CSVLogger, kept: Mapping) -> None:
     """Writes the file as it was, and goes on after its last line."""
-    if "text" not in kept:  # of an earlier version, which began the file anew
-        return
     path = pathlib.Path(callback.filename)
     callback.csv_file.close()
     if path.is_file():

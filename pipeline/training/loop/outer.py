@@ -218,8 +218,8 @@ class Session:
             self._model.stop_training = self._saved["stopped"]
 
     def _restore_sums(self, saved: Mapping) -> None:
-        window, epoch = saved.get("window", {}), saved["epoch"]  # an earlier version saved no window
-        self._window, self._epoch = Tally(**window | {"bad": ()}), Tally(**epoch | {"bad": ()})
+        self._window = Tally(**saved["window"] | {"bad": ()})
+        self._epoch = Tally(**saved["epoch"] | {"bad": ()})
 
     def _averages(self, tally: Tally) -> dict[str, float]:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)

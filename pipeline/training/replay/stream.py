@@ -72,9 +72,9 @@ def datasets_of_run(
 
 
 def _mixed(record: RunRecord, config: ConfigDict) -> list[tuple[str, str]]:
-    """Directory or glob, and digest, of a mixture's datasets; a run of an earlier version tells no digest."""
+    """Directory or glob, and digest, of a mixture's datasets."""
     others = [directory for directory, _, _ in config.mixture]
-    return list(zip(others, record.mixture_digests or [""] * len(others), strict=True))
+    return list(zip(others, record.mixture_digests, strict=True))
 
 
 def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> _Moved:
@@ -85,7 +85,7 @@ def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> 
         each = [named] if named.manifest.digest in wanted else named.published
         for dataset in each:
             if dataset.manifest.digest not in wanted:
-                names = " or ".join(dict.fromkeys(_shown(digest) for digest in wanted if digest))
+                names = " or ".join(dict.fromkeys(_shown(digest) for digest in wanted))
                 raise _other(str(dataset.directory), dataset.manifest.digest, names)
             moved[dataset.manifest.digest].append(pattern if dataset.members else str(dataset.directory))
     return moved
@@ -103,7 +103,7 @@ def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
             action="Name the directory where it is now: --dataset=DIRECTORY.",
         )
     found = open_window([place])
-    if digest and found.manifest.digest != digest:
+    if found.manifest.digest != digest:
         raise _other(directory, found.manifest.digest, _shown(digest))
     return place, found
 
@@ -296,7 +296,7 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
 
 def _require_known_versions(record: RunRecord) -> None:
     """Of the order of rows, and of what becomes of images."""
-    augmentation = Augmentation(**record.config.get("augmentation", {})).version
+    augmentation = Augmentation(**record.config["augmentation"]).version
     for thing, was, is_ in (
         ("order of rows", record.order, order.VERSION),
         ("augmentation of images", record.augmentation, augmentation),
@@ -304,7 +304,7 @@ def _require_known_versions(record: RunRecord) -> None:
         if was != is_:
             raise InputError(
                 f"--workdir, {thing}",
-                received=f"version {was}" if was else "a run from before there were versions",
+                received=f"version {was}",
                 expected=f"version {is_}, which this Penstock has",
                 action="Replay it with the Penstock that trained it: run.json names its version.",
             )

@@ -116,13 +116,13 @@ _History = tuple[Mapping, ...]
 
 def mean_input_wait(history: _History) -> float | None:
     """Share of the whole training time spent waiting: the logged shares, weighted by their seconds."""
-    waits, seconds = _waits(history, step_ms=1.0)
+    waits, seconds = _waits(history)
     return float(np.average(waits, weights=seconds)) if sum(seconds) else None
 
 
 def waited_s(history: _History) -> float:
-    """Seconds spent waiting for input, of the log points that know their time."""
-    waits, seconds = _waits(history, step_ms=0.0)
+    """Seconds spent waiting for input."""
+    waits, seconds = _waits(history)
     return float(np.dot(waits, seconds))
 
 
@@ -190,13 +190,13 @@ def feeding_figure(inputs: ReportInputs) -> Markup | None:
     return figure("Was it fed?", body)
 
 
-def _waits(history: _History, *, step_ms: float) -> tuple[list[float], list[float]]:
-    """(shares of waiting, seconds) of the log points; `step_ms` is that of one without."""
+def _waits(history: _History) -> tuple[list[float], list[float]]:
+    """(shares of waiting, seconds) of the log points."""
     waits, seconds, before = [], [], 0
     for line in history:
         if line.get("input_wait") is not None:
             waits.append(line["input_wait"])
-            seconds.append((line["step"] - before) * (line.get("step_ms") or step_ms) / 1_000)
+            seconds.append((line["step"] - before) * line["step_ms"] / 1_000)
         before = line["step"]
     return waits, seconds
 

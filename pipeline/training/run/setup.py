@@ -31,7 +31,7 @@ from pipeline.training.loop import bad_steps, callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
 from pipeline.training.run.request import Request, describe, plain
 from pipeline.training.run.weights import require_weights
-from pipeline.training.state import checkpoints, continuation, run_record
+from pipeline.training.state import checkpoints, run_record
 from pipeline.training.state import start as start_lib
 from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
@@ -82,9 +82,8 @@ def decide(request: Request) -> Setup:
     """
     workdir = Workdir(flags.absolute(request.workdir))
     before = run_record.read(workdir.run)
-    config = continuation.as_begun(request.config, before)
+    config, dataset = request.config, request.dataset
     checks.check_ranges(config)
-    request, dataset = dataclasses.replace(request, config=config), request.dataset
     start = resolve_start(request.warm_start, workdir=workdir, before=before, config=config, dataset=dataset)
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     if request.deterministic:

@@ -1,7 +1,4 @@
-"""The checkpoints that lie in a directory: their names, and how one appears, is set aside and goes.
-
-Earlier versions wrote flat files, `ckpt-STEP.index` and `ckpt-STEP.data-…`; they are listed, too.
-"""
+"""The checkpoints that lie in a directory: their names, and how one appears, is set aside and goes."""
 
 import contextlib
 import dataclasses
@@ -14,7 +11,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from pipeline.base import documents
 from pipeline.base import files as files_lib
@@ -26,34 +22,25 @@ from pipeline.training.state.run_record import RunRecord
 _STEP = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp"  # what a kill leaves half written or half deleted; the next run sweeps it
 _DAMAGED = ".damaged"
-_TENSORFLOWS_LIST = "checkpoint"  # beside flat checkpoints; not trusted, and gone with the last of them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A checkpoint, sound or not: a directory, or the common prefix of flat files."""
+    """A checkpoint's directory, sound or not."""
 
     step: int
     path: pathlib.Path
 
-    @property
-    def is_flat(self) -> bool:
-        return not _STEP.fullmatch(self.path.name)
-
     def check(self) -> None:
         """Reads all its files once; raises DamagedError where one is not as it was written."""
-        if self.is_flat:
-            check_flat(self.path)
-        else:
-            check_manifest(self.path)
+        check_manifest(self.path)
 
 
 def newest_first(root: pathlib.Path) -> list[Entry]:
-    """All checkpoints, sound or not. Of one step the directory is before the flat files."""
+    """All checkpoints, sound or not."""
     found = [(int(match[1]), path) for path in _names(root) if (match := _STEP.fullmatch(path.name))]
     entries = [Entry(step=step, path=path) for step, path in found]
-    entries += [Entry(step=step, path=path) for step, path in find_flat(root)]
-    return sorted(entries, key=lambda entry: (-entry.step, entry.is_flat))
+    return sorted(entries, key=lambda entry: -entry.step)
 
 
 def is_sound(root: pathlib.Path, step: int) -> bool:
@@ -91,10 +78,9 @@ def publish_checkpoint(temporary: pathlib.Path) -> pathlib.Path:
 
 
 def set_aside(entry: Entry) -> None:
-    """Renames a damaged checkpoint, so that the run can save its step again; flat files stay."""
-    if not entry.is_flat:
-        number = len(_set_aside(entry.path.parent, entry.path.name))
-        entry.path.rename(entry.path.with_name(f"{entry.path.name}{_DAMAGED}{number or ''}"))
+    """Renames a damaged checkpoint, so that the run can save its step again."""
+    number = len(_set_aside(entry.path.parent, entry.path.name))
+    entry.path.rename(entry.path.with_name(f"{entry.path.name}{_DAMAGED}{number or ''}"))
 
 
 def damaged_ones(root: pathlib.Path) -> list[pathlib.Path]:
@@ -104,12 +90,7 @@ def damaged_ones(root: pathlib.Path) -> list[pathlib.Path]:
 
 def remove_checkpoint(entry: Entry) -> None:
     """Deletes a checkpoint. One that is half deleted is never taken for a damaged one."""
-    if not entry.is_flat:
-        _delete(entry.path)
-        return
-    delete_flat(entry.path)
-    if not find_flat(entry.path.parent):
-        (entry.path.parent / _TENSORFLOWS_LIST).unlink(missing_ok=True)
+    _delete(entry.path)
 
 
 def sweep(root: pathlib.Path) -> None:
@@ -223,7 +204,7 @@ def described(step: int, choice: str, *, kept: Kept) -> str:
 
 
 def _metric(entry: Entry, name: str) -> float | None:
-    if entry.is_flat or not name:
+    if not name:
         return None
     try:
         value = read_manifest(entry.path).metrics.get(name)
@@ -342,52 +323,10 @@ def _unreadable(error: OSError) -> str:
     return f"cannot be read ({error.strerror})"
 
 
-# --- The flat checkpoints of earlier versions, as TensorFlow's CheckpointManager writes them: `ckpt-STEP.…`.
-#
-# TensorFlow's own list of them, the file `checkpoint`, is not trusted: where it is damaged, or names a
-# checkpoint that somebody removed, TensorFlow finds none, and a run would begin anew.
-
-
-_FILE = re.compile(r"(ckpt-(\d+))\.(?:index|data-.*)")
-_WHERE = re.compile(r"\{\{.*?\}\}\s*")  # the node of a graph, which TensorFlow's messages begin with
-
-
-def find_flat(root: pathlib.Path) -> list[tuple[int, pathlib.Path]]:
-    """Step and prefix of all of which a file is there."""
-    names = [path.name for path in root.glob("ckpt-*")]
-    matches = {match[1]: int(match[2]) for name in names if (match := _FILE.fullmatch(name))}
-    return [(step, root / name) for name, step in matches.items()]
-
-
-def check_flat(prefix: pathlib.Path) -> None:
-    """Reads its files once; raises DamagedError where TensorFlow's checksums do not hold."""
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise DamagedError(f"{prefix.name}.index: {_first_line(error)}") from None
-    try:
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        data = sorted(file.name for file in prefix.parent.glob(f"{prefix.name}.data-*"))
-        raise DamagedError(f"{' or '.join(data) or f'{prefix.name}.data-*'}: {_first_line(error)}") from None
-
-
-def delete_flat(prefix: pathlib.Path) -> None:
-    """Deletes its files."""
-    for path in sorted(prefix.parent.glob(f"{prefix.name}.*")):
-        path.unlink()
-
-
-def _first_line(error: Exception) -> str:
-    return _WHERE.sub("", str(error)).splitlines()[0]
-
-
 # --- Of which run a checkpoint is: it must not go on in another, though the variables fit.
 
 
-_CONFIG, _AUGMENTATION = "config", "augmentation"
-_BEFORE = {_AUGMENTATION: 0}  # of versions that did not say it
+_CONFIG = "config"
 
 
 def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
@@ -401,7 +340,7 @@ def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
         "schema": schema,
         "order": record.order,
         "update": record.update,
-        _AUGMENTATION: record.augmentation,
+        "augmentation": record.augmentation,
         "precision": record.precision["policy"],
         "warm_start": record.warm_start.get("checkpoint", ""),
         _CONFIG: continuation.bound(record.config),
@@ -409,16 +348,10 @@ def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
 
 
 def require_same_run(saved: Mapping[str, object], now: Mapping[str, object], *, checkpoint: object) -> None:
-    """Raises InputError where a checkpoint is of another run; what one of them does not say may differ.
-
-    But for the version of the augmentation: a checkpoint that does not say it is of an older one.
-    """
-    told = _BEFORE | dict(saved)
-    differences = list(continuation.differences(told.get(_CONFIG, {}), now.get(_CONFIG, {})))
-    differences += [
-        (key, told[key], now[key]) for key in now if key != _CONFIG and told.get(key, now[key]) != now[key]
-    ]
-    for name, was, is_ in differences:
+    """Raises InputError where a checkpoint is of another run."""
+    of_config = continuation.differences(saved.get(_CONFIG, {}), now.get(_CONFIG, {}))
+    others = [(key, saved.get(key), now[key]) for key in now if key != _CONFIG and saved.get(key) != now[key]]
+    for name, was, is_ in (*of_config, *others):
         raise InputError(
             f"checkpoint {checkpoint}, {name}",
             received=was,

@@ -4,10 +4,7 @@ It may make the run longer, and change how it is logged, saved and evaluated on 
 order of examples depend on stays: else run.json would tell of a run that nobody made.
 """
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
-
-from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError
 from pipeline.training.state.run_record import RunRecord, field
@@ -33,35 +30,6 @@ BOUND = (
     "callbacks",
 )
 _LENGTH = ("train.epochs", "train.steps")
-
-
-# What versions that did not know a key did; other keys are new with defaults that do as before.
-_BEFORE = {"train.standardise_labels": False}
-
-
-# What they did where the default is the same today: another value is a difference.
-_ALWAYS = {
-    "train.micro_batches": 1,
-    "train.label_smoothing": 0.0,
-    "train.class_weights": [],
-    "train.example_weights": "",
-    "augmentation.mixup": 0.0,
-    "augmentation.cutmix": 0.0,
-    "optimizer.clip_norm": 0.0,
-    "optimizer.ema": 0.0,
-    "optimizer.warmup_part": 0.0,
-    "optimizer.not_decayed": [],
-}
-
-
-def as_begun(config: ConfigDict, before: RunRecord | None) -> ConfigDict:
-    """The config, with what the run that is there did before keys that it does not know."""
-    config = copy.deepcopy(config)
-    for key, value in _BEFORE.items():
-        if before is not None and _value(before.config, key) is _ABSENT:
-            section, _, name = key.rpartition(".")
-            field(config, section)[name] = value
-    return config
 
 
 def require_same(before: RunRecord, now: RunRecord) -> None:
@@ -97,25 +65,20 @@ def _warmed(record: RunRecord) -> str:
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:
-    # A run of an earlier version does not say what it was mixed with.
-    for was, is_ in zip(before, now, strict=False):
+    for was, is_ in zip(before, now, strict=True):
         if was != is_:
             raise _other("dataset of --config.mixture", was[:12], is_[:12])
 
 
 def bound(config: Mapping) -> dict[str, object]:
     """The values, by their key, that must be the same in all commands on one working directory."""
-    values = {key: _value(config, key) for key in BOUND}
-    return {key: value for key, value in values.items() if value is not _ABSENT}
+    return {key: field(config, key) for key in BOUND}
 
 
 def differences(was: Mapping, is_: Mapping) -> Iterator[tuple[str, object, object]]:
-    """(key, before, now) of what differs between two of `bound`, but for keys that were not known before.
-
-    Those of `_ALWAYS` count as what the earlier version did.
-    """
+    """(key, before, now) of what differs between two of `bound`."""
     for key in is_:
-        yield from _differences(was.get(key, _ALWAYS.get(key, _ABSENT)), is_[key], key)
+        yield from _differences(was.get(key), is_[key], key)
 
 
 def require_enough_steps(done: int, total_steps: int) -> None:
@@ -141,27 +104,17 @@ def _require_equal(before: RunRecord, now: RunRecord) -> None:
             )
 
 
-_ABSENT = object()  # of a config that an earlier version wrote: the key was not known then
-
-
 def _differences(was: object, is_: object, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """(path, before, now) of every leaf that differs, but for keys that a section did not have before.
+    """(path, before, now) of every leaf that differs, and of the section `model` as a whole.
 
-    In the section `model` those count, too: it holds only the options that are set.
+    That section holds only the options that are set.
     """
     if isinstance(was, Mapping) and isinstance(is_, Mapping) and path != "model":
         for name in is_:
             key = f"{path}.{name}" if path else name
-            yield from _differences(was.get(name, _ALWAYS.get(key, _ABSENT)), is_[name], key)
-    elif was is not _ABSENT and was != is_:
+            yield from _differences(was.get(name), is_[name], key)
+    elif was != is_:
         yield path, was, is_
-
-
-def _value(config: Mapping, path: str) -> object:
-    try:
-        return field(config, path)
-    except (KeyError, TypeError):
-        return _ABSENT
 
 
 def _another_dataset(before: RunRecord, now: RunRecord) -> InputError:
@@ -181,7 +134,7 @@ def _another_version(thing: str, was: int, is_: int) -> InputError:
     return InputError(
         f"--workdir, {thing}",
         received=f"version {is_}",
-        expected=f"{was or 'an older one'}, in which the run that this directory holds began",
+        expected=f"{was}, in which the run that this directory holds began",
         action="Choose an empty --workdir, or finish the run with the Penstock that began it; "
         "it can still be evaluated and exported.",
     )

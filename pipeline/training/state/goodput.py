@@ -240,7 +240,7 @@ def time_spent(lines: Sequence[Mapping]) -> Spent | None:
         has_begun |= group[-1]["from_step"] is not None  # else it was refused or killed before a batch
     for before, after in itertools.pairwise(groups):
         away += max(0.0, _gap(before, after) - _unwritten(before, after))
-    longest = max(group[-1].get("longest_save", 0.0) for group in groups)  # earlier versions: not known
+    longest = max(group[-1]["longest_save"] for group in groups)
     return Spent(seconds=totals, away_s=away, longest_save_s=longest, processes=tuple(_processes(groups)))
 
 

@@ -21,11 +21,9 @@ class RunRecord:
     dataset: str = ""  # directory; of several datasets, the one that all of them lie in
     dataset_digest: str
     spans: tuple[Mapping[str, str], ...] = ()  # directory and digest of each of several datasets, in order
-    order: int = 0  # version of the order of rows; 0: from before there were versions
-    update: int = 0  # version of how gradients become weights; 0: from before there were versions
-    augmentation: int = (
-        0  # version of what images became; 0: none was changed, or from before there were versions
-    )
+    order: int  # version of the order of rows
+    update: int  # version of how gradients become weights
+    augmentation: int  # version of what images became; 0: none was changed
     warm_start: Mapping[str, object] = dataclasses.field(default_factory=dict)  # see start.py; empty: none
     config_file: str = ""
     config: Mapping[str, object]
@@ -75,8 +73,7 @@ def read(path: pathlib.Path) -> RunRecord | None:
             expected="what the training run wrote there",
             action="Restore the file from a copy, or train in an empty --workdir.",
         )
-    if "files" in document or documents.DIGEST_KEY in document:  # else of an earlier version
-        _check_digest(path, document)
+    _check_digest(path, document)
     return RunRecord(**{name: value for name, value in document.items() if name in fields})
 
 

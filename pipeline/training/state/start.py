@@ -69,8 +69,6 @@ def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
         entry.check()
     except checkpoints.DamagedError as error:
         raise _unfit(run.path, f"a damaged checkpoint ({error})") from None
-    if entry.is_flat:
-        raise _unfit(run.path, f"the checkpoint {entry.path.name}, which an earlier version wrote")
     told = {
         "workdir": str(run.path),
         "step": entry.step,

@@ -40,7 +40,13 @@ def numbers(
 ) -> FeatureStatistics:
     boundaries = tuple(shift + width * i / 32 for i in range(33))
     numeric = NumericSummary(
-        minimum=shift, maximum=shift + width, mean=shift, std=1.0, zeros=0, quantiles=boundaries
+        minimum=shift,
+        maximum=shift + width,
+        mean=shift,
+        std=1.0,
+        zeros=0,
+        quantiles=boundaries,
+        distribution=boundaries,
     )
     return FeatureStatistics(name="fare", dtype="float32", present=present, missing=missing, numeric=numeric)
 

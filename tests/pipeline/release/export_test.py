@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from pipeline.base import documents
 from pipeline.base.errors import InputError
 from pipeline.base.files import hold_directory
+from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.records import open_export
 from pipeline.data.schema.feature_types import Numeric
@@ -82,11 +83,18 @@ def test_a_damaged_list_of_files_is_named(exported, tmp_path):
 
 
 def test_an_export_names_files_of_its_directory_alone(tmp_path):
-    document = documents.with_digest({"files": {"../elsewhere": "0"}})
+    document = documents.with_digest({"format": records.FORMAT, "files": {"../elsewhere": "0"}})
     (tmp_path / "export.json").write_text(json.dumps(document))
     with pytest.raises(
         InputError, match=r"export\.json: received a file '../elsewhere' outside of the directory"
     ):
+        open_export(tmp_path)
+
+
+def test_an_export_of_another_format_is_refused(tmp_path):
+    document = documents.with_digest({"format": "penstock.export/2", "files": {}})
+    (tmp_path / "export.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"export\.json: received .*format 'penstock\.export/2'"):
         open_export(tmp_path)
 
 

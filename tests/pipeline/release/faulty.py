@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base import documents
+from pipeline.data.dataset import records
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import sha256
 from pipeline.data.dataset.records import MODEL_INPUTS
@@ -24,7 +25,8 @@ def signed_again(directory: pathlib.Path) -> pathlib.Path:
     path = directory / "export.json"
     path.unlink()
     files = sorted(file for file in directory.rglob("*") if file.is_file())
-    document = {"files": {str(file.relative_to(directory)): sha256(file) for file in files}}
+    digests = {str(file.relative_to(directory)): sha256(file) for file in files}
+    document = {"format": records.FORMAT, "files": digests}
     path.write_text(json.dumps(documents.with_digest(document)))
     return directory
 

@@ -111,7 +111,7 @@ def test_a_dataset_that_the_run_never_saw_is_refused(copy, killed_mixture, tmp_p
 def test_a_run_of_another_update_of_weights_can_be_replayed(copy, replay):
     """What a step received does not depend on how weights are updated."""
     (checkpoints := copy / "checkpoints").rename(copy / "elsewhere")
-    change(copy, update=1)
+    change(copy, update=2)
     assert not checkpoints.exists()
     again = Replay(copy).step(9, examples=1)
     assert "as the run keeps no checkpoint" in again.weights.seen_from(9)
@@ -122,9 +122,9 @@ def test_a_run_of_another_update_of_weights_can_be_replayed(copy, replay):
 
 
 def test_another_order_is_refused(copy):
-    change(copy, order=1)
+    change(copy, order=2)
     with pytest.raises(
-        InputError, match=r"received version 1; expected version 3, .*run.json names its version"
+        InputError, match=r"received version 2; expected version 1, .*run.json names its version"
     ):
         Replay(copy)
 
@@ -132,7 +132,7 @@ def test_another_order_is_refused(copy):
 def test_images_that_were_augmented_otherwise_are_refused(copy, replay):
     config = replay.record.config
     change(copy, config=config | {"augmentation": {**config["augmentation"], "flip": True}})
-    with pytest.raises(InputError, match=r"augmentation of images: received a run from before .* version 2"):
+    with pytest.raises(InputError, match=r"augmentation of images: received version 0; expected version 1"):
         Replay(copy)
 
 

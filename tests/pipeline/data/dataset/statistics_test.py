@@ -19,6 +19,7 @@ AGE = FeatureStatistics(
         std=13.64,
         zeros=0,
         quantiles=(17.0, 28.0, 37.0, 48.0, 90.0),
+        distribution=(17.0, 22.0, 28.0, 33.0, 37.0, 42.0, 48.0, 61.0, 90.0),
         repeated=(23.0, 36.0),
     ),
 )

@@ -46,12 +46,6 @@ def test_by_default_no_column_does_and_all_are_fed_to_the_model():
     assert example_weights.fed(base.get_config(), SCHEMA) is SCHEMA
 
 
-def test_a_run_of_an_earlier_version_has_none():
-    config = base.get_config()
-    del config.train.example_weights
-    assert example_weights.column(config, SCHEMA) is None
-
-
 def test_the_column_is_no_feature_but_may_stand_in_raw_data():
     assert example_weights.column(weighted_by("fnlwgt"), SCHEMA) is SCHEMA["fnlwgt"]
     fed = example_weights.fed(weighted_by("fnlwgt"), SCHEMA)

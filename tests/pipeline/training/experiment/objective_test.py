@@ -39,13 +39,6 @@ def test_by_default_it_is_the_tasks():
         assert objective.announced(base.get_config(), made, label) == ()
 
 
-def test_a_run_of_an_earlier_version_has_neither():
-    config = base.get_config().copy_and_resolve_references()
-    del config.train.label_smoothing, config.train.class_weights
-    schema = Schema(name="tiny", features=(LABEL,))
-    assert objective.build(config, schema, statistics(a=1)).class_weights == ()
-
-
 def test_balanced_classes_weigh_the_same_and_an_example_weighs_1_on_average():
     weights = built(class_weights=("balanced",)).class_weights
     together = [weight * count for weight, count in zip(weights, (60, 30, 10), strict=True)]

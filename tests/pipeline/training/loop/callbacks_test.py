@@ -77,10 +77,3 @@ def test_state_of_other_callbacks_is_left_alone():
     after = early_stopping()
     callbacks.restore([after], [{"class_name": "CSVLogger", "kept": {"keys": None, "text": ""}}])
     assert not hasattr(after, "text")
-
-
-def test_state_of_an_earlier_version_is_taken():
-    after = early_stopping(min_delta=0.1)
-    numbers = {"wait": 2, "best": 1.0, "best_epoch": 0, "stopped_epoch": 0, "patience": 3, "min_delta": -0.1}
-    callbacks.restore([after], [{"class_name": "EarlyStopping", "numbers": numbers}])
-    assert (after.wait, after.best, after.min_delta) == (2, 1.0, 0.1)

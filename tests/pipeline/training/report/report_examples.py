@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pipeline.data.dataset import manifest as manifest_lib
+from pipeline.data.dataset import records
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import File, Manifest, Shard
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
@@ -40,6 +41,7 @@ def numeric(name: str, values: np.ndarray, *, missing: int = 0) -> FeatureStatis
             std=float(values.std()),
             zeros=int((values == 0).sum()),
             quantiles=tuple(np.quantile(values, np.linspace(0, 1, 101)).tolist()),
+            distribution=tuple(np.quantile(values, np.linspace(0, 1, 257)).tolist()),
         ),
     )
 
@@ -108,7 +110,7 @@ def write_dataset(
     (directory / manifest_lib.STATISTICS_FILE_NAME).write_bytes(content)
     lines = "".join(json.dumps(row) + "\n" for row in REJECTED)
     (directory / manifest_lib.REJECTED_FILE_NAME).write_text(lines)
-    (directory / "conversion.json").write_text(json.dumps(conversion()))
+    (directory / "conversion.json").write_text(records.dumps_conversion(conversion()))
     (directory / manifest_lib.FILE_NAME).write_text(manifest_lib.dumps(manifest))
     return directory
 

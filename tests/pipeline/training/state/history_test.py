@@ -41,11 +41,6 @@ def test_a_run_whose_history_was_deleted_goes_on(tmp_path):
     assert (tmp_path / "history.jsonl").read_text() == ""
 
 
-def test_lines_of_earlier_versions_have_no_checksum(tmp_path):
-    (tmp_path / "history.jsonl").write_text('{"step": 10}\n')
-    workdir.keep_history_up_to(tmp_path / "history.jsonl", 10)
-
-
 @pytest.mark.parametrize(
     ("was", "is_", "received"),
     [

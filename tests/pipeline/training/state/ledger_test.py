@@ -121,16 +121,6 @@ def test_the_longest_save_of_all_processes_is_told(path, clock):
     assert account(path).seconds["checkpoint"] == 3.125
 
 
-def test_a_ledger_of_an_earlier_version_knows_of_no_longest_save(path, clock):
-    with process(path, clock, from_step=0) as one:
-        save(one, clock)
-    lines = [
-        {key: value for key, value in line.items() if key != "longest_save"}
-        for line in goodput.read_goodput(path)
-    ]
-    assert time_spent(lines).longest_save_s == 0.0
-
-
 def test_sums_to_the_wall_time_over_three_restarts(path, clock):
     """Killed in the middle of steps; the last line is at most an interval old, as the thread sees to."""
     lived = 0.0

@@ -13,8 +13,9 @@ from pipeline.training.state.run_record import RunRecord
 
 RECORD = RunRecord(
     dataset_digest="d" * 64,
-    order=2,
-    update=2,
+    order=1,
+    update=1,
+    augmentation=0,
     config=base.get_config().to_dict(),
     precision={"policy": "float32", "reason": "asked for"},
     total_steps=38,
@@ -40,7 +41,7 @@ def test_no_file_is_no_record(tmp_path):
 @pytest.mark.parametrize("content", ["{}", "[]", '{"steps": 3}'])
 def test_a_document_that_is_no_record_is_refused(content, tmp_path):
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(InputError, match=r"run\.json: received a document without dataset_digest, config"):
+    with pytest.raises(InputError, match=r"run\.json: received a document without dataset_digest, order"):
         run_record.read(tmp_path / "run.json")
 
 

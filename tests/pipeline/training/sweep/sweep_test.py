@@ -140,6 +140,9 @@ def test_a_run_on_a_mixture_that_is_another_now_is_not_finished(tmp_path, config
     for trained_on, is_finished in ((digest, True), ("0" * 64, False)):
         record = RunRecord(
             dataset_digest=digest,
+            order=1,
+            update=1,
+            augmentation=0,
             mixture_digests=(trained_on,),
             config=made.to_dict(),
             precision={},
@@ -163,6 +166,9 @@ def test_a_run_that_began_with_other_weights_is_not_finished(tmp_path, config):
     (point,) = grid.points("config.seed=1")
     record = RunRecord(
         dataset_digest="0",
+        order=1,
+        update=1,
+        augmentation=0,
         config=config[0].to_dict(),
         precision={},
         total_steps=3,

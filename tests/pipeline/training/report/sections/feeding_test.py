@@ -48,7 +48,6 @@ def test_a_wait_of_seconds_is_told_without_advice(tmp_path):
 
 def test_the_wait_is_the_sum_over_the_log_points():
     assert waited_s((SHORT, LONG)) == pytest.approx(10 * 0.030 * 0.4)
-    assert waited_s(({"step": 7, "input_wait": 0.5},)) == 0  # an earlier version did not log the time
 
 
 def test_the_time_of_a_step_is_without_its_wait():

@@ -3,7 +3,6 @@
 import pathlib
 
 import pytest
-import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.training.state import checkpoints
@@ -18,27 +17,15 @@ def publish(root: pathlib.Path, step: int, *, content: str = "whole") -> None:
     checkpoints.publish_checkpoint(temporary)
 
 
-def flat(root: pathlib.Path, step: int) -> None:
-    tf.train.Checkpoint(weight=tf.Variable(1.0)).write(str(root / f"ckpt-{step}"))
-    (root / "checkpoint").write_text(f'model_checkpoint_path: "ckpt-{step}"')
-
-
 def names(root: pathlib.Path) -> list[str]:
     return sorted(path.name for path in root.iterdir())
 
 
-def test_the_newest_is_first_and_those_of_earlier_versions_are_among_them(tmp_path):
-    for step in (9, 100_000_000):
+def test_the_newest_is_first(tmp_path):
+    for step in (9, 100_000_000, 30):
         publish(tmp_path, step)
-    for step in (9, 30):
-        flat(tmp_path, step)
     found = checkpoints.newest_first(tmp_path)
-    assert [(entry.step, entry.is_flat) for entry in found] == [
-        (100_000_000, False),
-        (30, True),
-        (9, False),
-        (9, True),
-    ]
+    assert [entry.step for entry in found] == [100_000_000, 30, 9]
     for entry in found:
         entry.check()
 
@@ -51,20 +38,18 @@ def test_other_files_and_half_written_ones_are_none(tmp_path):
     assert checkpoints.newest_first(tmp_path / "nowhere") == []
 
 
-def test_a_flat_one_of_which_a_file_is_missing_is_damaged_and_not_absent(tmp_path):
-    flat(tmp_path, 30)
-    (tmp_path / "ckpt-30.index").unlink()
+def test_one_of_which_a_file_is_missing_is_damaged_and_not_absent(tmp_path):
+    publish(tmp_path, 30)
+    assert checkpoints.is_sound(tmp_path, 30)
+    (tmp_path / "step-00000030" / "variables").unlink()
     (entry,) = checkpoints.newest_first(tmp_path)
-    with pytest.raises(DamagedError, match=r"^ckpt-30.index: "):
+    with pytest.raises(DamagedError, match=r"^step-00000030/variables: "):
         entry.check()
     assert not checkpoints.is_sound(tmp_path, 30)
 
 
-def test_flat_ones_go_with_tensorflows_list_of_them(tmp_path):
-    publish(tmp_path, 40)
-    flat(tmp_path, 30)
-    checkpoints.remove_checkpoint(checkpoints.newest_first(tmp_path)[1])
-    assert names(tmp_path) == ["step-00000040"]
+def test_one_that_is_removed_is_gone(tmp_path):
+    publish(tmp_path, 30)
     checkpoints.remove_checkpoint(checkpoints.newest_first(tmp_path)[0])
     assert names(tmp_path) == []
 

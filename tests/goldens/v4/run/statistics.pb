@@ -1,1 +1,0 @@
-../rows/statistics.pb
