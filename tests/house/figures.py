@@ -1,25 +1,68 @@
-"""How long files and functions are, and which public names only their own module uses.
+"""How large the house is: modules, lines, functions, circles, tests.
 
-`python -m tests.house.figures` prints the figures of the checkout it runs in: run it in two to compare them.
-`--names` lists the names. It reads the product's code only: `beam_jobs/`, `models/` and `pipeline/`. A name
-is used if it occurs as a word in any other tracked Python file.
+`python -m tests.house.figures [--tree=DIR]` prints the figures of this checkout or of another one. The
+product is `beam_jobs/`, `models/` and `pipeline/`. The lines of an `__init__.py` count, but it is no module.
+`--names` lists the public names that no other file uses.
 """
 
 import ast
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-PRODUCT = ("beam_jobs/", "models/", "pipeline/")
+from tests.house import imports
+from tests.house.imports import Checkout
+
 Functions = ast.FunctionDef | ast.AsyncFunctionDef
+SHORT = 60  # lines
 
 
-def tracked() -> list[pathlib.Path]:
-    listed = subprocess.run(["git", "ls-files", "*.py"], check=True, capture_output=True, text=True)
-    return [pathlib.Path(line) for line in listed.stdout.splitlines() if pathlib.Path(line).exists()]
+def main(argv: Sequence[str]) -> None:
+    trees = [argument.removeprefix("--tree=") for argument in argv if argument.startswith("--tree=")]
+    house = Checkout(pathlib.Path(*trees) if trees else imports.ROOT)
+    for name, value in figures(house):
+        print(f"{name:<45} {value}")
+    at_home = list(used_at_home_only(house))
+    print(f"{'public names used only in their own module':<45} {len(at_home)}")
+    if "--names" in argv:
+        print(*at_home, sep="\n")
+
+
+def figures(house: Checkout) -> Iterator[tuple[str, object]]:
+    """Each figure with its name."""
+    lines = {path: len(house.texts[path].splitlines()) for path in house.files}
+    modules = {path: lines[path] for path in house.product if not path.endswith("__init__.py")}
+    longest = max(modules, key=lambda path: modules[path])
+    yield "product: modules", len(modules)
+    yield "product: lines", sum(lines[path] for path in house.product)
+    yield f"product: modules under {SHORT} lines", sum(length < SHORT for length in modules.values())
+    yield "product: median of a module's lines", statistics.median(modules.values())
+    yield "product: longest module", f"{modules[longest]} {longest}"
+    lengths = [length for path in house.product for length in function_lengths(house.trees[path])]
+    yield "product: functions", len(lengths)
+    yield "product: median, 90th percentile, most lines", _spread(lengths)
+    raw = [path for path in modules if "/configs/" not in path and "ConfigDict" in house.texts[path]]
+    yield "product: modules that name ConfigDict", f"{len(raw)} beside configs"
+    arrows = {path: house.ours(path) & set(house.product) for path in house.product}
+    yield "circles: files", _circles(imports.circles(arrows))
+    yield "circles: folders by their own files", _circles(imports.circles(imports.between_folders(arrows)))
+    yield "circles: folders with all below them", _circles(imports.circles(imports.between_siblings(arrows)))
+    yield "tests: files", sum(path.startswith("tests/") for path in house.files)
+    yield "tests: lines", sum(lines[path] for path in house.files if path.startswith("tests/"))
+    builds = [*house.root.glob("BUILD"), *house.root.glob("[!.]*/**/BUILD")]
+    yield "BUILD: files", len(builds)
+    yield "BUILD: lines", sum(len(path.read_text().splitlines()) for path in builds)
+
+
+def _spread(lengths: Sequence[int]) -> str:
+    tenths = statistics.quantiles(lengths, n=10)
+    return f"{statistics.median(lengths):g}, {tenths[-1]:g}, {max(lengths)}"
+
+
+def _circles(groups: Sequence[Sequence[str]]) -> str:
+    return "\n  ".join([f"{len(groups)}", *(" ".join(group) for group in groups)])
 
 
 def function_lengths(tree: ast.Module) -> Iterator[int]:
@@ -46,29 +89,12 @@ def public_names(tree: ast.Module) -> Iterator[str]:
         yield from (name for name in names if not name.startswith("_"))
 
 
-def used_at_home_only(texts: dict[pathlib.Path, str], product: Sequence[pathlib.Path]) -> Iterator[str]:
-    words = {path: set(re.findall(r"\w+", text)) for path, text in texts.items()}
-    for path in product:
-        for name in public_names(ast.parse(texts[path])):
+def used_at_home_only(house: Checkout) -> Iterator[str]:
+    words = {path: set(re.findall(r"\w+", text)) for path, text in house.texts.items()}
+    for path in house.product:
+        for name in public_names(house.trees[path]):
             if not any(name in found for other, found in words.items() if other != path):
                 yield f"{path}: {name}"
-
-
-def main(argv: Sequence[str]) -> None:
-    texts = {path: path.read_text() for path in tracked()}
-    product = [path for path in texts if str(path).startswith(PRODUCT)]
-    files = [len(texts[path].splitlines()) for path in product if path.name != "__init__.py"]
-    functions = [length for path in product for length in function_lengths(ast.parse(texts[path]))]
-    for what, lengths in (("files", files), ("functions", functions)):
-        tenths = statistics.quantiles(lengths, n=10)
-        median = statistics.median(lengths)
-        print(
-            f"{what:<10} {len(lengths):>5}  lines: median {median:g}, p90 {tenths[-1]:g}, most {max(lengths)}"
-        )
-    at_home = list(used_at_home_only(texts, product))
-    print(f"public names used only in their own module: {len(at_home)}")
-    if "--names" in argv:
-        print(*at_home, sep="\n")
 
 
 if __name__ == "__main__":
