@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from google.protobuf.message import Message
 
-from beam_jobs.cells.images import BadImageError, check_image
+from beam_jobs.cells.images import BadImageError, normalized
 from beam_jobs.sources.tfrecord import NoExampleError, features_of
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.blocks import Field
@@ -138,15 +138,16 @@ def _label(feature: Label) -> Numbers:
 
 
 def _image(feature: Image) -> Strings:
-    return Strings(accepts=functools.partial(_is_image, feature), problem="is no image as declared")
+    # The encoding is that of the files that were converted: a JPEG may have become a PNG.
+    stored = dataclasses.replace(feature, encoding="any")
+    return Strings(accepts=functools.partial(_is_image, stored), problem="is no image as declared")
 
 
 def _is_image(feature: Image, value: bytes) -> bool:
     try:
-        check_image(value, feature)
+        return normalized(value, feature) is value
     except BadImageError:
         return False
-    return True
 
 
 def _is_utf8(value: bytes) -> bool:

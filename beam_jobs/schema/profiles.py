@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_jobs.cells import lists, text
-from beam_jobs.cells.images import has_image_header
+from beam_jobs.cells.image_formats import has_image_header
 from beam_jobs.cells.text import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
@@ -154,7 +154,7 @@ IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "U
 _SHOWN = 40  # characters of a value
 # Decimals or thousands have it: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
-_IMAGE_NAMES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
+_IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -130,7 +130,7 @@ def _description(feature: Feature) -> str:
 # --- Proposes the schema of sources whose columns are fixed: image folders and tokenised text.
 
 
-_GRAY_MODES = {"1", "L", "I", "I;16", "F"}
+_GRAY_MODES = {"1", "L", "I", "I;16", "I;16B", "F"}
 _ENCODINGS = {"PNG": "png", "JPEG": "jpeg", "MPO": "jpeg"}
 
 
@@ -241,7 +241,7 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 def _header(path: str) -> _Header | None:
     try:
         with FileSystems.open(path, compression_type="uncompressed") as file, PIL.Image.open(file) as image:
-            size = image_formats.seen_size(image.size, image_formats.orientation_by_pillow(image))
+            size = image_formats.seen_size(image)
             return _Header(format=str(image.format), mode=image.mode, size=size)
     except Exception:  # Pillow raises many kinds of error on a file that is no image
         return None

@@ -90,7 +90,8 @@ def _decoded(root: pathlib.Path) -> tuple[int, list[dict]]:
     """How many images were accepted, and those of them that do not decode."""
     from tests.fuzz import pictures
 
-    taken = [one for one in pictures.pictures(_PICTURES.value, seed=_SEED.value) if pictures.accepted(one)]
+    each = pictures.pictures(_PICTURES.value, seed=_SEED.value)
+    taken = [stored for one in each if (stored := pictures.accepted(one))]
     failures = pictures.refused_by_graphs(taken, root / "decode")
     for failure in failures:
         print(_line(failure), flush=True)

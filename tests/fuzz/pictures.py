@@ -9,7 +9,7 @@ import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from beam_jobs.cells.images import BadImageError, check_image
+from beam_jobs.cells.images import BadImageError, normalized
 from pipeline.data.schema.feature_types import Image
 from tests.fuzz import samples
 from tests.fuzz.mutations import mutated
@@ -36,13 +36,12 @@ def pictures(count: int, *, seed: int) -> Iterator[Picture]:
         yield Picture(name=name, data=mutated(data, random.Random(name)) if number // 5 % 10 else data)
 
 
-def accepted(picture: Picture) -> bool:
-    """Whether the conversion takes it."""
+def accepted(picture: Picture) -> Picture | None:
+    """What a record holds of it; None if the conversion refuses it."""
     try:
-        check_image(picture.data, _IMAGE)
+        return dataclasses.replace(picture, data=normalized(picture.data, _IMAGE))
     except BadImageError:
-        return False
-    return True
+        return None
 
 
 def refused_by_graphs(taken: Sequence[Picture], folder: pathlib.Path) -> list[dict]:

@@ -64,9 +64,9 @@ def damaged(
 def compared(some: Sequence[Picture], ways: readers.Ways = readers.readers) -> list[Outcome]:
     """Refused, or within LEVELS of Pillow by every way of reading."""
     outcomes, taken = _refused(some)
-    expected = [readers.by_pillow(one.data, channels=one.channels) for one in taken]
     groups = collections.defaultdict(list)
-    for picture, pixels in zip(taken, expected, strict=True):
+    for original, picture in taken:
+        pixels = readers.by_pillow(original.data, channels=original.channels)
         groups[pixels.shape].append((picture, pixels))
     for shape, group in sorted(groups.items()):
         some, pixels = zip(*group, strict=True)
@@ -78,17 +78,22 @@ def decoded(some: Sequence[Picture], ways: readers.Ways = readers.readers) -> li
     """Refused, or decoded without an error by every way of reading."""
     outcomes, taken = _refused(some)
     for channels in readers.MODES:
-        group = [one for one in taken if one.channels == channels]
+        group = [picture for _, picture in taken if picture.channels == channels]
         if group:
             outcomes += _read(ways(*_MODEL, channels), group, lambda got, n: "")
     return outcomes
 
 
-def _refused(some: Sequence[Picture]) -> tuple[list[Outcome], list[Picture]]:
-    reasons = [readers.refusal(one.data, channels=one.channels) for one in some]
-    pairs = list(zip(some, reasons, strict=True))
-    outcomes = [Outcome(picture=picture, refused=reason) for picture, reason in pairs if reason]
-    return outcomes, [picture for picture, reason in pairs if not reason]
+def _refused(some: Sequence[Picture]) -> tuple[list[Outcome], list[tuple[Picture, Picture]]]:
+    """Those that the conversion leaves out; the others, each with what a record holds of it."""
+    outcomes, taken = [], []
+    for one in some:
+        found = readers.stored(one.data, channels=one.channels)
+        if isinstance(found, str):
+            outcomes.append(Outcome(picture=one, refused=found))
+        else:
+            taken.append((one, dataclasses.replace(one, data=found)))
+    return outcomes, taken
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""A slice of `make pictures`: what the conversion takes, is decoded as Pillow decodes it."""
+"""A slice of `make pictures`: what the conversion stores is decoded as Pillow decodes the original."""
 
 import contextlib
 
@@ -10,11 +10,10 @@ from tests.pictures import outcomes, readers
 from tests.pictures.subtypes import subtypes
 
 
-def test_pictures_are_refused_or_seen_as_pillow_reads_them():
-    each = list(outcomes.pictures(len(subtypes()), channels=[3]))
-    found = outcomes.compared(each, readers.decoder)
+def test_pictures_are_seen_as_pillow_reads_them():
+    found = outcomes.compared(list(outcomes.pictures(len(subtypes()), channels=[3])), readers.decoder)
     assert [one for one in found if one.failures] == []
-    assert sum(not one.refused for one in found) > len(found) / 3
+    assert sum(not one.refused for one in found) > len(found) - 5
 
 
 def test_damaged_pictures_are_refused_or_decoded():
@@ -24,13 +23,13 @@ def test_damaged_pictures_are_refused_or_decoded():
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_what_the_conversion_refuses_is_refused_in_requests_or_seen_as_pillow_reads_it(channels):
+def test_a_picture_of_a_request_is_refused_or_seen_as_pillow_reads_it(channels):
     decode = readers.decoder(0, 0, channels)["decoding"]
-    each = outcomes.pictures(len(subtypes()), seed=channels, channels=[channels])
-    refused = [one for one in each if readers.refusal(one.data, channels=channels)]
-    for one in refused:
+    seen = 0
+    for one in outcomes.pictures(len(subtypes()), seed=channels, channels=[channels]):
         with contextlib.suppress(tf.errors.InvalidArgumentError):
             [pixels] = decode([one.data])
             expected = readers.by_pillow(one.data, channels=channels)
             np.testing.assert_allclose(pixels.astype(int), expected, atol=2, err_msg=one.name)
-    assert len(refused) > len(subtypes()) / 4
+            seen += 1
+    assert seen > len(subtypes()) / 4

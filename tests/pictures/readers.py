@@ -10,7 +10,7 @@ import PIL.Image
 import PIL.ImageOps
 import tensorflow as tf
 
-from beam_jobs.cells.images import BadImageError, check_image
+from beam_jobs.cells.images import BadImageError, normalized
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.decoding import decode_image
 from pipeline.data.input import stages
@@ -32,13 +32,12 @@ MAX_PIXELS = 1_000_000
 _WHOLE = Augmentation(crop_area=(0.9999, 1.0))
 
 
-def refusal(data: bytes, *, channels: int) -> str:
-    """Why the conversion leaves a file out; empty if it takes it."""
+def stored(data: bytes, *, channels: int) -> bytes | str:
+    """What a record holds of a file, or why the conversion leaves it out."""
     try:
-        check_image(data, _feature(channels))
+        return normalized(data, _feature(channels))
     except BadImageError as error:
         return str(error)
-    return ""
 
 
 def by_pillow(data: bytes, *, channels: int) -> np.ndarray:
@@ -46,7 +45,10 @@ def by_pillow(data: bytes, *, channels: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with PIL.Image.open(io.BytesIO(data)) as image:
-            pixels = np.asarray(PIL.ImageOps.exif_transpose(image).convert(MODES[channels]))
+            seen = PIL.ImageOps.exif_transpose(image)
+    if seen.mode == "I;16":  # which Pillow clips
+        seen = PIL.Image.fromarray((np.asarray(seen) // 256).astype(np.uint8))
+    pixels = np.asarray(seen.convert(MODES[channels]))
     return pixels.reshape(*pixels.shape[:2], channels)
 
 

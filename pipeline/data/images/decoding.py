@@ -1,22 +1,15 @@
 """Encoded images → uint8 pixels, in the graph: for training, evaluation and serving alike.
 
-Reads JPEG, PNG, BMP, and the first frame of GIF and WebP. A JPEG is turned as its EXIF data say. Nothing is
-decoded that declares more pixels than `max_pixels`; limits.py says what is raised then.
+Reads JPEG and PNG, which the conversion stores. A JPEG is turned as its EXIF data say. Nothing is decoded
+that declares more pixels than `max_pixels`; limits.py says what is raised then.
 """
 
 import tensorflow as tf
 
 from pipeline.base.tracing import apart
-from pipeline.data.images import formats, pixels
+from pipeline.data.images import formats
 from pipeline.data.images.crop import DCT_METHOD, Box, JpegPart, decode_part, jpeg_part, times_larger
-from pipeline.data.images.pixels import (
-    normalize,
-    refuse_format,
-    refuse_subtype,
-    refuse_webp,
-    require_pixels,
-    scaled,
-)
+from pipeline.data.images.pixels import normalize, refuse_format, refuse_subtype, require_pixels, scaled
 
 Shape = tuple[int, int, int]  # height, width, channels
 
@@ -66,23 +59,20 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     Raises:
       tf.errors.InvalidArgumentError: it is refused, when the graph runs; see limits.py.
     """
-    head = pixels.first_bytes(data)
+    head = formats.first_bytes(data)
     readers = {
-        pixels.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
-        pixels.PNG: lambda: _read_png(data, head, channels, max_pixels),
-        pixels.GIF: apart(lambda: _read_gif(data, head, channels, max_pixels)),
-        pixels.WEBP: apart(lambda: _read_webp(data, head, channels, max_pixels)),
-        pixels.BMP: apart(lambda: _read_bmp(data, head, channels, max_pixels)),
-        pixels.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
+        formats.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
+        formats.PNG: lambda: _read_png(data, head, channels, max_pixels),
+        formats.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
     }
-    image = tf.switch_case(pixels.format_of(head), readers)
+    image = tf.switch_case(formats.format_of(head), readers)
     return tf.ensure_shape(image, [None, None, channels])
 
 
 def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
     allowed = _allowed(data, _jpeg_size(data), max_pixels)
     image = tf.io.decode_jpeg(allowed, channels=_jpeg_channels(channels), dct_method=DCT_METHOD)
-    return formats.turn_upright(_of_jpeg(image, channels), formats.orientation_of_jpeg(data, head))
+    return formats.upright(_of_jpeg(image, channels), formats.of_jpeg(data, head))
 
 
 def _jpeg_channels(channels: int) -> int:
@@ -103,29 +93,11 @@ def _of_jpeg(image: tf.Tensor, channels: int) -> tf.Tensor:
 
 
 def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    is_other = formats.is_other_png(data, head, channels=channels)
-    allowed = _allowed(data, pixels.png_size(head), max_pixels)
-    return tf.io.decode_png(_plain(allowed, is_other, "PNG"), channels=channels)
-
-
-def _read_gif(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    frame, screen = formats.first_frame_of_gif(data), pixels.gif_size(head)
-    is_other = formats.is_other_gif(frame, screen, channels=channels)
-    allowed = _allowed(frame.file, tf.maximum(frame.corner + frame.size, screen), max_pixels)
-    return _with_channels(tf.io.decode_gif(_plain(allowed, is_other, "GIF"))[0], channels)
-
-
-def _read_webp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    frame = formats.first_frame_of_webp(data)
-    size = pixels.webp_size(pixels.first_bytes(frame))
-    allowed = _allowed(frame, size, max_pixels)
-    return _with_channels(_decode_webp(_plain(allowed, formats.is_other_webp(data, head), "WebP")), channels)
-
-
-def _read_bmp(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) -> tf.Tensor:
-    is_other = formats.is_other_bmp(data, head, channels=channels)
-    allowed = _allowed(data, pixels.bmp_size(head), max_pixels)
-    return _with_channels(tf.io.decode_bmp(_plain(allowed, is_other, "BMP")), channels)
+    allowed = _allowed(data, formats.png_size(head), max_pixels)
+    with tf.control_dependencies([allowed]):
+        refused = refuse_subtype(formats.is_other_png(data, head, channels=channels), "PNG")
+    with tf.control_dependencies([refused] if refused is not None else []):
+        return tf.io.decode_png(tf.identity(allowed), channels=channels)
 
 
 def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
@@ -134,22 +106,8 @@ def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
         return tf.identity(data)
 
 
-def _plain(allowed: tf.Tensor, is_other: tf.Tensor, kind: str) -> tf.Tensor:
-    """What `_allowed` gave, string [], which nothing can decode if it `is_other`, bool []."""
-    with tf.control_dependencies([allowed]):
-        refused = refuse_subtype(is_other, kind)
-    with tf.control_dependencies([refused] if refused is not None else []):
-        return tf.identity(allowed)
-
-
 def _jpeg_size(data: tf.Tensor) -> tf.Tensor:
     return tf.io.extract_jpeg_shape(data, tf.int64)[:2]
-
-
-def _decode_webp(data: tf.Tensor) -> tf.Tensor:
-    if not hasattr(tf.raw_ops, "DecodeWebP"):
-        return _refused(refuse_webp(), channels=3)
-    return tf.raw_ops.DecodeWebP(contents=data)[0]
 
 
 def _refused(refusal: tf.Operation | None, channels: int) -> tf.Tensor:
@@ -159,7 +117,7 @@ def _refused(refusal: tf.Operation | None, channels: int) -> tf.Tensor:
 
 def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) -> tf.Tensor:
     """The part that `box` says, uint8 [height, width, channels], shrunk as far as `shape` allows."""
-    turn = formats.orientation_of_jpeg(data, pixels.first_bytes(data))
+    turn = formats.of_jpeg(data, formats.first_bytes(data))
     stored = require_pixels(_jpeg_size(data), max_pixels)
     size = formats.seen_size(stored, turn)
     seen = box(size)
@@ -169,28 +127,16 @@ def _decode_jpeg_crop(data: tf.Tensor, box: Box, shape: Shape, max_pixels: int) 
         times=times_larger(seen, shape),
     )
     image = decode_part(data, part, channels=_jpeg_channels(shape[-1]))
-    return formats.turn_upright(_of_jpeg(image, shape[-1]), turn)
-
-
-def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
-    """uint8 [height, width, 1, 3 or 4] → [height, width, channels]; transparency is dropped, not applied."""
-    if channels == 1:
-        return _grey(image)
-    has_colour = tf.shape(image)[2] >= 3
-    colour = tf.cond(has_colour, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=2))
-    colour = tf.ensure_shape(colour, [None, None, 3])
-    if channels == 3:
-        return colour
-    return tf.cond(tf.shape(image)[2] == 4, lambda: image, lambda: _with_alpha(colour))
+    return formats.upright(_of_jpeg(image, shape[-1]), turn)
 
 
 def _grey(image: tf.Tensor) -> tf.Tensor:
-    """uint8 [height, width, 1, 3 or 4] → its luma, [height, width, 1]."""
+    """uint8 [height, width, 1 or 3] → its luma, [height, width, 1]."""
 
     def of_colour() -> tf.Tensor:
-        return tf.image.rgb_to_grayscale(tf.ensure_shape(image[..., :3], [None, None, 3]))
+        return tf.image.rgb_to_grayscale(tf.ensure_shape(image, [None, None, 3]))
 
-    grey = tf.cond(tf.shape(image)[2] >= 3, apart(of_colour), lambda: image[..., :1])
+    grey = tf.cond(tf.shape(image)[2] == 3, apart(of_colour), lambda: image)
     return tf.ensure_shape(grey, [None, None, 1])
 
 

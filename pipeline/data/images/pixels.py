@@ -53,89 +53,11 @@ def require_image_dtype(image_dtype: str) -> str:
     return image_dtype
 
 
-# --- Format and size of an encoded image, read in the graph from its first bytes, before anything is
-# decoded.
-#
-# A small file can declare gigabytes of pixels. A format is recognised by its whole signature, so that no
-# decoder is given bytes whose size was not read here.
-
-
-HEADER_BYTES = 72  # they hold the size, in every format but JPEG, and the subtype
-
-JPEG, PNG, GIF, WEBP, BMP, UNKNOWN = range(6)
-# In the order of the formats; "?" stands for any byte. A PNG's size follows its 16 bytes.
-_SIGNATURES = (
-    b"\xff\xd8\xff",
-    b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR",
-    b"GIF8",
-    b"RIFF????WEBPVP8",
-    b"BM",
-    b"",
-)
-_SIGNATURE_BYTES = 16
-
-
-def first_bytes(data: tf.Tensor) -> tf.Tensor:
-    """The first bytes of a file, string [], padded with 0: int32 [HEADER_BYTES]."""
-    return tf.cast(tf.io.decode_raw(data, tf.uint8, fixed_length=HEADER_BYTES), tf.int32)
-
-
-def format_of(head: tf.Tensor) -> tf.Tensor:
-    """First bytes, int32 [HEADER_BYTES] → JPEG, PNG, GIF, WEBP, BMP or UNKNOWN, int32 []."""
-    expected = [
-        [-1 if byte == ord("?") else byte for byte in signature] + [-1] * (_SIGNATURE_BYTES - len(signature))
-        for signature in _SIGNATURES
-    ]
-    start = head[:_SIGNATURE_BYTES]
-    fits = tf.reduce_all(tf.equal(start, expected) | tf.less(expected, 0), axis=1)
-    return tf.argmax(tf.cast(fits, tf.int32), output_type=tf.int32)  # the first that fits
-
-
-def png_size(head: tf.Tensor) -> tf.Tensor:
-    """First bytes, int32 [HEADER_BYTES] → height and width, int64 [2] (ISO 15948, 11.2.2)."""
-    big_endian = head[16:24][::-1]
-    return tf.stack([_number(big_endian, 0, 4), _number(big_endian, 4, 4)])
-
-
-def gif_size(head: tf.Tensor) -> tf.Tensor:
-    """First bytes → height and width, int64 [2], of the screen that frames are drawn on (GIF89a, 18)."""
-    return tf.stack([_number(head, 8, 2), _number(head, 6, 2)])
-
-
-def bmp_size(head: tf.Tensor) -> tf.Tensor:
-    """First bytes → height and width, int64 [2], of a BITMAPINFOHEADER.
-
-    The stored height is negative if the rows are stored from the top down.
-    """
-    return tf.abs(tf.stack([_signed(_number(head, 22, 4)), _signed(_number(head, 18, 4))]))
-
-
-def webp_size(head: tf.Tensor) -> tf.Tensor:
-    """First bytes → height and width, int64 [2], lossy, lossless or extended (RFC 9649, 2.5 to 2.7)."""
-    lossy = tf.stack([_number(head, 28, 2) % (1 << 14), _number(head, 26, 2) % (1 << 14)])
-    bits = _number(head, 21, 4)
-    lossless = 1 + tf.stack([bits // (1 << 14) % (1 << 14), bits % (1 << 14)])
-    extended = 1 + tf.stack([_number(head, 27, 3), _number(head, 24, 3)])
-    kind = head[15]
-    return tf.where(kind == ord("X"), extended, tf.where(kind == ord("L"), lossless, lossy))
-
-
-def _number(values: tf.Tensor, start: int, length: int) -> tf.Tensor:
-    """The little-endian number in these bytes: int64 []."""
-    weights = tf.constant([1 << (8 * i) for i in range(length)], tf.int64)
-    return tf.reduce_sum(tf.cast(values[start : start + length], tf.int64) * weights)
-
-
-def _signed(number: tf.Tensor) -> tf.Tensor:
-    return tf.where(number >= 1 << 31, number - (1 << 32), number)
-
-
 # --- Refuses images in the graph, and turns the refusal into a readable error in Python.
 
 
 _LIMIT = "image of too many pixels (height, width)"
 _FORMAT = "image in an unknown format, first bytes"
-_WEBP = "image in WebP"
 _SUBTYPE = "image whose pixels would be read otherwise than they are seen"
 
 
@@ -152,11 +74,6 @@ def require_pixels(size: tf.Tensor, max_pixels: int) -> tf.Tensor:
 def refuse_format(head: tf.Tensor) -> tf.Operation | None:
     """Fails, and shows the first bytes, int32 [n], of a file in a format that cannot be read."""
     return tf.raw_ops.Assert(condition=False, data=[_FORMAT, head[:8]], summarize=8)
-
-
-def refuse_webp() -> tf.Operation | None:
-    """Fails, because this TensorFlow has no decoder for it."""
-    return tf.raw_ops.Assert(condition=False, data=[_WEBP, "TensorFlow", tf.version.VERSION])
 
 
 def refuse_subtype(is_other: tf.Tensor, kind: str) -> tf.Operation | None:
@@ -190,22 +107,15 @@ def size_refusal(message: str, *, where: str = "image") -> InputError | None:
         return InputError(
             where,
             received=f"data that begins with {bytes(map(int, found.group(1).split()))!r}",
-            expected="a JPEG, PNG, GIF, WebP or BMP file",
-            action="Convert the image, or leave it out.",
+            expected="a JPEG or PNG file",
+            action="Save the image as one; beam_jobs.convert and beam_jobs.predict take other formats.",
         )
     if found := re.search(re.escape(_SUBTYPE) + r"\] \[(\w+)\]", message):
         return InputError(
             where,
             received=f"a {found.group(1)} of a subtype that TensorFlow decodes to other pixels",
-            expected="8 bits a sample, one whole frame, the way up that it is meant to be seen",
-            action="Save it anew as such a PNG or JPEG; beam_jobs.convert says what is wrong with it.",
-        )
-    if found := re.search(re.escape(_WEBP) + r"\] \[TensorFlow\] \[([^]]+)\]", message):
-        return InputError(
-            where,
-            received=f"a WebP file, with TensorFlow {found.group(1)}",
-            expected="a TensorFlow with tf.raw_ops.DecodeWebP, as 2.21 has it",
-            action="Upgrade TensorFlow, or convert the image to PNG.",
+            expected="8 bits a sample, the way up that it is meant to be seen",
+            action="Save it anew as such a PNG or JPEG; beam_jobs.convert and beam_jobs.predict do so.",
         )
     return None
 

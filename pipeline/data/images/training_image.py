@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from pipeline.base.tracing import apart, for_each
 from pipeline.data.images import formats
-from pipeline.data.images import pixels as pixels_lib
 from pipeline.data.images import rand_augment as rand_augment_lib
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.crop import JpegPart, jpeg_part, random_box, random_parts, times_larger, tries
@@ -34,7 +33,7 @@ def decode_training_image(
     """One encoded image, of which the part that training shows is decoded and resized.
 
     Args:
-      data: string [], a JPEG, PNG, GIF, WebP or BMP file.
+      data: string [], a JPEG or PNG file.
       index: int64 [], the example's position in the training stream.
       shape: height, width and channels to return: `preprocess.inputs.image_shape`.
       max_pixels: `preprocess.image.max_pixels`.
@@ -77,7 +76,7 @@ def plan_crops(
     Args:
       positions: int64 [n], in the training stream.
     """
-    is_plain = tf.io.is_jpeg(encoded) & ~formats.may_be_turned(pixels_lib.first_bytes(encoded))
+    is_plain = tf.io.is_jpeg(encoded) & ~formats.may_be_turned(formats.first_bytes(encoded))
     sizes, drawn = for_each(functools.partial(_size_and_draws, seed), (encoded, positions, is_plain))
     pixels = tf.reduce_prod(sizes, axis=1)
     parts = random_parts(drawn, sizes, area=augmentation.crop_area, aspect=augmentation.crop_aspect)

@@ -174,7 +174,9 @@ class Label(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Image(Feature):
-    """An encoded image, stored as its file's own bytes. A height and width of 0 mean that sizes vary.
+    """An encoded image: a JPEG or PNG. A height and width of 0 mean that sizes vary.
+
+    `encoding` is that of the files that are converted; a record has their own bytes, or a PNG of the pixels.
 
     An image of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
     """

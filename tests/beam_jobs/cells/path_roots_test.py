@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from beam_jobs.cells.images import check_root, outside_roots
+from beam_jobs.cells.images import check_root, paths_outside
 from pipeline.base.errors import InputError
 
 
@@ -25,21 +25,21 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
     "path", ["1.png", "inside/1.png", "inner/1.png", "inside/../inside/1.png", "nowhere"]
 )
 def test_what_lies_in_the_folder_is_inside(table: pathlib.Path, path: str):
-    assert outside_roots([None, f"{table}/{path}"], [str(table)]) == []
+    assert paths_outside([None, f"{table}/{path}"], [str(table)]) == []
 
 
 @pytest.mark.parametrize(
     "path", ["../secret/key", "link", "folder/key", "inside/../../secret/key", "..", "a\0b"]
 )
 def test_what_leads_out_of_it_is_outside(table: pathlib.Path, path: str):
-    assert outside_roots([f"{table}/inside/1.png", f"{table}/{path}"], [str(table)]) == [1]
+    assert paths_outside([f"{table}/inside/1.png", f"{table}/{path}"], [str(table)]) == [1]
 
 
 def test_another_folder_has_to_be_declared(table: pathlib.Path):
     secret = str(table.parent / "secret")
     paths = [f"{secret}/key", "/etc/passwd", "gs://bucket/1.png", "gs://bucket2/1.png", "gs://bucket/../x"]
-    assert outside_roots(paths, [str(table), secret, "gs://bucket"]) == [1, 3, 4]
-    assert outside_roots(paths, [""]) == [0, 1, 2, 3, 4]
+    assert paths_outside(paths, [str(table), secret, "gs://bucket"]) == [1, 3, 4]
+    assert paths_outside(paths, [""]) == [0, 1, 2, 3, 4]
 
 
 def test_a_root_that_is_not_there_is_refused(tmp_path: pathlib.Path):

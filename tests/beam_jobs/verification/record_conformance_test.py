@@ -5,7 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from beam_jobs.checks import records
+from beam_jobs.checks import records as records_lib
 from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from tests.beam_jobs.conftest import encoded, fruit_pixels
@@ -36,8 +36,12 @@ GOOD = {
 
 
 def example(**changes: list | None) -> bytes:
+    return serialized(GOOD | changes)
+
+
+def serialized(values_by_name: dict[str, list | None]) -> bytes:
     features = {}
-    for name, values in (GOOD | changes).items():
+    for name, values in values_by_name.items():
         if values is None:
             continue
         if isinstance(values[0], bytes):
@@ -51,9 +55,16 @@ def example(**changes: list | None) -> bytes:
 
 def test_conforming_records_and_their_missing_values():
     assert (
-        records.conformance_problems([example(), example(age=[-1], tall=[math.nan], city=[b""])], SCHEMA)
+        records_lib.conformance_problems([example(), example(age=[-1], tall=[math.nan], city=[b""])], SCHEMA)
         == {}
     )
+
+
+def test_a_record_holds_an_ordinary_picture_whatever_was_converted():
+    schema = Schema(name="s", features=(Image(name="image", height=4, width=6, encoding="jpeg"),))
+    images = {kind: {"image": [encoded(fruit_pixels(0), kind)]} for kind in ("PNG", "JPEG", "TIFF")}
+    records = [serialized(image) for image in images.values()]
+    assert records_lib.conformance_problems(records, schema) == {2: "feature 'image' is no image as declared"}
 
 
 @pytest.mark.parametrize(
@@ -75,8 +86,8 @@ def test_conforming_records_and_their_missing_values():
     ],
 )
 def test_a_record_that_does_not_conform(changes: dict, problem: str):
-    assert records.conformance_problems([example(), example(**changes)], SCHEMA) == {1: problem}
+    assert records_lib.conformance_problems([example(), example(**changes)], SCHEMA) == {1: problem}
 
 
 def test_other_bytes():
-    assert records.conformance_problems([b"text"], SCHEMA) == {0: "not a tf.train.Example"}
+    assert records_lib.conformance_problems([b"text"], SCHEMA) == {0: "not a tf.train.Example"}

@@ -1,9 +1,8 @@
-"""Images of every format become the pixels that Pillow reads; too large ones are not decoded at all."""
+"""JPEGs and PNGs become the pixels that Pillow reads; too large ones are not decoded at all."""
 
 import functools
 import io
 import struct
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -23,18 +22,7 @@ FILES = {
     "png": encode(RGB, "PNG"),
     "grey png": encode(GREY, "PNG"),
     "png with alpha": encode(RGBA, "PNG"),
-    "gif": encode(RGB, "GIF"),
-    "animated gif": encode(RGB, "GIF", noise(20, 30, 3, seed=1)),
-    "bmp": encode(RGB, "BMP"),
-    "grey bmp": encode(GREY, "BMP"),
-    "webp": encode(RGB, "WEBP"),
-    "lossless webp": encode(RGB, "WEBP", lossless=True),
-    "webp with alpha": encode(RGBA, "WEBP", lossless=True, exact=True),
-    "animated webp": encode(RGB, "WEBP", noise(20, 30, 3, seed=1)),
 }
-needs_webp = pytest.mark.skipif(
-    not hasattr(tf.raw_ops, "DecodeWebP"), reason="this TensorFlow decodes no WebP"
-)
 
 
 @functools.cache  # tracing takes far longer than decoding
@@ -59,7 +47,7 @@ def decoded(data: bytes, *, channels: int = 3, max_pixels: int = 1_000) -> np.nd
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-@pytest.mark.parametrize("name", [pytest.param(n, marks=needs_webp if "webp" in n else ()) for n in FILES])
+@pytest.mark.parametrize("name", FILES)
 def test_pixels_are_those_that_pillow_reads(name, channels):
     expected = decode(FILES[name], MODES[channels]).reshape(20, 30, channels)
     difference = np.abs(decoded(FILES[name], channels=channels).astype(int) - expected)
@@ -77,23 +65,6 @@ def png_of_size(height: int, width: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
 
 
-def gif_of_size(height: int, width: int) -> bytes:
-    data = bytearray(encode(RGB, "GIF"))
-    data[6:10] = struct.pack("<HH", width, height)
-    return bytes(data)
-
-
-def gif_with_a_frame_of_size(height: int, width: int) -> bytes:
-    data = bytearray(encode(RGB, "GIF"))
-    frame = data.index(b"\x2c\0\0\0\0")
-    data[frame + 5 : frame + 9] = struct.pack("<HH", width, height)
-    return bytes(data)
-
-
-def webp_of_size(height: int, width: int) -> bytes:
-    return b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14)
-
-
 def jpeg_of_size(height: int, width: int) -> bytes:
     data = bytearray(encode(RGB, "JPEG"))
     frame = data.index(b"\xff\xc0")
@@ -101,16 +72,7 @@ def jpeg_of_size(height: int, width: int) -> bytes:
     return bytes(data)
 
 
-def bmp_of_size(height: int, width: int) -> bytes:
-    data = bytearray(encode(RGB, "BMP"))
-    data[18:26] = struct.pack("<ii", width, -height)
-    return bytes(data)
-
-
-@pytest.mark.parametrize(
-    "bomb",
-    [png_of_size, gif_of_size, gif_with_a_frame_of_size, webp_of_size, jpeg_of_size, bmp_of_size],
-)
+@pytest.mark.parametrize("bomb", [png_of_size, jpeg_of_size])
 def test_a_small_file_that_declares_many_pixels_is_refused(bomb):
     expected = r'received 16,000 x 15,000 pixels.*expected 1 to 1,000,000.*set "max_pixels"'
     with pytest.raises(InputError, match=expected):
@@ -129,16 +91,10 @@ def test_the_limit_itself_is_allowed():
 
 
 def test_what_is_no_image_is_shown():
-    with pytest.raises(InputError, match=r"received data that begins with b'<html>.*expected a JPEG, PNG"):
+    with pytest.raises(InputError, match=r"received data that begins with b'<html>.*expected a JPEG or PNG"):
         decoded(b"<html></html>")
-
-
-def test_webp_is_refused_where_tensorflow_cannot_read_it(monkeypatch):
-    monkeypatch.delattr(tf.raw_ops, "DecodeWebP", raising=False)
-    monkeypatch.setattr(sys.modules[__name__], "traced", functools.cache(traced.__wrapped__))
-    with pytest.raises(InputError, match=r"received a WebP file, with TensorFlow 2\."):
-        decoded(FILES["webp"])
-    np.testing.assert_array_equal(decoded(FILES["png"]), RGB)
+    with pytest.raises(InputError, match=r"received data that begins with b'GIF8.*expected a JPEG or PNG"):
+        decoded(encode(RGB, "GIF"))
 
 
 def test_other_errors_pass_unchanged():
@@ -224,7 +180,7 @@ def test_large_crops_are_shrunk_without_losing_their_place(file_format, shrink):
 
 
 def test_a_batch_is_decoded_and_normalised():
-    encoded = tf.constant([FILES["png"], FILES["animated gif"]])
+    encoded = tf.constant([FILES["png"], encode(RGB, "JPEG")])
     pixels = decode_images(encoded, (20, 30, 3), max_pixels=1_000)
     floats = decode_images(encoded, (20, 30, 3), max_pixels=1_000, image_dtype="bfloat16")
     assert (pixels.dtype, floats.dtype) == (tf.uint8, tf.bfloat16)

@@ -56,3 +56,22 @@ def test_a_file_that_ends_within_a_block_is_refused(tmp_path: pathlib.Path, code
     for end in (len(data) - 1, len(data) - 17, len(data) // 2):
         with pytest.raises(InputError, match="does not read as Avro"):
             read(tmp_path / "data.avro", data[:end])
+
+
+def block(count: int, length: int) -> bytes:
+    """A block of these numbers of records and bytes, which has one byte."""
+    numbers = io.BytesIO()
+    for number in (count, length):
+        fastavro.schemaless_writer(numbers, "long", number)
+    return numbers.getvalue() + b"\2"
+
+
+@pytest.mark.parametrize(
+    "damaged", [block(300, 1)[:1], block(-5, 1), block(1 << 60, 1), block(1, 1 << 60), block(1, -9)]
+)
+def test_a_damaged_head_of_a_block_is_refused(tmp_path: pathlib.Path, damaged: bytes):
+    data = container(ROWS, "null")
+    sync = data[-16:]
+    tail = sync if len(damaged) > 1 else b""
+    with pytest.raises(InputError, match="does not read as Avro"):
+        read(tmp_path / "data.avro", data + damaged + tail)
