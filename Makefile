@@ -57,11 +57,20 @@ demo: install  ## Handwritten digits end to end: PNG files to an evaluated Saved
 demo-retrain: install  ## Five days of taxi trips, one of them bad, through scheduled retraining; three minutes.
 	@demo/retrain.sh
 
+# A file's tests share datasets, models and traced functions, so they run in one worker.
+PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile
+
 .PHONY: test
-test: install  ## Check the style and run every test. PENSTOCK_DATA=DIR adds those on real data.
+test: install  ## Check the style and run the quick tests: ten minutes on two cores.
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/python -m pytest -n $(JOBS)
+	$(PYTEST) -m "not slow"
+
+.PHONY: test-all
+test-all: install  ## Check the style and run every test: 45 minutes on two cores. PENSTOCK_DATA=DIR adds those on real data.
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	$(PYTEST)
 
 .PHONY: lint
 lint: install  ## Check the style of Python and, where npx exists, of the Bazel files.

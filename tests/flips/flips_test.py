@@ -71,6 +71,7 @@ def run(folder: pathlib.Path) -> Subject:
     return Subject(name="run", directory=folder, commands={"train": train})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [dataset, export, run])
 def test_no_flipped_bit_changes_a_result_in_silence(tmp_path, make):
     found = list(flips(make(tmp_path / "whole"), tmp_path / "scratch", count=40, seed=0))

@@ -87,6 +87,7 @@ def ours(request, monkeypatch) -> list[tuple]:
     return recorder.calls
 
 
+@pytest.mark.slow
 def test_the_hooks_are_those_of_fit(even_request, monkeypatch):
     theirs = fit(even_request)
     assert {name for name, *_ in theirs} >= {"on_train_end", "on_test_batch_end", "on_epoch_begin"}

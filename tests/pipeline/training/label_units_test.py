@@ -59,6 +59,7 @@ def of_millionths(tmp_path_factory) -> np.ndarray:
     return predicted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "offset"), [(1e9, 0.0), (5.0, 2000.0)])
 def test_the_unit_decides_nothing(tmp_path, of_millionths, unit, offset):
     _, predicted = trained(tmp_path, unit, offset)

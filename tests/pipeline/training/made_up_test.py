@@ -117,6 +117,7 @@ def test_a_model_that_asks_for_more_than_there_is_names_it(both):
         build(name="linear")
 
 
+@pytest.mark.slow
 def test_supplied_both_train_evaluate_and_export(dataset, request_for, tmp_path, config, monkeypatch):
     config.model = ConfigDict({"name": "linear", "slope": 0.5})
     config.train.steps = 30

@@ -12,6 +12,8 @@ from pipeline.publishing import publish, versions
 from pipeline.retraining import backfill, cycle, operations, records, status
 from tests.pipeline.release.cycles.conftest import Schedule, small_config
 
+pytestmark = pytest.mark.slow
+
 
 def undecided_config():
     config = small_config()

@@ -20,7 +20,7 @@ from pipeline.retraining import settings as settings_lib
 from pipeline.retraining.reconcile import Outcome
 from pipeline.retraining.records import Root
 from pipeline.retraining.settings import Commands, Settings
-from tests.shared import small_spans
+from tests.shared import once, small_spans
 
 COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 MORNING = datetime.datetime(2026, 11, 4, 6, tzinfo=datetime.UTC)
@@ -90,16 +90,19 @@ class Schedule:
 @pytest.fixture(scope="session")
 def promoted(warm_python: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Schedule:
     """Three spans, and a cycle of them that was promoted. Not to be changed."""
-    path = tmp_path_factory.mktemp("promoted") / "root"
-    small_spans.write_schema(path)
-    schedule = Schedule(path=path, config=small_config())
-    for number in range(3):
-        schedule.add(number)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys, "executable", str(warm_python))
-        outcome = schedule.reconcile()
-    assert outcome.decision == "PROMOTE", outcome
-    return schedule
+
+    def promote(folder: pathlib.Path) -> None:
+        small_spans.write_schema(folder / "root")
+        schedule = Schedule(path=folder / "root", config=small_config())
+        for number in range(3):
+            schedule.add(number)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys, "executable", str(warm_python))
+            outcome = schedule.reconcile()
+        assert outcome.decision == "PROMOTE", outcome
+
+    folder = once.folder(tmp_path_factory, "promoted", promote)
+    return Schedule(path=folder / "root", config=small_config())
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def test_rollback_and_gc_reach_the_store(followed, bucket):
     assert served(bucket) == followed.versions == [3]
 
 
+@pytest.mark.slow
 def test_what_a_cycle_publishes_and_takes_back_reaches_the_store(followed, bucket, monkeypatch):
     cycle = followed.cycles[0]
     job = Job(

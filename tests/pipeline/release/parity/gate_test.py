@@ -64,6 +64,7 @@ def test_a_run_and_its_export_agree(run, sound, holdout):
     assert json.loads(json.dumps(found.to_json()))["exported"]["rows"] == 70
 
 
+@pytest.mark.slow
 def test_an_export_that_rounds_its_predictions_is_stopped(run, sound, holdout, tmp_path):
     def rounded(outputs):
         return {name: tf.cast(tf.cast(values, tf.bfloat16), values.dtype) for name, values in outputs.items()}

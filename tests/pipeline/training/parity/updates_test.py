@@ -54,6 +54,7 @@ def test_the_plain_loop_has_the_objective_of_the_step(dataset):
     assert max(each.errors["change"] for each in other) > 1e-2
 
 
+@pytest.mark.slow
 def test_weighted_examples_agree_in_every_way(tmp_path):
     features = (Numeric(name="x"), Numeric(name="w"), Label(name="y", classes=("no", "yes")))
     draw = np.random.default_rng(0).uniform(-1, 1, (100, 3)).tolist()
@@ -71,6 +72,7 @@ def test_weighted_examples_agree_in_every_way(tmp_path):
         assert max(difference.errors["change"] for difference in each.differences) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_regression_in_millions_agrees(tmp_path):
     schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
     examples = [{"x": float(number), "y": 1e6 * (number % 7)} for number in range(100)]
@@ -130,6 +132,7 @@ def test_a_batch_that_cannot_be_parted_is_told(dataset):
     assert not found["sparse"].skipped
 
 
+@pytest.mark.slow
 def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
     schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
     examples = [{"x": float(number), "y": 1e30 * (number % 7)} for number in range(100)]
@@ -141,6 +144,7 @@ def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
     assert compare.format_verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
 
 
+@pytest.mark.slow
 def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypatch):
     def normalized(**sizes: object) -> keras.Model:
         keras.utils.set_random_seed(0)

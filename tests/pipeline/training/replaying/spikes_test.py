@@ -64,6 +64,7 @@ def test_the_step_is_found_with_its_examples(workdir):
     assert f"Step {SPIKE}: loss" in page.of_spikes(spikes, SCHEMA, run="run")
 
 
+@pytest.mark.slow
 def test_a_jump_that_the_data_do_not_explain_is_told_and_none_where_a_run_goes_on(workdir, tmp_path):
     copy = shutil.copytree(workdir, tmp_path / "run")
     points = workdir_lib.read_history(copy / "history.jsonl")
@@ -76,6 +77,7 @@ def test_a_jump_that_the_data_do_not_explain_is_told_and_none_where_a_run_goes_o
     assert explained.steps[0].replayed.step == SPIKE
 
 
+@pytest.mark.slow
 def test_the_step_is_found_whose_loss_was_not_finite(tmp_path):
     """The square of a label is infinite in float32, so the run ends, and its loss is never logged."""
     schema = Schema(name="heights", features=(Numeric(name="x"), Label(name="y", task="regression")))

@@ -22,6 +22,8 @@ from tests.pipeline.training.small_run import small_config
 from tests.shared import pictures
 from tests.shared.tiny_dataset import describe, write_dataset
 
+pytestmark = pytest.mark.slow
+
 IMAGES = Schema(
     name="pictures",
     features=(Image(name="image", height=9, width=7, channels=3), Label(name="y", classes=("no", "yes"))),

@@ -62,6 +62,7 @@ Trial(point=point, workdir=Workdir(pathlib.Path("run")), config=None).train(["wa
 """
 
 
+@pytest.mark.slow
 def test_no_run_outlives_a_sweep_that_is_killed(tmp_path):
     (tmp_path / "waits.py").write_text(WAITS)
     paths = {"PYTHONPATH": f"{pathlib.Path.cwd()}:{tmp_path}"}
@@ -75,6 +76,7 @@ def test_no_run_outlives_a_sweep_that_is_killed(tmp_path):
         assert select.select([run], [], [], 60)[0]  # readable when it has ended
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_and_a_failure_ends_only_its_run(
     tmp_path, config, dataset, warm_python, monkeypatch, capsys
 ):
