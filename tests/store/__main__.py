@@ -2,7 +2,7 @@
 
   python -m tests.store [--kills=100] [--publishes=50] [--seed=0] [--folder=build/store]
 
-What is asked: google-cloud-storage, and the emulator of requirements-gcp.txt, to which emulator.py adds the
+What is asked: google-cloud-storage, and the emulator of requirements/gcp.txt, to which emulator.py adds the
 conditions that Cloud Storage documents and the emulator does not know.
 
 requests: a process is killed ahead of each request of a call that publishes, takes back and collects.

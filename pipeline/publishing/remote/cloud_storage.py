@@ -1,4 +1,4 @@
-"""A bucket of Google Cloud Storage, through google-cloud-storage, which requirements-gcp.txt has.
+"""A bucket of Google Cloud Storage, through google-cloud-storage, which requirements/gcp.txt has.
 
 With STORAGE_EMULATOR_HOST set, the library asks that server, without credentials.
 """
@@ -20,7 +20,7 @@ def check_installed(url: str) -> None:
             f"config.publish_to = {url!r}",
             received="a Python environment without google-cloud-storage",
             expected="the library of Google's object store",
-            action="Install it: pip install -r requirements-gcp.txt",
+            action="Install it: pip install -r requirements/gcp.txt",
         ) from None
 
 

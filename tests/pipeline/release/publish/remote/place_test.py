@@ -39,5 +39,5 @@ def test_no_other_place_is_taken(url):
 
 def test_a_library_that_is_missing_is_told_at_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.cloud.storage", None)
-    with pytest.raises(InputError, match=r"publish_to.*pip install -r requirements-gcp\.txt"):
+    with pytest.raises(InputError, match=r"publish_to.*pip install -r requirements/gcp\.txt"):
         place.parse("gs://bucket/models/taxi")
