@@ -31,6 +31,7 @@ from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset import window
 from pipeline.feed import scaling
+from pipeline.training.experiment import config as config_lib
 
 with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
@@ -82,6 +83,7 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
+    asked = config_lib.parse(_CONFIG.value.to_dict()).data
     slice_ = scaling.parse_slices(_SLICE.value)
     dataset = window.open_window(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
@@ -90,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.run import feed
 
     certificate, advice = feed.certify(
-        _CONFIG.value,
+        asked,
         dataset,
         slice_=slice_,
         step_ms=_STEP_MS.value,

@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> int:
     act = _subcommand(argv)
     flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
-    asked = settings.parse(_CONFIG.value, _COMMANDS, like=base.get_config())
+    asked = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
     path = flags_lib.absolute(_ROOT.value)
     try:
         return _ACTS[act](asked, path) or 0
@@ -137,7 +137,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _plan(asked: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=asked.config.name)
+    opened = records.existing_root(path, name=asked.name)
     spans = datasets.survey_spans(opened, asked.sources(opened))
     plan = plan_lib.make(opened, asked, spans, now=_clock()())
     if _JSON.value:
@@ -146,7 +146,7 @@ def _plan(asked: Settings, path: pathlib.Path) -> None:
 
 
 def _status(asked: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=asked.config.name)
+    opened = records.existing_root(path, name=asked.name)
     served = champion.champion(opened, records.audit_entries(opened.audit))
     said = store.describe(opened, asked)
     if _JSON.value:

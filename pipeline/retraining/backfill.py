@@ -33,7 +33,7 @@ def backfill(
     Raises:
       InputError: no span lies between them; or as `reconcile`.
     """
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         if found := records.why_on_hold(opened):
             yield Outcome(did="held", why=(status.held_line(found),))
             return

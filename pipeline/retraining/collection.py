@@ -19,12 +19,12 @@ def collect(root: Root, settings: Settings, *, running: str = "") -> dict:
     Args:
       running: a cycle that is not finished, and keeps everything.
     """
-    anchor = champion_lib.anchor(root, settings.config.gate_anchor)
+    anchor = champion_lib.anchor(root, settings.gate_anchor)
     kept = {anchor.version} if anchor else set()
     gone = []
     if root.serving.is_dir():
-        gone = publish_lib.collect(root.serving, keep=settings.config.keep.versions, protected=kept)
-    return {"versions": gone, "cycles": _emptied(root, settings.config.keep.cycles, running)}
+        gone = publish_lib.collect(root.serving, keep=settings.keep.versions, protected=kept)
+    return {"versions": gone, "cycles": _emptied(root, settings.keep.cycles, running)}
 
 
 def _emptied(root: Root, keep: int, running: str) -> list[str]:

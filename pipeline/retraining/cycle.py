@@ -70,7 +70,7 @@ def _count_start(job: Job, name: str) -> None:
     ]
     retried = records.last_entry(job.root.audit, "retried", cycle=job.id)
     since = [entry for entry in starts if not retried or entry["at"] >= retried["at"]]
-    most = job.settings.config.attempts
+    most = job.settings.attempts
     if len(since) >= most:
         raise InputError(
             f"stage '{name}' of cycle {job.id}",

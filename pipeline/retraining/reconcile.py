@@ -52,7 +52,7 @@ def reconcile(
       TryAgainError: another process is at it, or something is in the way that may be gone later.
       InputError: a person must correct something.
     """
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         # On hold, too: what is served here was decided before.
         store.follow(opened, settings, at=clock())
         if found := records.why_on_hold(opened):
@@ -74,7 +74,7 @@ def look(opened: Root, settings: Settings, *, clock: Clock, out: TextIO | None =
     sources = settings.sources(opened)
     spans = datasets.survey_spans(opened, sources)
     while True:
-        window = plan_lib.choose_window(spans, settings.config)
+        window = plan_lib.choose_window(spans, settings)
         needed = [span for span in window.spans if span.receipt is None]
         if not needed:
             return spans

@@ -1,7 +1,6 @@
 """Writes the plan of a cycle: from then on the cycle exists."""
 
 import datetime
-import json
 
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import records
@@ -38,7 +37,7 @@ def begin(
             "work": plan.work,
             "settings": plan.settings_digest,
             "code": plan_lib.code_digest(),
-            "config": json.loads(settings.config.to_json_best_effort()),
+            "config": settings.given,
         },
     )
 

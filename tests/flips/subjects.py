@@ -27,6 +27,7 @@ from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as workdir_lib
 from tests.flips.flip import Subject
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
+from tests.shared.parsed import parsed
 
 STEPS, LONGER = 8, 12  # of the run, and of what it is made longer to
 _EPOCH = 4  # steps: every checkpoint lies at an end of one, so that a run from an older one logs the same
@@ -84,7 +85,7 @@ def config(steps: int) -> ConfigDict:
 def train(data: pathlib.Path, workdir: pathlib.Path, *, steps: int) -> object:
     """Metrics, history without times, and whether run.json says that the run is finished."""
     request = Request(
-        config=config(steps),
+        experiment=parsed(config(steps)),
         dataset=open_dataset(data),
         workdir=workdir,
         strategy="one_device",

@@ -84,7 +84,7 @@ NOT_ON_A_WORKER = ("tensorflow", "keras", "tensorflow_datasets")
 # Files of flags that several binaries have, each declared once.
 SHARED_FLAGS = ("beam_jobs/sources/flags.py",)
 # Reads a text as flags are read, with a FlagValues of its own: no command gets a flag by it.
-LIKE_FLAGS = ("pipeline/training/launch/grid.py",)
+LIKE_FLAGS = ("pipeline/base/cli/config.py",)
 
 
 def paths() -> list[str]:

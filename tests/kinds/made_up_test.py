@@ -42,6 +42,7 @@ from pipeline.training.run.request import Request
 from tests.kinds.interval import Interval, entries
 from tests.kinds.tables import kind_tables
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import serialize
 
 SPAN = Interval(name="span")
@@ -154,7 +155,11 @@ def test_supplied_it_is_trained_on(intervals, tmp_path):
     config = small_config()
     config.train.steps = 5
     request = Request(
-        dataset=dataset, workdir=tmp_path / "run", strategy="one_device", precision="float32", config=config
+        dataset=dataset,
+        workdir=tmp_path / "run",
+        strategy="one_device",
+        precision="float32",
+        experiment=parsed(config),
     )
     assert 0 <= run.train(request)["accuracy"] <= 1
 

@@ -28,7 +28,7 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
     batch normalizations. Where the weights are spoiled, the initial ones judge.
     """
     setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
-    stream = TrainingStream(config=setup.config, data=setup.training_data, preprocess=run.preprocess)
+    stream = TrainingStream(asked=setup.experiment.data, data=setup.training_data, preprocess=run.preprocess)
 
     @functools.cache  # or each bad step would trace the model again
     def judge(is_spoiled: bool) -> Judge:
@@ -117,5 +117,5 @@ def _initial(run: Run) -> keras.Model:
     setup = run.setup
     inputs, schema = run.preprocess.inputs, setup.dataset.schema
     return build_model(
-        setup.config, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
+        setup.experiment.model, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
     )

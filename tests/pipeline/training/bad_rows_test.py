@@ -27,6 +27,7 @@ from pipeline.training.run.attribution import described
 from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(name="bad", features=(Numeric(name="x"), Label(name="y", task="regression")))
@@ -53,7 +54,9 @@ def request(dataset: Dataset, workdir: pathlib.Path, policy: str, *, strategy: s
     config.train.standardise_labels = False  # or such a label makes the loss of every example infinite
     config.optimizer.learning_rate = 0.1
     config.train.on_bad_step = policy
-    return Request(config=config, dataset=dataset, workdir=workdir, strategy=strategy, precision="float32")
+    return Request(
+        experiment=parsed(config), dataset=dataset, workdir=workdir, strategy=strategy, precision="float32"
+    )
 
 
 def bad_steps(dataset: Dataset) -> list[int]:
@@ -129,7 +132,7 @@ def test_two_workers_roll_back_to_the_checkpoint_that_one_takes(dataset, tmp_pat
     config = tabular.get_config()
     config.update_from_flattened_dict(changes)
     one = {"strategy": "one_device", "precision": "float32"}
-    alone = run.train(Request(config=config, dataset=dataset, workdir=tmp_path / "1", **one))
+    alone = run.train(Request(experiment=parsed(config), dataset=dataset, workdir=tmp_path / "1", **one))
     told = ("--config=pipeline/configs/tabular.py", f"--dataset={dataset.directory}", "--precision=float32")
     where = (f"--workdir={tmp_path / '2'}", f"--json={tmp_path / '2.json'}", "--workers=2")
     overridden = [f"--config.{key}={value}" for key, value in changes.items()]

@@ -8,6 +8,7 @@ from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import checkpoints
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
 SLOW = pytest.mark.slow
 SHARD = "tiny-train.tfrecord-00001-of-00002"
@@ -40,7 +41,7 @@ def test_another_shard_of_the_same_size_ends_the_run_before_a_checkpoint(
     config = small_config()
     config.shuffle = shuffle
     request = Request(
-        config=config,
+        experiment=parsed(config),
         dataset=dataset,
         workdir=tmp_path / "run",
         strategy="one_device",

@@ -12,6 +12,7 @@ from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 
 SHARD = "tiny-train.tfrecord-00001-of-00002"
 
@@ -35,7 +36,7 @@ def request(dataset: pathlib.Path, workdir: pathlib.Path, *, steps: int = 20, **
     config.train.steps = steps
     config.optimizer.schedule = "constant"  # so that a run may be made longer and be the same
     return Request(
-        config=config,
+        experiment=parsed(config),
         dataset=open_dataset(dataset),
         workdir=workdir,
         strategy="one_device",

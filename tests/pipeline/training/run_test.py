@@ -26,6 +26,7 @@ from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.goodput import time_spent
 from pipeline.training.tasks.registry import EvaluationMetrics
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
 
 class KilledError(Exception):
@@ -57,7 +58,7 @@ def train_and_kill(monkeypatch):
 def undisturbed(dataset, tmp_path_factory) -> Request:
     """A finished run that nothing happened to."""
     request = Request(
-        config=small_config(),
+        experiment=parsed(small_config()),
         dataset=dataset,
         workdir=tmp_path_factory.mktemp("undisturbed"),
         strategy="one_device",

@@ -14,6 +14,7 @@ from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import continuation, run_record
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def request(folder: pathlib.Path, *, steps: int) -> Request:
     config = small_config()
     config.train.steps = steps
     return Request(
-        config=config,
+        experiment=parsed(config),
         dataset=open_window([f"{folder}/spans/*"]),
         workdir=folder / "run",
         strategy="one_device",

@@ -25,6 +25,7 @@ from pipeline.training.run import parts, run, setup
 from pipeline.training.run.request import Request
 from pipeline.training.state import run_record
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(
@@ -79,7 +80,7 @@ def challenger(
 def request(dataset: Dataset, workdir: pathlib.Path, **changes: object) -> Request:
     config = small_config()
     config.train.steps = 20
-    asked = {"strategy": "one_device", "precision": "float32", "config": config} | changes
+    asked = {"strategy": "one_device", "precision": "float32", "experiment": parsed(config)} | changes
     return Request(dataset=dataset, workdir=workdir, **asked)
 
 
@@ -247,7 +248,11 @@ def test_the_best_checkpoint_is_taken_where_one_is_kept(today, tmp_path):
     config = small_config()
     config.train.steps, config.train.keep_best, config.train.checkpoints_kept = 20, "val_loss", 1
     config.optimizer.learning_rate = 3.0  # it gets worse, not better
-    run.train(request(write_dataset(tmp_path / "1.0.0", SCHEMA, splits), tmp_path / "run", config=config))
+    run.train(
+        request(
+            write_dataset(tmp_path / "1.0.0", SCHEMA, splits), tmp_path / "run", experiment=parsed(config)
+        )
+    )
     best = restore.restore_model(tmp_path / "run", checkpoint="best").step
     found = setup.decide(request(today, tmp_path / "next", warm_start=tmp_path / "run"))
     assert found.start.step == best < 20
@@ -337,13 +342,13 @@ def test_another_model_is_refused_by_the_key(champion, today, tmp_path, key):
     config.update_from_flattened_dict({key: {"model.hidden": (9,), "train.example_weights": "x"}[key]})
     named = key if key != "model.hidden" else "model"
     with pytest.raises(InputError, match=rf"--warm_start=.*, --config\.{named}: received"):
-        setup.decide(request(today, tmp_path / "run", warm_start=champion, config=config))
+        setup.decide(request(today, tmp_path / "run", warm_start=champion, experiment=parsed(config)))
 
 
 def test_another_learning_rate_or_seed_is_no_other_model(champion, today, tmp_path):
     config = small_config()
     config.optimizer.learning_rate, config.seed, config.optimizer.ema = 0.1, 7, 0.0
-    built = begun(request(today, tmp_path / "run", warm_start=champion, config=config))
+    built = begun(request(today, tmp_path / "run", warm_start=champion, experiment=parsed(config)))
     features = asked_of(rows(50, seed=5, kinds="abcd"))
     assert np.array_equal(answers(built, features), answers(restore.restore_model(champion), features))
 
@@ -355,7 +360,7 @@ def test_a_run_goes_on_only_with_the_start_that_it_has(champion, challenger, yes
         run.train(request(today, workdir))
     config = small_config()
     config.train.steps, config.seed = 20, 8
-    run.train(request(yesterday, tmp_path / "other", config=config))
+    run.train(request(yesterday, tmp_path / "other", experiment=parsed(config)))
     with pytest.raises(
         InputError, match=rf"--warm_start: received {tmp_path}/other, checkpoint .*; expected"
     ):

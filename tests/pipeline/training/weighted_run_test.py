@@ -18,6 +18,7 @@ from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training import small_run
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 # A record holds a number less its offset, in float32: numbers of a few bits are exact.
@@ -46,7 +47,7 @@ def trained(folder: pathlib.Path, strategy: str, *, label: int) -> RestoredRun:
     config.optimizer.update({"name": "sgd", "learning_rate": 0.1})
     config.train.update({"example_weights": "weight", "epochs": 3.0, "checkpoints_kept": 100})
     request = Request(
-        config=config,
+        experiment=parsed(config),
         dataset=write_dataset(folder / "1.0.0", SCHEMA, splits),
         workdir=folder / "run",
         strategy=strategy,

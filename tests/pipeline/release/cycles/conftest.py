@@ -57,7 +57,8 @@ class Schedule:
 
     @property
     def settings(self) -> Settings:
-        parsed = settings_lib.parse(self.config, COMMANDS, like=base.get_config())
+        like = base.get_config().to_dict()
+        parsed = settings_lib.parse(self.config.to_dict(), COMMANDS, like=like)
         return dataclasses.replace(parsed, store=self.store)
 
     def reconcile(self, *, retry: bool = False) -> Outcome:

@@ -21,6 +21,7 @@ from pipeline.training.run import run
 from pipeline.training.state import workdir as workdir_lib
 from tests.pipeline.training.replaying.changed import change
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import describe, write_dataset
 
 SPIKE = 74  # the step
@@ -33,7 +34,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     config.train.epochs = 1.0
     selection = select(write_dataset(folder / "clean", SCHEMA, {"train": examples}), "train")
     preprocess = Preprocess(SCHEMA, describe(SCHEMA, examples))
-    stream = TrainingStream(config=config, data=selection, preprocess=preprocess)
+    stream = TrainingStream(asked=parsed(config).data, data=selection, preprocess=preprocess)
     for record in stream.records(SPIKE):
         examples[record.number]["positive"] ^= 1
     dataset = write_dataset(folder / "spiked", SCHEMA, {"train": examples})
@@ -42,7 +43,11 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def train(config: ConfigDict, dataset: Dataset, workdir: pathlib.Path) -> pathlib.Path:
     request = run.Request(
-        config=config, dataset=dataset, workdir=workdir, precision="float32", strategy="one_device"
+        experiment=parsed(config),
+        dataset=dataset,
+        workdir=workdir,
+        precision="float32",
+        strategy="one_device",
     )
     run.train(request)
     return workdir
