@@ -75,11 +75,12 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.training.parity.compare import as_json, format_verdict, lines
+    from pipeline.report import terminal
+    from pipeline.training.parity.compare import as_json, format_verdict, section
 
     found = []
     for comparison in _comparisons():
-        print("\n".join(lines(comparison)), flush=True)
+        print(terminal.render([section(comparison)]), flush=True)
         found.append(comparison)
     if _JSON.value:
         files.write_json(_JSON.value, as_json(found))

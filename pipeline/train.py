@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> int:
         metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
     if _JSON.value and cluster.is_chief():
         files.write_json(_JSON.value, metrics)
-    notes = "".join(f"note: {what} {advice}\n" for what, advice in verdict(metrics))
+    notes = "".join(f"note: {finding}\n" for finding in verdict(metrics))
     print(
         f"{summary(metrics)}\n"
         f"{notes}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from pipeline.base.errors import InputError
-from pipeline.retraining import datasets, notify, records, status, store
+from pipeline.retraining import datasets, notify, records, store
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.job import HeldError, Job
@@ -15,6 +15,7 @@ from pipeline.retraining.plan import Plan
 from pipeline.retraining.records import SUPERSEDED, Begun, Root
 from pipeline.retraining.settings import Settings
 from pipeline.retraining.start import begin
+from pipeline.retraining.status import AFTER_DRIFT, after_hold, cycle_line, hold_line, span_line
 
 EXIT_REJECTED = 10  # with --fail_on_reject: a cycle came to another decision than to promote
 
@@ -56,7 +57,7 @@ def reconcile(
         # On hold, too: what is served here was decided before.
         store.follow(opened, settings, at=clock())
         if found := records.why_on_hold(opened):
-            return Outcome(did="held", why=(status.held_line(found), status.after_hold_line(found)))
+            return Outcome(did="held", why=(hold_line(found), after_hold(found)))
         spans = look(opened, settings, clock=clock, out=out)
         plan = plan_lib.make(opened, settings, spans, now=clock())
         if plan.drifts:
@@ -81,7 +82,7 @@ def look(opened: Root, settings: Settings, *, clock: Clock, out: TextIO | None =
         done = {}
         for span in needed:
             [converted] = datasets.converted_spans(opened, sources, [span], at=clock())
-            print(status.span_line(converted), file=out, flush=True)
+            print(span_line(converted), file=out, flush=True)
             done[span.key] = converted
         spans = [done.get(span.key, span) for span in spans]
 
@@ -94,7 +95,7 @@ def _cycle(opened: Root, settings: Settings, plan: Plan, *, clock: Clock, out: T
     from pipeline.retraining import cycle
 
     receipt = plan.goes_on.plan if plan.goes_on else begin(opened, settings, plan, at=clock())
-    print(status.cycle_line(plan, receipt), file=out, flush=True)
+    print(cycle_line(plan, receipt), file=out, flush=True)
     job = Job(root=opened, settings=settings, id=plan.id, plan=receipt, now=clock)
     try:
         end = cycle.run(job, out=out)
@@ -111,7 +112,7 @@ def _hold(opened: Root, settings: Settings, plan: Plan, *, at: datetime.datetime
     why = str(plan.drifts[0]) + (f"; and {len(plan.drifts) - 1} more" if len(plan.drifts) > 1 else "")
     records.put_hold(opened, reason=why, by="drift", at=at, spans=spans)
     notify.send(opened, settings, {"event": "hold", "reason": why})
-    return Outcome(did="held", why=(*map(str, plan.drifts), status.AFTER_DRIFT))
+    return Outcome(did="held", why=(*map(str, plan.drifts), AFTER_DRIFT))
 
 
 def _try_again(opened: Root, failed: Begun, *, retry: bool, at: datetime.datetime) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import csv
 import dataclasses
 import io
-import itertools
 import math
 import pathlib
 import statistics
@@ -20,6 +19,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.window import open_window
 from pipeline.data.schema.feature_types import Label
+from pipeline.report import terminal
 from pipeline.training.launch import child
 from pipeline.training.launch.grid import Point, check_given_once
 from pipeline.training.state import run_record, workdir
@@ -187,7 +187,7 @@ def table_lines(summaries: Sequence[Summary], label: Label) -> list[str]:
         ]
         for summary in summaries
     ]
-    return _aligned([header, *cells])
+    return terminal.aligned([header, *cells])
 
 
 def _ranking(label: Label) -> tuple[str, int]:
@@ -249,19 +249,6 @@ def _number(value: float) -> str:
 def _union(mappings: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     """All keys, in the order in which they come up."""
     return tuple(dict.fromkeys(key for mapping in mappings for key in mapping))
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """The rows with their cells below each other; a reason in place of numbers may stick out."""
-    full = [row for row in table if len(row) == len(table[0])]
-    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
-    return [
-        "  ".join(map(_padded, row, itertools.chain(widths, itertools.repeat(0)))).rstrip() for row in table
-    ]
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell.ljust(width)
 
 
 TABLE = "sweep.csv"

@@ -11,6 +11,7 @@ from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
+from pipeline.report.section import Section
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import data, objective
 from pipeline.training.experiment.config import Experiment
@@ -149,26 +150,27 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
     )
 
 
-# --- Comparisons as lines on a terminal, and as JSON.
+# --- Comparisons as sections for a terminal, and as JSON.
 
 
 _MOST = 5  # that are told of what agrees; all that differs is
 
 
-def lines(comparison: Comparison) -> list[str]:
+def section(comparison: Comparison) -> Section:
     """The comparison, what differs and the worst of what agrees."""
     if comparison.skipped:
-        return [f"{comparison.name:<14} not compared: {comparison.skipped}"]
+        return Section(title=f"{comparison.name:<14} not compared: {comparison.skipped}")
     found = comparison.found
-    head = f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.told}"
     shown = comparison.differences[: max(_MOST, len(found))]
     left = len(comparison.differences) - len(shown)
-    return [
-        head,
-        *(f"  {_mark(each)} {each.name}: {_errors(each)}" for each in shown),
-        *([f"    … and {left} that differ less"] if left else []),
-        *([f"  {comparison.advice}"] if found else []),
-    ]
+    return Section(
+        title=f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.told}",
+        parts=[
+            *(f"{'!' if each.excess > 1 else ' '} {each.name}: {_errors(each)}" for each in shown),
+            f"  … and {left} that differ less" if left else None,
+            comparison.advice if found else None,
+        ],
+    )
 
 
 def format_verdict(comparisons: Sequence[Comparison]) -> str:
@@ -204,10 +206,6 @@ def as_json(comparisons: Sequence[Comparison]) -> dict:
             for each in comparisons
         ],
     }
-
-
-def _mark(difference: Difference) -> str:
-    return "!" if difference.excess > 1 else " "
 
 
 def _errors(difference: Difference) -> str:

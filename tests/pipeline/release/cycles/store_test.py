@@ -8,6 +8,7 @@ from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing.remote import stored
 from pipeline.publishing.remote.place import Place
+from pipeline.report import terminal
 from pipeline.retraining import decision, operations, records, status, store
 from pipeline.retraining.job import Job
 from tests.shared.memory_bucket import MemoryBucket
@@ -32,11 +33,8 @@ def served(bucket):
 
 
 def told(schedule):
-    return list(
-        status.status(
-            schedule.root, None, now=schedule.now, store=store.describe(schedule.root, schedule.settings)
-        )
-    )
+    said = store.describe(schedule.root, schedule.settings)
+    return terminal.render(status.status(schedule.root, None, now=schedule.now, store=said)).splitlines()
 
 
 def publish_another(schedule):

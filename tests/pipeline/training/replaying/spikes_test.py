@@ -14,7 +14,8 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replay import document, format, page
+from pipeline.report import terminal
+from pipeline.training.replay import render
 from pipeline.training.replay.replay import Replay
 from pipeline.training.replay.stream import TrainingStream
 from pipeline.training.run import run
@@ -63,10 +64,10 @@ def test_the_step_is_found_with_its_examples(workdir):
         range(16 * SPIKE, 16 * SPIKE + 16)
     )
     assert step.replayed.loss > 4 * step.usual
-    assert format.verdict(spike).startswith("of the steps 70 to 77 these stand out, under the weights of the")
-    told = document.of_spikes(spikes, SCHEMA)["spikes"][0]
+    assert render.verdict(spike).startswith("Of the steps 70 to 77 these stand out, under the weights of the")
+    told = render.spikes_json(spikes, SCHEMA)["spikes"][0]
     assert (told["first_step"], told["last_step"], told["steps"][0]["step"]) == (72, 77, SPIKE)
-    assert f"Step {SPIKE}: loss" in page.of_spikes(spikes, SCHEMA, run="run")
+    assert f"Step {SPIKE}: loss" in terminal.render(render.spikes_sections(spikes, SCHEMA, run="run"))
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_a_jump_that_the_data_do_not_explain_is_told_and_none_where_a_run_goes_o
     change(copy, finished=False, total_steps=110)
     unexplained, explained = Replay(copy).spikes(examples=1).found
     assert (unexplained.window.last, unexplained.steps) == (points[8]["step"], ())
-    assert format.verdict(unexplained).endswith("the data do not explain the jump")
+    assert render.verdict(unexplained).endswith("the data do not explain the jump")
     assert explained.steps[0].replayed.step == SPIKE
 
 
@@ -93,7 +94,9 @@ def test_the_step_is_found_whose_loss_was_not_finite(tmp_path):
     config.train.standardise_labels = False  # its spread would be beyond float32, and so every loss
     with pytest.raises(InputError, match=r"step 31: .*, record 157 .*replay --step=31"):
         train(config, write_dataset(tmp_path / "data", schema, {"train": examples}), tmp_path / "run")
-    (spike,) = Replay(tmp_path / "run").spikes(examples=1).found
-    assert "no finite loss was logged before the run ended" in format.window(spike.window)
+    spikes = Replay(tmp_path / "run").spikes(examples=1)
+    _, jump, *_ = render.spikes_sections(spikes, schema, run="run")
+    assert "no finite loss was logged before the run ended" in jump.title
+    (spike,) = spikes.found
     (worst,) = spike.steps[0].replayed.examples
     assert (spike.steps[0].replayed.step, worst.record.number, worst.loss) == (31, 157, math.inf)
