@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 
+from pipeline.base import files
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing import versions
 from pipeline.retraining import champion as champion_lib
@@ -52,5 +53,5 @@ def _empty(cycle: Begun) -> bool:
     found = [path for name in _LARGE if (path := cycle.folder / name).exists()]
     for path in found:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    records.fsync_folder(cycle.folder)
+    files.synchronise(cycle.folder)
     return bool(found)

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.retraining import datasets, notify, records, store
 from pipeline.retraining import plan as plan_lib
@@ -128,7 +129,7 @@ def _try_again(opened: Root, failed: Begun, *, retry: bool, at: datetime.datetim
     path = failed.folder / records.FAILED
     before = len(list(failed.folder.glob("failed.*.json")))
     path.rename(failed.folder / f"failed.{before + 1}.json")
-    records.fsync_folder(failed.folder)
+    files.synchronise(failed.folder)
 
 
 def _leave(opened: Root, plan: Plan, *, at: datetime.datetime) -> None:

@@ -16,8 +16,8 @@ from croniter import CroniterBadDateError, croniter
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.gate.rules import GateRules
-from pipeline.publishing.remote import place
-from pipeline.publishing.remote.place import Place
+from pipeline.publishing.remote import cloud_storage
+from pipeline.publishing.remote.cloud_storage import Place
 from pipeline.retraining import datasets
 from pipeline.retraining.datasets import Sources
 from pipeline.retraining.parity_result import ParityLimits
@@ -219,7 +219,7 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
         keep=_section(Keep, config["keep"]),
         attempts=config["attempts"],
         notify=_section(Notify, config["notify"]),
-        store=place.parse(config["publish_to"]),
+        store=cloud_storage.parse(config["publish_to"]),
         commands=commands,
         given=json.loads(json.dumps(config, default=str)),
     )

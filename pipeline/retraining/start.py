@@ -2,6 +2,7 @@
 
 import datetime
 
+from pipeline.base import files
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import records
 from pipeline.retraining.champion import Served
@@ -21,7 +22,7 @@ def begin(
     """
     folder = root.cycle(plan.id)
     folder.mkdir(parents=True, exist_ok=True)
-    records.fsync_folder(root.cycles)
+    files.synchronise(root.cycles)
     return records.write_result(
         folder / records.PLAN,
         {

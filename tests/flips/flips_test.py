@@ -7,9 +7,10 @@ import pytest
 
 from pipeline.base import documents
 from pipeline.base.errors import InputError
+from pipeline.base.files import sha256
 from pipeline.configs import base
 from pipeline.data.dataset import records
-from pipeline.data.dataset.manifest import open_dataset, sha256
+from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.integrity import damage
 from pipeline.data.statistics import loading

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from pipeline.base import documents
 from pipeline.base.errors import InputError
+from pipeline.base.files import sha256
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import Dataset, sha256
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from pipeline.configs.retraining import base
 from pipeline.publishing import versions
-from pipeline.publishing.remote.place import Place
+from pipeline.publishing.remote.cloud_storage import Place
 from pipeline.retraining import datasets, records
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import reconcile as reconcile_lib

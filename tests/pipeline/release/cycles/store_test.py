@@ -7,7 +7,7 @@ import pytest
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing.remote import stored
-from pipeline.publishing.remote.place import Place
+from pipeline.publishing.remote.cloud_storage import Place
 from pipeline.report import terminal
 from pipeline.retraining import decision, operations, records, status, store
 from pipeline.retraining.job import Job
