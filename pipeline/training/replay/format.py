@@ -1,4 +1,4 @@
-"""Stored records and values as text: what the raw data said, as far as the record tells."""
+"""Formats stored values as text: what the raw data said, as far as the record tells."""
 
 import datetime
 import math
@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pipeline.data.origins.reader import RawRow
 from pipeline.data.schema import times
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
@@ -21,22 +20,10 @@ from pipeline.data.schema.feature_types import (
     Text,
     Tokens,
 )
-from pipeline.training.replay.stream import Record
 
 MISSING, EMPTY = "(missing)", "(empty)"
 _MOST_NUMBERS = 8  # of a list, with four digits each
 _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
-
-
-def place(record: Record) -> str:
-    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
-    row = "" if record.row is None else f", row {record.row:,}"
-    return f"{record.file}, record {record.ordinal:,}{row}"
-
-
-def raw_row(raw: RawRow | None) -> str:
-    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
-    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"
 
 
 def format_value(feature: Feature, value: np.ndarray) -> str:

@@ -15,9 +15,9 @@ from pipeline.data.schema.schema import Schema
 from pipeline.report import formats
 from pipeline.report.html import Markup, tag
 from pipeline.report.section import Cell, Code, Facts, Section, Tiles
-from pipeline.training.replay.format import format_value, image_format, place
+from pipeline.training.replay.format import format_value, image_format
 from pipeline.training.replay.step import JUMP, Example, Partner, ReplayedStep, Spike, Spikes, Window
-from pipeline.training.replay.stream import RawFeatures, Record
+from pipeline.training.replay.stream import RawFeatures, Record, place
 
 FORMAT = "penstock.replay/1"
 

@@ -393,3 +393,14 @@ def _has_blocks(records: Sequence[Record], some: Sequence[int]) -> bool:
 def _row(record: Record, in_block: int) -> int:
     """Its number in the file."""
     return record.ordinal if record.row is None else record.ordinal * in_block + record.row
+
+
+def place(record: Record) -> str:
+    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
+    row = "" if record.row is None else f", row {record.row:,}"
+    return f"{record.file}, record {record.ordinal:,}{row}"
+
+
+def raw_row(raw: RawRow | None) -> str:
+    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
+    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"

@@ -13,8 +13,7 @@ from pipeline.report.formats import shortened
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Blame
 from pipeline.training.replay.evaluator import Judge, judge_of, worst_first
-from pipeline.training.replay.format import place, raw_row
-from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of
+from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of, place, raw_row
 from pipeline.training.run.parts import Run
 
 _MOST = 3  # records that are named
