@@ -145,7 +145,7 @@ soak: install  ## Kill and damage everything, for hours; SOAK=kill CASES=convert
 
 .PHONY: deploy-check
 deploy-check: install  ## Recipes of deploy/ through the programs and libraries that read them; installs those. Ten minutes.
-	.venv/bin/python -m tests.deploy
+	.venv/bin/python -m tests.commands.deploy
 
 BENCHMARK_DATA ?= build/benchmark
 
@@ -171,8 +171,8 @@ build/peers/.installed: requirements/peers.txt .venv/.installed
 	@touch $@
 
 # What runs on a TPU VM, as far as it goes without one: there is no XLA for the CPU in tensorflow-tpu.
-TPU_TESTS := $(addprefix tests/pipeline/,data/input data/reading data/preprocessing training/engine training/loop \
-  training/experiment training/tasks training/run_test.py)
+TPU_TESTS := $(addprefix tests/unit/,data/input data/reading data/preprocessing training/engine training/loop \
+  training/experiment training/tasks training/run/run_test.py)
 
 .PHONY: test-tpu
 test-tpu: build/tpu/.installed  ## Tests of input, step and checkpoints with requirements/tpu.txt (tensorflow-tpu 2.20); needs no TPU.

@@ -7,7 +7,12 @@ from tests.house import build_files, imports
 from tests.house.imports import HOUSE, folder_of
 
 # These run in environments of their own: no target has them.
-ELSEWHERE = ("deploy/airflow/*", "tests/deploy/elsewhere/*", "benchmarks/peers/*", "*/torchvision_side.py")
+ELSEWHERE = (
+    "deploy/airflow/*",
+    "tests/commands/deploy/elsewhere/*",
+    "benchmarks/peers/*",
+    "*/torchvision_side.py",
+)
 BY_NAME = {"//beam_jobs", "//pipeline", "//pipeline/configs"}  # commands are started, not imported
 BY_MACRO = {"//tests", "@pypi_dev//pytest"}  # tests/defs.bzl adds them
 FILES = [path for path in HOUSE.files if not any(fnmatch.fnmatch(path, each) for each in ELSEWHERE)]
