@@ -49,7 +49,7 @@ HELP = "Kinds: " + "; ".join(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Anomaly:
-    """One thing found. `value` was measured; up to `threshold` it would be no anomaly."""
+    """A finding. `value` was measured; up to `threshold` it would be no anomaly."""
 
     split: str
     feature: str  # empty: the split as a whole
@@ -111,14 +111,14 @@ def line(anomaly: Anomaly) -> str:
 
 
 def named(values: Sequence[tuple[str, int]], *, of: int) -> str:
-    """How many values there are, in which part of `of` rows, and the first of them with their counts."""
+    """Returns the number of values, their part of `of` rows, and the first of them with their counts."""
     rows = sum(count for _, count in values)
     first = ", ".join(f"{value!r} × {count:,}" for value, count in values[:_NAMED])
     return f"{len(values):,} value{'s' * (len(values) > 1)} in {rows / of:.2%} of rows: {first}"
 
 
 def dumps(anomalies: Sequence[Anomaly], policy: Policy, *, baseline_digest: str | None) -> str:
-    """What was found, and by which rules; without paths, so that equal data gives equal bytes."""
+    """Writes findings and rules as JSON, without paths, so that equal data gives equal bytes."""
     document = {
         "format": FORMAT,
         "baseline_digest": baseline_digest,

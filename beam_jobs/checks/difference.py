@@ -32,7 +32,7 @@ class Counted:
 
 
 def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
-    """`splits` are the hashes of each split, uint64 [records]."""
+    """Returns `splits` are the hashes of each split, uint64 [records]."""
     everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
@@ -44,12 +44,12 @@ def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
 
 
 def surplus_rows(of: Counted, over: Counted) -> np.ndarray:
-    """How many records of each hash `of` has more than `over`, int64 [distinct]."""
+    """Returns how many records of each hash `of` has more than `over`: int64 [distinct]."""
     return np.maximum(0, of.counts - matched_rows(of, over, over.counts, absent=0))
 
 
 def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int) -> np.ndarray:
-    """`values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
+    """Returns `values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
     if not len(other.hashes):
         return np.full(len(of.hashes), absent)
     position = np.minimum(np.searchsorted(other.hashes, of.hashes), len(other.hashes) - 1)
@@ -57,7 +57,7 @@ def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int
 
 
 def shared_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """int64 [found]: where in `right` hashes are that `left` has; both uint64 [records]."""
+    """Returns int64 [found]: where in `right` hashes are that `left` has; both uint64 [records]."""
     return np.flatnonzero(np.isin(right, left))
 
 

@@ -28,7 +28,7 @@ _DEVIATIONS = 4.0  # how far chance may move a fraction
 
 
 def baseline_anomalies(statistics: Statistics, baseline: Statistics, policy: Policy) -> list[Anomaly]:
-    """Of every split that both datasets have, without those of severity "ignore"."""
+    """Returns anomalies of every split that both datasets have, without those of severity "ignore"."""
     found = (
         anomaly
         for split, now in statistics.items()
@@ -92,7 +92,7 @@ def _missing_jump(
 
 
 def _chance_of_missing(now: FeatureStatistics, before: FeatureStatistics) -> float:
-    """How far apart the fractions of two samples of the same data may lie by chance."""
+    """Returns how far apart the fractions of two samples of the same data may lie by chance."""
     n, m = now.present + now.missing, before.present + before.missing
     pooled = (now.missing + before.missing) / max(1, n + m)
     return _DEVIATIONS * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))
@@ -138,14 +138,14 @@ def _drift(
         )
 
 
-# --- Anomalies of a dataset's statistics, by what its schema declares.
+# --- Anomalies by what the schema declares.
 
 
 _SHOWN = 5  # classes that a message names
 
 
 def conformance_anomalies(statistics: Statistics, schema: Schema, policy: Policy) -> list[Anomaly]:
-    """In the order of splits and features, without those of severity "ignore"."""
+    """Returns anomalies in the order of splits and features, without those of severity "ignore"."""
     found = (
         anomaly
         for split, measured in statistics.items()
@@ -276,7 +276,7 @@ _OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
 )
 
 
-# --- The rules by which a dataset is judged before it is published, and the verdict.
+# --- The verdict on a dataset before it is published.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -290,7 +290,7 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What was found, and the rules by which it was."""
+    """The anomalies found, and the rules that found them."""
 
     rules: Rules
     anomalies: tuple[Anomaly, ...]
@@ -310,7 +310,9 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
     return Rules(policy=policy, baseline=loading.load(dataset), baseline_digest=dataset.manifest.digest)
 
 
-def judge(measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()) -> Verdict:
+def evaluate(
+    measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()
+) -> Verdict:
     """Adds to what was `leaked` what the statistics show; raises InputError if any is of severity "error"."""
     found = [
         *conformance_anomalies(measured, schema, rules.policy),

@@ -98,7 +98,7 @@ def publish(
 
 
 def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> None:
-    """The manifest does not list them: the dataset's digest does not depend on the names of raw files."""
+    """Publishes the origins; not in the manifest, so that names of raw files do not change its digest."""
     (destination.directory / origins.FOLDER).mkdir()
     for shard in outcome.files:
         destination.move(shard.origins_path, origins.file_name(shard.file_name))
@@ -108,7 +108,7 @@ def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> 
 
 
 def _absolute(plan: Plan) -> str:
-    """The directory of all inputs: a relative one would be of no use elsewhere."""
+    """Returns the directory of all inputs, absolute so that it is of use elsewhere."""
     is_local = plan.pieces[0].stamps and "://" not in plan.root
     return str(pathlib.Path(plan.root).absolute() / "_")[:-1] if is_local else plan.root
 
@@ -167,7 +167,7 @@ def _write_measures(
 
 
 def _files(directory: pathlib.Path) -> list[str]:
-    """Relative paths of the files in `directory`, but for what is temporary."""
+    """Returns relative paths of the files in `directory`, without temporary ones."""
     found = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
     return sorted(str(path) for path in found if path.parts[0] != claims.TEMPORARY)
 
@@ -177,7 +177,7 @@ def _described(directory: pathlib.Path, path: str) -> File:
     return File(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
-# --- What other tools need to read the dataset: TFDS's metadata files and tensorflow-metadata's schema.
+# --- Metadata for TFDS and tensorflow-metadata.
 
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
@@ -242,7 +242,7 @@ def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
 
 
 def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
-    """What `as_supervised=True` gives: the input and the label, where there is one of each."""
+    """Returns what `as_supervised=True` gives: the input and the label, where there is one of each."""
     labels = schema.of_kind(Label)
     if layout == "blocks" or len(schema.inputs) != 1 or not labels:
         return None
@@ -272,7 +272,7 @@ def _image_tfds(feature: Image, features: types.ModuleType) -> object:
 
 
 def _no_domain(feature: Feature, entry: schema_pb2.Feature) -> None:
-    """Type and shape say all."""
+    """Adds nothing: type and shape say all."""
 
 
 def _numeric_domain(feature: Numeric, entry: schema_pb2.Feature) -> None:
@@ -320,7 +320,7 @@ def _add_indices(size: int, entry: schema_pb2.Feature, *, is_categorical: bool) 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """How other tools are told of one kind.
+    """The description of one feature type for other tools.
 
     `add_domain` completes the feature's proto. `tfds_feature` gets the module `tfds.features` as an argument,
     because workers do not import TFDS.
@@ -347,8 +347,7 @@ _OF_KIND = KindTable(
 )
 
 
-# --- Records that are in several splits of what a conversion has written, from the indexes beside its
-# shards.
+# --- Leakage between splits, from the indexes beside the shards.
 
 
 _UNCOMPRESSED = "uncompressed"
@@ -366,7 +365,7 @@ def check_countable(policy: Policy, *, layout: str) -> None:
 
 
 def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy) -> list[Anomaly]:
-    """Of each split, the records that a split before it has too; none where records are blocks of rows."""
+    """Returns the records that an earlier split has too; none where records are blocks of rows."""
     if plan.layout == "blocks" or policy.severity(leakage.KIND) == "ignore" or len(plan.shards) == 1:
         return []
     shards = {split: shards_of(outcome, split) for split in plan.shards}
@@ -414,11 +413,11 @@ def _index(shard: WrittenShard) -> Index:
         return shards_lib.loads(file.read(), shard.index_path)
 
 
-# --- What came out of a conversion, by split, and whether it is all that went in.
+# --- The outcome by split, and whether all rows came out.
 
 
 def gathered_of(outcome: Outcome, plan: Plan) -> dict[str, bytes]:
-    """What was gathered of each split, in the plan's order."""
+    """Returns what was gathered of each split, in the plan's order."""
     return {split: outcome.statistics[split] for split in plan.shards if split in outcome.statistics}
 
 

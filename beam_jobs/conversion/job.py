@@ -22,7 +22,7 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """What is converted, from what, and by which rules. Implements `launch.run.Job`."""
+    """A job that converts raw data by a plan and rules. Implements `launch.run.Job`."""
 
     source: Source
     schema: Schema
@@ -41,7 +41,7 @@ class Conversion:
         return self.plan.pieces
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
-        """Pieces → typed rows → shuffle → shards, and the statistics of each split."""
+        """Builds the graph: pieces → typed rows → shuffle → shards, and the statistics of each split."""
         spill = make_spill(directory, runner=self.run.runner)
         prepare = Prepare(
             self.source,
@@ -85,7 +85,7 @@ class Conversion:
             dataset.check_not_empty(outcome, self.plan)
         leaked = dataset.leak_anomalies(outcome, self.plan, self.schema, self.rules.policy)
         statistics = dataset.statistics_of(outcome, self.plan, self.schema)
-        verdict = validate.judge(statistics, self.schema, self.rules, leaked=leaked)
+        verdict = validate.evaluate(statistics, self.schema, self.rules, leaked=leaked)
         manifest = dataset.publish(
             destination,
             outcome=outcome,

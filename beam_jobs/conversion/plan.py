@@ -115,7 +115,7 @@ def make_plan(
 
 
 def origin_names(pieces: Sequence[Piece]) -> Iterator[str]:
-    """What the raw files are called, in the order of their numbers."""
+    """Returns what the raw files are called, in the order of their numbers."""
     return (name for piece in pieces for name in piece.file_names)
 
 
@@ -158,7 +158,7 @@ def _used_fractions(
 
 
 def parse_fractions(text: str) -> dict[str, Fraction]:
-    """`train=0.8,test=0.2` as exact fractions, in one order; raises InputError unless their sum is 1."""
+    """Parses `train=0.8,test=0.2` exactly, in one order; raises InputError unless the sum is 1."""
     pairs = [part.partition("=") for part in text.split(",")]
     try:
         fractions = {split.strip(): Fraction(value.strip()) for split, _, value in pairs}

@@ -77,7 +77,7 @@ class Prepare(beam.DoFn):
 
 
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
-    """What identifies each row, binary or string [rows]: the cells of `row_id`, else what the source says.
+    """Returns each row's id, binary or string [rows]: the cells of `row_id`, else what the source says.
 
     Where a source says nothing, the cells that the schema reads do: an ignored column, such as the time
     of loading, moves no row.
@@ -88,21 +88,21 @@ def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
 
 
 def _with_order(rows: pa.RecordBatch, ids: pa.Array, places: np.ndarray | None) -> pa.RecordBatch:
-    """`rows` with the order hash of their `ids` in front, and `places`: see `cells.rows.arrow_schema`."""
+    """Puts the order hash of `ids`, and `places`, in front of `rows`: see `cells.typed.arrow_schema`."""
     if places is not None:
         rows = rows.add_column(0, pa.field(ORIGIN_COLUMN, pa.uint64()), pa.array(places))
     order = pa.array(assignment.hash_ids(ids, purpose=assignment.ORDER))
     return rows.add_column(0, pa.field(ORDER_COLUMN, order.type), order)
 
 
-# --- Raw rows → typed rows, and rejected rows with their reason. `convert` and `predict` share it.
+# --- Raw rows → typed rows and rejected ones; `predict` uses it too.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TypedRows:
     """The conforming rows of one batch, where each was in that batch, and the rows left out."""
 
-    rows: pa.RecordBatch  # [kept], of `cells.rows.value_schema`
+    rows: pa.RecordBatch  # [kept], of `cells.typed.value_schema`
     kept: np.ndarray  # int64 [kept], positions in the raw batch
     rejected: tuple[Rejection, ...]
 

@@ -33,7 +33,7 @@ class Batch:
 
 
 def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
-    """What is read of the input: the model's features and the keys, but no label."""
+    """Returns the schema of what is read: the model's features and the keys, but no label."""
     return dataclasses.replace(schema, features=schema.inputs, row_id=tuple(keys), split_by=None)
 
 
@@ -98,7 +98,7 @@ def _key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def _key_column(raw: RawRows, name: str) -> pa.Array:
-    """As text where rows name their columns: a type found in some rows need not be that of the next ones."""
+    """Returns a column, as text where rows name their columns: each batch may have found another type."""
     column = raw.column(name)
     return _text(text.to_bytes(column) if raw.sparse else column)
 

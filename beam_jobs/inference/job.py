@@ -26,7 +26,7 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What is predicted, from what, into what. Implements `launch.run.Job`."""
+    """A job that predicts rows with an exported model. Implements `launch.run.Job`."""
 
     source: Source
     pieces: Sequence[Piece]

@@ -29,7 +29,7 @@ class Predicted:
 
 
 class ExportedModel(ModelHandler[Batch, Predicted, object]):
-    """For `RunInference`; `directory` is what `python -m pipeline.export` wrote."""
+    """The model for `RunInference`; `directory` is what `python -m pipeline.export` wrote."""
 
     def __init__(self, directory: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the workers tell the launcher at the end of a job: everything but the records."""
+"""The outcome that workers send to the launcher at the end of a job: everything but the records."""
 
 import base64
 import dataclasses
@@ -48,7 +48,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Where the graph of a job ends. Each of `rejected` is one `beam.ParDo`'s share of the rows left out."""
+    """The ends of a job's graph. Each of `rejected` is one `beam.ParDo`'s share of the rows left out."""
 
     read: beam.PCollection[int]
     rejected: tuple[beam.PCollection[source.Rejection], ...]
@@ -58,9 +58,7 @@ class Outputs:
     lines: beam.PCollection[tuple[str, int]] | None = None
 
 
-# --- The outcome of a job as JSON: it lies where the workers write, so that nothing in it may be code.
-#
-# What was gathered of each split goes into it as the bytes that a worker sent, in base64.
+# --- The outcome as JSON: it lies where the workers write, so nothing in it may be code.
 
 
 def dumps_outcome(
@@ -71,7 +69,7 @@ def dumps_outcome(
     statistics: Mapping[str, bytes],
     lines: Mapping[str, int],
 ) -> bytes:
-    """An `Outcome`."""
+    """Encodes an `Outcome`; a worker's bytes of each split's statistics go in as base64."""
     document = {
         "rows_read": rows_read,
         "rejected": rejected,
@@ -83,7 +81,7 @@ def dumps_outcome(
 
 
 def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outcome:
-    """The inverse of `dumps`; raises InputError unless its files are in `directory`."""
+    """Decodes what `dumps_outcome` wrote; raises InputError unless its files are in `directory`."""
     document = json.loads(data)
     outcome = Outcome(
         rows_read=document["rows_read"],
@@ -98,7 +96,7 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
 
 
 def _fields(value: object) -> Mapping[str, object]:
-    """Those of a dataclass."""
+    """Returns the fields of a dataclass."""
     return vars(value)
 
 

@@ -25,7 +25,7 @@ from beam_jobs.sources import byte_streams, files, source
 from beam_jobs.sources.source import Piece, Rejected
 from pipeline.base import files as files_lib
 
-# --- The end of a job's graph: the workers save its outcome in one small file, which the launcher loads.
+# --- The outcome: workers save it in one small file, which the launcher loads.
 
 
 _UNCOMPRESSED = "uncompressed"
@@ -56,7 +56,7 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
 
 
 def load_gathered(path: str, *, file_type: type[WrittenFile]) -> Outcome:
-    """Raises InputError where its files are none of the directory that `path` is in."""
+    """Loads an outcome; raises InputError where its files are outside of the directory of `path`."""
     with FileSystems.open(path, compression_type=_UNCOMPRESSED) as file:
         return outcome_lib.loads_outcome(
             file.read(), file_type=file_type, directory=FileSystems.split(path)[0]
@@ -83,7 +83,7 @@ def _save(
         file.write(outcome)
 
 
-# --- Progress of a local run: workers append to a small file, the launcher adds it up and draws a bar.
+# --- Progress of a local run.
 
 
 _SECONDS_BETWEEN_LOOKS = 0.2
@@ -140,7 +140,7 @@ def _now() -> datetime.datetime:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """How a job was started, and when."""
+    """Settings and time of a job's start."""
 
     runner: str
     beam_flags: tuple[str, ...]
@@ -150,7 +150,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Since it was started."""
+        """Seconds since the start."""
         return time.monotonic() - self._monotonic
 
     @property
@@ -162,7 +162,7 @@ class Run:
 
 
 class Job(Protocol[Published]):
-    """What `convert` and `predict` differ in."""
+    """The parts in which `convert` and `predict` differ."""
 
     run: Run
     pieces: Sequence[Piece]  # of the input
@@ -187,9 +187,8 @@ def run_job(job: Job[Published], *, output: str) -> Published:
     with runners.one_line_errors(output), output_lib.claimed(output) as destination:
         watched = Progress(path=str(destination.local / "progress"))
         runner = runners.make_runner(run.runner, options, directory=destination.local)
-        with files_lib.temporary_files_in(
-            destination.local
-        ):  # a pipeline that is interrupted leaves a directory
+        # A pipeline that is interrupted leaves a directory.
+        with files_lib.temporary_files_in(destination.local):
             pipeline = beam.Pipeline(runner=runner, options=options)
         result = FileSystems.join(destination.shared, "outcome")
         outputs = job.build(pipeline, directory=destination.shared, progress=watched)

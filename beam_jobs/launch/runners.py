@@ -51,7 +51,7 @@ def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
 def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path) -> PipelineRunner:
     """The runner of that name, which may write into `directory`; raises InputError if there is none."""
     if name != "DataflowRunner":
-        # A failure is told once, in one line; Beam and its job servers would log hundreds.
+        # A failure is reported once, in one line; Beam and its job servers would log hundreds.
         logging.getLogger().setLevel(logging.CRITICAL)
     if name == "FnApiRunner":
         return _embedded_runner(options, worker_log=directory / "workers.log")
@@ -143,7 +143,7 @@ def bad_input_from_workers() -> Iterator[None]:
 
 
 def unknown_flags(flags: Sequence[str]) -> list[str]:
-    """Those of `flags` that are no Beam pipeline options."""
+    """Returns the `flags` that are no Beam pipeline options."""
     parser = argparse.ArgumentParser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)  # Beam only warns of unknown flags, deep in its log
@@ -151,7 +151,7 @@ def unknown_flags(flags: Sequence[str]) -> list[str]:
     return unknown
 
 
-# --- One line for what ended a run: a full disk, a worker that died, a bug.
+# --- One line for an error that ends a run: a full disk, a worker that died, a bug.
 
 
 # A line of a worker's traceback that names an exception, without what Beam adds to it.
@@ -215,7 +215,7 @@ def _kept(text: str) -> str:
     return f"The whole traceback is in {log.name}."
 
 
-# --- This project's code as a wheel, for workers that cannot import it from the launcher's disk.
+# --- The project's code as a wheel for remote workers.
 
 
 _PACKAGES = ("beam_jobs", "models", "pipeline")

@@ -45,12 +45,12 @@ def propose_feature(profile: ColumnProfile) -> Feature:
 
 
 def looks_like_text(profile: ColumnProfile) -> bool:
-    """Whether values are several words long."""
+    """Returns whether values are several words long."""
     return profile.words >= _TEXT_WORDS
 
 
 def looks_like_id(profile: ColumnProfile) -> bool:
-    """Whether the column's name says that it identifies something."""
+    """Returns whether the column's name says that it identifies something."""
     return bool(_ID_NAME.search(profile.name))
 
 
@@ -69,7 +69,7 @@ def _null_markers(profile: ColumnProfile) -> tuple[str, ...]:
 
 
 def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
-    """Few small numbers, or the ids of something, as categories."""
+    """Proposes categories for few small numbers, or for the ids of something."""
     if not profile.are_whole_numbers:
         return None
     if len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile):
@@ -88,7 +88,7 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
 
 
 def _are_measured(numbers: Sequence[float]) -> bool:
-    """Whether sorted whole numbers fill a range far from 0, as heights do: most ids below it were unused."""
+    """Returns whether sorted whole numbers fill a range far from 0, as heights do and ids do not."""
     distinct, low, high = len(numbers), numbers[0], numbers[-1]
     return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
 
@@ -138,10 +138,10 @@ def _hashed(profile: ColumnProfile) -> Categorical:
 
 
 def _never(profile: ColumnProfile) -> None:
-    """Not by the look of a column: the user names the label, and the source says that it gives tokens."""
+    """Proposes nothing: the user names the label, and the source says that it gives tokens."""
 
 
-# Asked in this order.
+# Tried in this order.
 _OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
     where=__name__,
     tells="how a kind is recognised in raw data",
@@ -159,7 +159,7 @@ _OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
 )
 
 
-# --- What the user should judge of a feature that is proposed.
+# --- Remarks on a proposed feature, for the user to check.
 
 
 _SHOWN = 3
@@ -174,7 +174,7 @@ _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
 
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    """Remarks on any feature, each with what was counted."""
+    """Yields remarks on any feature, each with what was counted."""
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
     words = [marker for marker in odd if marker not in profile.sentinels]
     if words:
@@ -229,7 +229,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
 
 
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """What is odd about words as categories: the first that applies."""
+    """Yields what is odd about words as categories: the first remark that applies."""
     words, rows = profile.distinct, sum(profile.values.values()) + profile.others
     named, separator = f"'{profile.name}'", _separator(profile)
     if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
@@ -239,8 +239,8 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
             f"{named}: the cells are lists between {separator!r}, and each different list is a category. "
             "Give each word a column of its own, or write blanks between the words and make it 'text'."
         )
-    elif told := _mostly(profile):
-        yield told
+    elif remark := _mostly(profile):
+        yield remark
     elif words >= _MANY_CATEGORIES and rows < _RARE * words:
         sentences = sum(" " in word.strip() for word in profile.values)
         text = " If it is sentences, make it 'text'." if sentences > _HALF * len(profile.values) else ""
@@ -251,7 +251,7 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
 
 
 def _mostly(profile: ColumnProfile) -> str:
-    """What keeps a column of numbers or dates from being one; empty if it is mostly something else."""
+    """Returns what keeps a column from being numbers or dates; empty if it is mostly something else."""
     named, rows = f"'{profile.name}'", sum(profile.values.values())
     odd = [value for value in profile.values if not is_number(value)]
     numbers = rows - sum(profile.values[value] for value in odd)
@@ -281,7 +281,7 @@ def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
 
 
 def _separator(profile: ColumnProfile) -> str:
-    """What stands between the words of a column of lists; empty if it is none."""
+    """Returns what stands between the words of a column of lists; empty if it is none."""
     for separator in _SEPARATORS:
         words = {word.strip() for value in profile.values for word in value.split(separator)}
         if _WORDS_FOR_LISTS * len(words) <= len(profile.values):
@@ -306,7 +306,7 @@ def _all_differ(profile: ColumnProfile) -> bool:
     return len(profile.values) == sum(profile.values.values()) >= _MANY
 
 
-# --- Columns that say nothing about a label: empty ones, constants, ids; and the flag that leaves one out.
+# --- Columns that say nothing about a label: empty ones, constants, ids.
 
 
 _COUNTED = 20  # rows from which consecutive numbers are no chance
@@ -314,7 +314,7 @@ _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 
 def why_useless(profile: ColumnProfile) -> str:
-    """Why a column says nothing about a label; empty if it may."""
+    """Returns why a column says nothing about a label; empty if it may."""
     if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
         sizes = sorted(profile.lengths.keys() - {0})
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
@@ -355,5 +355,5 @@ def _follow_one_another(profile: ColumnProfile) -> bool:
 
 
 def _needs_reading(profile: ColumnProfile) -> bool:
-    """Whether the text is a date, or a number written for people."""
+    """Returns whether the text is a date, or a number written for people."""
     return bool(propose_datetime(profile) or propose_written(profile))

@@ -65,7 +65,7 @@ def task_of(classes: Iterable[str]) -> str:
 
 
 def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
-    """Numbers by size, words by alphabet, "no" before "yes". Of two the second is the positive class."""
+    """Sorts numbers by size, words by alphabet, "no" before "yes"; the second of two is positive."""
     classes = list(classes)
     try:
         return tuple(sorted(classes, key=lambda value: (float(value), value)))
@@ -77,7 +77,7 @@ def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
 
 
 def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
-    """What the user should judge of a proposed label, and how to change it."""
+    """Yields what the user should check of a proposed label, and how to change it."""
     if profile.missing:
         yield f"'{label.name}': {profile.missing:,} rows have no label and will be rejected."
     if "." in label.clean.strip:
@@ -122,9 +122,9 @@ def _could_be_label(profile: ColumnProfile) -> bool:
     return repeats or bool(profile.numbers) or (len(profile.values) <= 3 and not looks_like_text(profile))
 
 
-def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
+def _task(profile: ColumnProfile, values: set[str], requested: str | None) -> str:
     """The task of LABEL_TASKS; raises InputError where the values do not suit it."""
-    task = asked or _task_by_look(profile, values)
+    task = requested or _task_by_look(profile, values)
     if task == CLASSIFICATION:
         task = task_of(values)
     rules = LABEL_TASKS[task]
@@ -133,7 +133,7 @@ def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
             raise _unsuitable(profile, f"--task={task}", _words(profile), "numbers to predict")
     elif len(values) not in rules.classes:
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), rules.expected)
-    elif profile.others or (not asked and len(values) > _CLASSES):
+    elif profile.others or (not requested and len(values) > _CLASSES):
         expected = f"numbers, or 2 to {_CLASSES:,} classes"
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), expected)
     return task
@@ -145,7 +145,7 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _counted(profile: ColumnProfile, values: set[str]) -> str:
-    """What the column holds; the number of rows says whether there are just too few."""
+    """Returns what the column holds; the number of rows says whether there are just too few."""
     if profile.holds_lists:
         return f"lists of up to {max(profile.lengths):,} values"
     return f"{len(values):,} different values in {profile.rows:,} rows"
@@ -161,14 +161,14 @@ def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str
     return InputError(thing, received=received, expected=expected, action=action)
 
 
-# --- Features that give the label away, found in the first rows: what is known only after the label is.
+# --- Features that give the label away, found in the first rows.
 
 
 _ROWS, _CELLS = 10_000, 5_000_000  # looked at, at most
 _FEWEST = 50  # rows with a label; of fewer nothing can be said
 _BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
 _GROUP = 5  # rows of one value, at least, that count
-_TOLD = 0.99  # share of the rows whose class one column tells
+_PREDICTED = 0.99  # share of the rows whose class one column tells
 _SAME = 0.9999  # correlation from which a number is the label in another unit
 
 
@@ -180,16 +180,16 @@ def leak_remarks(source: Source, pieces: Sequence[Piece], schema: Schema) -> lis
     y = labels.filter(known).to_numpy(zero_copy_only=False)
     if len(y) < _FEWEST:
         return []
-    told = _of_classes if schema.label.classes else _of_numbers
+    remarks = _of_classes if schema.label.classes else _of_numbers
     values = {name: column.filter(known) for name, column in columns.items() if len(column) == len(labels)}
-    return list(told(values, y, schema))
+    return list(remarks(values, y, schema))
 
 
 def _of_classes(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) -> Iterator[str]:
     base = np.bincount(y).max() / len(y)
     for name, column in columns.items():
-        share = _share_told(_groups(column), y, base)
-        if share >= _TOLD and share - base >= (1 - base) / 2:
+        share = _share_predicted(_groups(column), y, base)
+        if share >= _PREDICTED and share - base >= (1 - base) / 2:
             name = schema[name].source_column
             yield (
                 f"'{name}' alone tells the class of {share:.1%} of {len(y):,} rows (guessing: {base:.1%}). "
@@ -213,7 +213,7 @@ def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
             )
 
 
-def _share_told(groups: np.ndarray, y: np.ndarray, base: float) -> float:
+def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
     """The share of rows whose class is that of most rows of their group; rows of small groups are guessed."""
     classes = int(y.max()) + 1
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)

@@ -39,7 +39,7 @@ _LEAST_MEASURED = 21
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Style:
-    """What has to be removed, and what the decimals begin with, for `counts` of values to be numbers."""
+    """The clean-up that makes numbers of the values in `counts`: what to remove, and the decimal mark."""
 
     remove: tuple[str, ...]
     decimal: str
@@ -69,21 +69,21 @@ def propose_written(profile: ColumnProfile) -> Numeric | None:
 
 
 def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
-    """How the most frequent value is read."""
+    """Yields how the most frequent value is read."""
     style = _style(profile)
     if style is None or not clean.rewrites:
         return
-    shown = max(style.counts, key=lambda value: (len(value), value))
+    longest = max(style.counts, key=lambda value: (len(value), value))
     rows = sum(style.counts.values())
     removed = " ".join(map(repr, clean.remove)) or "nothing"
     yield (
         f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
-        f"begins the decimals: {shown!r} is {style.number(shown):g}. If not, change 'clean'."
+        f"begins the decimals: {longest!r} is {style.number(longest):g}. If not, change 'clean'."
     )
 
 
 def point_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """Where every point stands before three digits, it may part thousands: nothing in the column tells."""
+    """Yields a remark where each point stands before three digits, and so may separate thousands."""
     if not profile.numbers or not all(map(_POINT_MAY_PART.fullmatch, profile.values)):
         return
     parted = sorted(value for value in profile.values if "." in value)

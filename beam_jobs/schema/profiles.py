@@ -19,7 +19,7 @@ from beam_jobs.sources import columns as columns_lib
 from beam_jobs.sources.source import Piece, RawRows, Source, check_readable
 from pipeline.data.schema.feature import Clean
 
-# --- The distinct values of a raw column with their counts, in bounded memory.
+# --- Distinct values with their counts, in bounded memory.
 
 
 # Spellings that Arrow reads as a number too; leading zeros make a code.
@@ -93,7 +93,7 @@ class ValueCounts:
         return new
 
     def _beyond(self, values: pa.StringArray, plain: pa.BooleanArray) -> pa.BooleanArray:
-        """Which values are the smallest or the largest so far."""
+        """Returns which values are the smallest or the largest so far."""
         numbers = pc.if_else(plain, values, pa.scalar(None, pa.string())).cast(pa.float64())
         least, most = pc.min_max(numbers).values()
         less, more = pc.less_equal(least, self._least).as_py(), pc.greater_equal(most, self._most).as_py()
@@ -104,7 +104,7 @@ class ValueCounts:
         return pc.or_(is_least, is_most).fill_null(False)
 
 
-# --- Spellings and numbers that stand for something else: words that differ in case, and sentinels as -999.
+# --- Spellings that differ in case, and sentinels such as -999.
 
 
 _SENTINELS = frozenset(float(sign * digits) for digits in (99, 999, 9999, 99999, 999999) for sign in (1, -1))
@@ -120,7 +120,7 @@ def number_written(thousands: str, decimal: str) -> str:
 
 
 def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:
-    """Rare spelling to the most frequent one that differs from it in case alone; letters alone are codes."""
+    """Maps rare spellings to the most frequent one, where only case differs; single letters are codes."""
     groups = collections.defaultdict(list)
     for value in sorted(counts, key=lambda value: (-counts[value], value)):
         if len(value) > 1:
@@ -129,7 +129,7 @@ def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Those values, all of them numbers, which lie so far from the others that they mean "no value"."""
+    """Returns the numbers that lie so far from the others that they mean "no value"."""
     found = sorted(_SPELLED & counts.keys())
     if sum(counts[value] for value in found) < _TIMES:
         return ()
@@ -144,7 +144,7 @@ def _distance(number: float, low: float, high: float) -> float:
     return max(low - number, number - high)
 
 
-# --- What a raw column holds: its distinct values with their counts, and what follows from those.
+# --- Profiles of raw columns.
 
 
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
@@ -185,7 +185,7 @@ class ColumnProfile:
 
     @property
     def holds_lists(self) -> bool:
-        """Whether a row has several values."""
+        """Returns whether a row has several values."""
         return max(self.lengths, default=0) > 1
 
     @functools.cached_property
@@ -244,12 +244,12 @@ class ColumnProfile:
 
     @property
     def words(self) -> float:
-        """Words a value, on average."""
+        """The average number of words in a value."""
         words = sum(len(value.split()) * count for value, count in self.values.items())
         return words / max(1, sum(self.values.values()))
 
     def evidence(self) -> dict[str, object]:
-        """What the schema file says was seen."""
+        """Returns what the schema file says was seen."""
         most_frequent = sorted(self.values, key=lambda value: (-self.values[value], value))
         seen: dict[str, object] = {
             "rows": self.rows,
@@ -266,12 +266,12 @@ class ColumnProfile:
 
 
 def shown(value: str) -> str:
-    """The start of a value, for messages: a cell may hold megabytes."""
+    """Returns the start of a value, for messages: a cell may hold megabytes."""
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
 def is_number(value: str) -> bool:
-    """Whether `convert` reads it as a number: other digits than 0 to 9 it does not, as `float` does."""
+    """Returns whether `convert` reads it as a number, which has no digits but 0 to 9, unlike for `float`."""
     if not value.isascii():
         return False
     try:
@@ -282,7 +282,7 @@ def is_number(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Whether a leading zero says something, as in the postcode 01067."""
+    """Returns whether a leading zero says something, as in the postcode 01067."""
     return value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
 
 
@@ -305,7 +305,7 @@ class Profiles(NamedTuple):
 
 
 def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> Profiles:
-    """Of the first rows of each piece, `most_rows` in all."""
+    """Profiles the first rows of each piece, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
     reasons: collections.Counter[str] = collections.Counter()
     rows, are_all = 0, True
@@ -332,7 +332,7 @@ def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> 
 
 
 class _Gathered:
-    """What is gathered of one column."""
+    """Counts and limits of one column so far."""
 
     def __init__(self) -> None:
         self.rows = self.undecodable = self.images = 0

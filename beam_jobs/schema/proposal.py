@@ -79,14 +79,14 @@ def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int, are_all: bool) 
 
 
 def _name_from(location: str) -> str:
-    """That of the file or folder, else of the folder around it; a dataset is not called after a split."""
+    """Returns the name of the file or folder, else of the folder around it, without that of a split."""
     path = pathlib.PurePath(location)
     stem = path.with_suffix("").stem if path.suffix in COMPRESSION else path.stem
     return _identifier(stem) or _identifier(path.parent.name) or "dataset"
 
 
 def _identifier(name: str) -> str:
-    """`name` in lower case, without the split at its end; empty if nothing is left."""
+    """Returns `name` in lower case, without the split at its end; empty if nothing is left."""
     words = ascii_words(name).lower().strip("_0123456789")
     return _SPLIT_AT_END.sub("", words).strip("_0123456789")
 
@@ -116,7 +116,7 @@ def _percent(fraction: float) -> str:
 
 
 def _description(feature: Feature) -> str:
-    """`categorical, vocabulary of 8`, and so on: the fields that differ from the defaults, in short."""
+    """Formats the fields that differ from the defaults: `categorical, vocabulary of 8`."""
     document = schema_lib.to_json(Schema(name="one", features=(feature,)), comments=False)["features"][0]
     shown = {"vocabulary": len, "classes": lambda names: ", ".join(names[:4]) + (" …" if names[4:] else "")}
     parts = [
@@ -127,7 +127,7 @@ def _description(feature: Feature) -> str:
     return " ".join([feature.kind, *parts])
 
 
-# --- Proposes the schema of sources whose columns are fixed: image folders and tokenised text.
+# --- Sources whose columns are fixed: image folders and tokenised text.
 
 
 _GRAY_MODES = {"1", "L", "I", "I;16", "I;16B", "F"}
@@ -136,7 +136,7 @@ _ENCODINGS = {"PNG": "png", "JPEG": "jpeg", "MPO": "jpeg"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Header:
-    """What an image file says of itself, in Pillow's words."""
+    """The header of an image file as Pillow reads it."""
 
     format: str
     mode: str
@@ -144,7 +144,7 @@ class _Header:
 
 
 def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_rows: int) -> Proposal:
-    """From the names of the folders, and from up to `max_rows` file headers, evenly spread.
+    """Proposes a schema from names of folders, and from up to `max_rows` file headers, evenly spread.
 
     Raises InputError if there are fewer than two classes.
     """
@@ -186,7 +186,7 @@ def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_ro
 
 
 def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
-    """From the tokenizer and the length of a row.
+    """Proposes a schema from the tokenizer and the length of a row.
 
     Feature `tokens` holds the ids. Feature `segments` numbers the documents of a row 1, 2 …; 0 is padding.
     """

@@ -70,11 +70,11 @@ class ByteStream:
         )
 
 
-# --- Rows that were counted from the beginning of a piece → their numbers in the file.
+# --- Numbers of rows in their file, from numbers in a piece of it.
 
 
 def lines_before(pieces: Sequence[Piece], lines: Mapping[str, int]) -> list[int]:
-    """How many lines of its file precede each of `pieces`; `lines` are those of pieces, by their names."""
+    """Returns how many lines of its file precede each piece; `lines` has their numbers by piece name."""
     so_far = collections.Counter[str]()
     before = [0] * len(pieces)
     for number in sorted(range(len(pieces)), key=lambda number: pieces[number].start):
@@ -85,20 +85,20 @@ def lines_before(pieces: Sequence[Piece], lines: Mapping[str, int]) -> list[int]
 
 
 def lines_in_files(rejected: Rejected, pieces: Sequence[Piece], lines: Mapping[str, int]) -> Rejected:
-    """`rejected`, each row with its file and its number there."""
-    told = {
+    """Returns `rejected` with each row's file and its number there."""
+    files_by_name = {
         piece.name: (piece.file_names[0], before)
         for piece, before in zip(pieces, lines_before(pieces, lines), strict=True)
         if piece.start
     }
     listed = []
     for row in rejected.listed:
-        file, before = told.get(row.source, (row.source, 0))
+        file, before = files_by_name.get(row.source, (row.source, 0))
         listed.append(dataclasses.replace(row, source=file, row=row.row and row.row + before))
     return dataclasses.replace(rejected, listed=tuple(sorted(listed, key=lambda row: row.order)))
 
 
-# --- The encoding of a text file: found from its bytes, and turned into UTF-8.
+# --- The encoding of a text file.
 
 
 UTF_8 = "utf-8"
@@ -134,12 +134,12 @@ def encoding_of(samples: Sequence[bytes]) -> str:
 
 
 def has_byte_order_mark(start: bytes) -> bool:
-    """Whether the file that begins so has a byte order mark, which tells its encoding."""
+    """Returns whether the file that begins so has a byte order mark, which tells its encoding."""
     return start.startswith(tuple(_MARKS))
 
 
 def utf_16_of(start: bytes) -> str | None:
-    """What a byte order mark says or, of UTF-16 without one, the zeros between letters; None: neither."""
+    """Returns the encoding by a byte order mark, or by the zeros that UTF-16 has between letters."""
     for mark, name in _MARKS.items():
         if start.startswith(mark):
             return name
@@ -151,7 +151,7 @@ def utf_16_of(start: bytes) -> str | None:
 
 
 def check_encoding(name: str) -> str:
-    """`name`, UTF-8 in one spelling; raises InputError unless it is an encoding of text."""
+    """Returns `name`, UTF-8 in one spelling; raises InputError unless it is an encoding of text."""
     try:
         known = codecs.lookup(name)
         if not known._is_text_encoding or known.name in _OF_HOST_NAMES:
@@ -168,7 +168,7 @@ def check_encoding(name: str) -> str:
 
 
 def keeps_ascii_bytes(name: str) -> bool:
-    """Whether delimiters, quotes and newlines are the bytes of ASCII, and no other character has them."""
+    """Returns whether delimiters, quotes and newlines are ASCII's bytes, which no other character has."""
     return name == UTF_8 or len(bytes(range(128, 256)).decode(name, "replace")) == 128 == len(
         bytes(range(128)).decode(name, "replace").encode("ascii", "ignore")
     )
@@ -211,7 +211,7 @@ def decoded_parts(stream: pa.NativeFile, size: int, *, part_bytes: int, number: 
         yield block[block.find(b"\n") + 1 : block.rfind(b"\n") + 1]
 
 
-# --- Rows that are read together: so many, or fewer where they are large: a worker holds them at once.
+# --- Batches that a worker can hold at once.
 
 
 BATCH_BYTES = 32 << 20  # 32 MiB; in memory a row takes several times what it takes in its file

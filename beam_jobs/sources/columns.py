@@ -16,7 +16,7 @@ from pipeline.base.errors import InputError
 
 
 def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    """`batch` [rows], the fields of structs as columns; names that are not alone get their position."""
+    """Makes columns of the fields of structs; equal names get their position."""
     columns = list(zip(batch.schema.names, batch.columns, strict=True))
     while any(pa.types.is_struct(column.type) for _, column in columns):
         columns = [flat for name, column in columns for flat in _fields(name, column)]
@@ -57,7 +57,7 @@ class NumberedRow(NamedTuple):
 
 
 def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()) -> RawRows:
-    """`RawRows` of rows that name their columns; a row with two values at one path is rejected."""
+    """Returns `RawRows` of rows that name their columns; a row with two values at one path is rejected."""
     rejected, rows, numbers = list(rejected), [], []
     for number, row in numbered:
         try:
@@ -109,7 +109,7 @@ def _column(values: list[object]) -> pa.Array:
 
 
 def _array(values: list[object]) -> pa.Array | None:
-    """In the one type that Arrow finds for all of them; None: they differ."""
+    """Returns the values in the one type that Arrow finds; None where types differ."""
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError):
@@ -117,13 +117,13 @@ def _array(values: list[object]) -> pa.Array | None:
 
 
 def _mixes_booleans(values: Iterable[object]) -> bool:
-    """Whether true and false are beside other values: after a fraction, Arrow takes them for 1 and 0."""
+    """Returns whether booleans are beside other values: after a fraction, Arrow takes them for 1 and 0."""
     kinds = set(map(type, values)) - {type(None)}
     return bool in kinds and len(kinds) > 1
 
 
 def _text(value: object) -> bytes | None:
-    """As `cells.text` writes it."""
+    """Returns text as `cells.text` writes it."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value).encode()  # of any size
     return text.to_bytes(pa.array([value]))[0].as_py()
@@ -133,11 +133,11 @@ def _plain(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-# --- What the columns of a table are called where its header does not tell them apart.
+# --- Names of columns where the header has empty or equal ones.
 
 
 def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
-    """`header`, where names that are empty or not alone get their 1-based position behind a `#`.
+    """Returns `header`, where names that are empty or not alone get their 1-based position behind a `#`.
 
     `id,price,,price` → `id`, `price#2`, `#3`, `price#4`. Raises InputError if another column has such a name.
     """
@@ -158,7 +158,7 @@ def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
 
 
 def header_remarks(names: Iterable[str]) -> Iterator[str]:
-    """What to tell the user of names that `column_names` made."""
+    """Yields remarks on names that `column_names` made."""
     alike: dict[str, list[str]] = {}
     for position, name in enumerate(names, 1):
         stem, _, number = name.rpartition("#")

@@ -21,7 +21,7 @@ from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, shown
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import ANY_LINE_END
 
-# --- Where the rows of a large CSV file begin, also behind quoted newlines and stray quotes.
+# --- Starts of rows in a large file, also behind quoted newlines and stray quotes.
 #
 # Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
 # the launcher, at the speed of counting bytes. Quotes are understood as Arrow's CSV reader does: one opens a
@@ -56,7 +56,7 @@ class RowStarts:
 
 
 class LineEnds:
-    """Where lines end, and which of them end rows, in the blocks of a file one after the other."""
+    """Finds ends of lines, and those that end rows, in the blocks of a file one after the other."""
 
     def __init__(self, *, delimiter: str) -> None:
         self._before_cell = np.zeros(256, bool)
@@ -120,7 +120,7 @@ def _line_ends(block: bytes, data: np.ndarray) -> np.ndarray:
     return ends
 
 
-# --- The line of a CSV file on which each row begins, as an editor counts: rows may have newlines in quotes.
+# --- The line on which each row begins, as an editor counts.
 
 
 _CARRIAGE_RETURN = ord("\r")
@@ -128,10 +128,10 @@ _AT_ONCE = 1 << 20  # 1 MiB: what is computed of it stays in the processor's cac
 
 
 class RowLines:
-    """Takes the bytes of a file or of a piece of it as they are read, and tells the lines of its rows.
+    """Takes the bytes of a file or of a piece of it as they are read, and gives the lines of its rows.
 
     Rows are numbered from 0 as Arrow's reader does, which skips blank lines. Arrow reads in a thread of its
-    own, so one thread may add while another asks.
+    own, so one thread may add while another calls `of`.
     """
 
     def __init__(self, *, delimiter: str) -> None:
@@ -145,7 +145,7 @@ class RowLines:
         self._first = 0
 
     def add(self, block: bytes) -> None:
-        """The next bytes; none at the end."""
+        """Adds the next bytes; none at the end."""
         if not block:
             self._end()
         for start in range(0, len(block), _AT_ONCE):
@@ -155,7 +155,7 @@ class RowLines:
                 self._scan(part)
 
     def of(self, rows: np.ndarray) -> np.ndarray:
-        """int64 [n]: the lines of `rows`, int64 [n]; 0 for a row that was not found here."""
+        """Returns int64 [n]: the lines of `rows`, int64 [n]; 0 for a row that was not found here."""
         with self._lock:
             known = np.concatenate([np.zeros(0, np.int64), *self._known])
             self._known[:] = [known]
@@ -167,7 +167,7 @@ class RowLines:
         return lines
 
     def forget(self, row: int) -> None:
-        """Nobody will ask for rows before this one."""
+        """Forgets the rows before this one."""
         with self._lock:
             known = np.concatenate([np.zeros(0, np.int64), *self._known])
             self._known[:] = [known[max(0, row - self._first) :]]
@@ -207,7 +207,7 @@ class RowLines:
             self._known.append(lines)
 
 
-# --- The bytes of one piece of a CSV file, as Arrow's reader takes them.
+# --- The bytes of one piece for Arrow's reader.
 
 
 class NotUtf8Error(ValueError):
@@ -229,7 +229,7 @@ class CsvStream:
         encoding: str = byte_streams.UTF_8,
         lines: RowLines | None = None,
     ) -> None:
-        """`lines` is told what was read."""
+        """Opens the piece; what is read is added to `lines`."""
         [path] = piece.paths
         self.closed = self._has_ended = False
         self._stream: ByteStream | byte_streams.Utf8Stream = ByteStream(
@@ -255,7 +255,7 @@ class CsvStream:
         return block
 
     def end(self) -> None:
-        """Nothing more is read: as if the piece ended here."""
+        """Ends the stream here: nothing more is read."""
         self._has_ended = True
 
     def close(self) -> None:
@@ -394,7 +394,7 @@ class CsvFiles:
             ) from None
 
     def _names(self, piece: Piece) -> tuple[str, ...]:
-        """What the first row of the file says, or how many cells it has."""
+        """Returns what the first row of the file says, or how many cells it has."""
         [path] = piece.paths
         start = CsvStream(
             dataclasses.replace(piece, start=0, end=None), any_bytes=True, encoding=self.encoding
@@ -434,7 +434,7 @@ def _first_line(stream: CsvStream) -> bytes:
 
 
 class _WrongRows:
-    """Collects rows with the wrong number of cells, and tells the lines of the other rows."""
+    """Collects rows with the wrong number of cells, and gives the lines of the other rows."""
 
     def __init__(self, *, source: str, header_rows: int, encoding: str, lines: RowLines) -> None:
         self.source = source

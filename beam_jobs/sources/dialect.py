@@ -1,4 +1,4 @@
-"""How a CSV file is written, found from its first rows: delimiter, encoding, a header or none."""
+"""The dialect of a CSV file, found from its first rows: delimiter, encoding, a header or none."""
 
 import contextlib
 import csv
@@ -64,7 +64,7 @@ def delimiter_of(text: str) -> str | None:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns, rather than being of the same kind as the others.
+    """Returns whether the first row names the columns, rather than being of the same kind as the others.
 
     It does not where it holds a date in a column of dates, or numbers in all columns of numbers or, in a
     table of text, where half of its cells come again in their columns.
@@ -140,7 +140,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _are_labels(numbers: Sequence[str]) -> bool:
-    """Whether numbers name columns: several years, or 0, 1, 2, …"""
+    """Returns whether numbers name columns: several years, or 0, 1, 2, …"""
     if not all(number.strip().isdecimal() for number in numbers) or len(numbers) < 2:
         return False
     whole = list(map(int, numbers))

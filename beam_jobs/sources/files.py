@@ -1,4 +1,4 @@
-"""Which files an input names, on any filesystem that Beam knows."""
+"""Files that an input names, on any filesystem that Beam knows."""
 
 import dataclasses
 import glob
@@ -56,7 +56,7 @@ class Match(NamedTuple):
 
 
 def parse_input(text: str) -> Input:
-    """`SPLIT=LOCATION` or `LOCATION`; what is there under the name of the whole is a location."""
+    """Parses `SPLIT=LOCATION` or `LOCATION`; a file with the name of the whole is a location."""
     # Not Path.glob: that takes no absolute pattern.
     is_there = os.path.exists(text) or glob.glob(text)  # noqa: PTH110, PTH207
     pinned = None if is_there else _PINNED.fullmatch(text)
@@ -117,7 +117,7 @@ def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
 
 
 def ranges(size: int, piece_bytes: int) -> list[tuple[int, int]]:
-    """[start, end) of parts of nearly equal size, at most about `piece_bytes`."""
+    """Returns [start, end) of parts of nearly equal size, at most about `piece_bytes`."""
     parts = max(1, -(-size // piece_bytes))
     return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
 
@@ -214,7 +214,7 @@ def _is_glob(location: str) -> bool:
 
 
 def _is_in_partition(path: str) -> bool:
-    """Whether all folders of `path` name a column and its value."""
+    """Returns whether all folders of `path` name a column and its value."""
     return all(FOLDER.fullmatch(folder) for folder in path.split("/")[:-1])
 
 
@@ -223,8 +223,6 @@ def _is_hidden(path: str) -> bool:
 
 
 # --- Columns in the names of folders, as Hive writes them: `raw/date=2026-11-01/town=Z%C3%BCrich/part.csv`.
-#
-# A file's own column of that name comes first; in rows that name their columns, a row's own value does.
 
 
 MISSING_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # what Hive and Spark write for a missing value
@@ -233,7 +231,10 @@ FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithPartitions:
-    """What `source` reads, with columns from the folders of its files: those of `columns`, None being all."""
+    """A source with columns from the folders of its files too: those of `columns`, None being all.
+
+    A file's own column of that name comes first; in rows that name their columns, a row's own value does.
+    """
 
     source: Source
     columns: Collection[str] | None = None
@@ -253,7 +254,7 @@ class WithPartitions:
 def partition_values(path: str) -> dict[str, str | None]:
     """The value of each column that a folder of `path` names, None where it is missing.
 
-    Of two folders with one name the inner one counts. Raises InputError for what is not UTF-8.
+    The inner one of two folders with one name counts. Raises InputError for what is not UTF-8.
     """
     folders = path.rpartition("/")[0].split("/")
     found = (FOLDER.fullmatch(folder) for folder in folders)
@@ -277,7 +278,7 @@ def _decoded(name: str, path: str) -> str:
 
 
 def _with_columns(raw: RawRows, columns: Mapping[str, list[str | None]]) -> RawRows:
-    """`raw` with the columns; each has a value for each of the piece's files."""
+    """Returns `raw` with the columns; each has a value for each of the piece's files."""
     batch = raw.columns
     for name, of_files in columns.items():
         at = batch.schema.get_field_index(name)
@@ -293,7 +294,7 @@ def _with_columns(raw: RawRows, columns: Mapping[str, list[str | None]]) -> RawR
     return raw if batch is raw.columns else dataclasses.replace(raw, columns=batch)
 
 
-# --- Notices that an input changes while it is read: some of its rows would be of before, others of after.
+# --- Inputs that change while they are read.
 
 
 def check_unchanged(pieces: Sequence[Piece]) -> None:

@@ -19,8 +19,8 @@ _FORMAT = flags.DEFINE_enum(
     "format",
     None,
     list(FORMATS),
-    "Raw format. By default the file names tell it, else the schema remembers it of infer_schema, which "
-    "needs images for folders of them.",
+    "Raw format. The default follows from the file names, else from what infer_schema noted in the schema. "
+    "infer_schema needs --format=images for folders of images.",
 )
 
 
@@ -56,7 +56,7 @@ _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokeni
 
 
 def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
-    """What a schema remembers of how its raw files are read: --format too, if no names of files say it."""
+    """Returns how the raw files are read, for the schema; --format too, if no names of files say it."""
     plain = source.source if isinstance(source, TokenRows | WithPathRoots) else source
     said = {"format": _FORMAT.value} if _FORMAT.value and not formats.do_names_tell(inputs) else {}
     return said | formats.settings_of(plain)
@@ -68,7 +68,7 @@ def described(settings: Mapping[str, Any]) -> str:
 
 
 def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a schema's memory is about this format; raises InputError where it cannot be read so."""
+    """Returns what a schema remembers of this format; raises InputError where that is no valid value."""
     found = {}
     for option in FORMATS[raw_format].options:
         value = remembered.get(option.flag, option.default)

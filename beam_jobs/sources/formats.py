@@ -35,7 +35,7 @@ class Option:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-    """A raw format: its source, its flags, and the locations that tell it where --format does not."""
+    """A raw format: its source, its flags, and the locations that name it where --format does not."""
 
     source: Callable[..., Source]  # called with the field of each option
     options: tuple[Option, ...] = ()
@@ -45,7 +45,7 @@ class Format:
 
 
 def _different(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns; raises InputError where two are equal, or one is empty."""
+    """Checks names of columns; raises InputError where two are equal, or one is empty."""
     if len(set(names)) < len(names) or not all(names):
         raise InputError(
             "--column_names",
@@ -161,12 +161,12 @@ def format_of(
 
 
 def do_names_tell(inputs: Sequence[Input]) -> bool:
-    """Whether the name of each input says its raw format."""
+    """Returns whether the name of each input says its raw format."""
     return all(_of_name(given.location, FORMATS) for given in inputs)
 
 
 def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
-    """What all files of a folder or a glob are; None where they differ."""
+    """Returns the format of all files of a folder or a glob; None where they differ."""
     found = {_of_name(file.path, formats) for file in list_files(given, deep=True)}
     return found.pop() if len(found) == 1 else None
 

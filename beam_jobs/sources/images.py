@@ -23,7 +23,7 @@ class ImageFolders:
     """Columns `image` (the file's path) and `label` (the folder's name); hidden files are left out.
 
     A row's id is its path below the root, `class/file`: the same file gets the same split wherever the
-    folder lies. Where `labelled` is not asked for, files may lie anywhere, and an input may be one file.
+    folder lies. Unless `labelled`, files may lie anywhere, and an input may be one file.
     """
 
     files_in_piece: int = 1000
@@ -73,26 +73,26 @@ class ImageFolders:
         )
 
     def _wrong(self, names: Sequence[str]) -> str:
-        """What is wrong with a path below the root; empty if nothing is."""
+        """Returns what is wrong with a path below the root; empty if nothing is."""
         if not all(map(str.isascii, names)) and any(map(_SURROGATE.search, names)):
             return "a name that is not UTF-8"
         return "" if len(names) == 2 or not self.labelled else "not at <input>/<class>/<file>"
 
 
 def _directory(given: Input, found: Sequence[files.InputFile]) -> str:
-    """The directory that an input names; of a file or a glob, the one that all its files are in."""
+    """Returns the directory that an input names, or that all files of a glob are in."""
     named = f"{given.location.rstrip('/')}/"
     if all(file.path.startswith(named) for file in found):
         return named
     return files.common_root(file.path for file in found)
 
 
-# --- A source whose tables may name images in more folders than their own.
+# --- Tables that name images in more folders than their own.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithPathRoots:
-    """What `source` reads, with `roots` as folders that paths in its cells may lead into."""
+    """A source with `roots` as further folders that paths in its cells may lead into."""
 
     source: Source
     roots: tuple[str, ...]

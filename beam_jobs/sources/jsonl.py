@@ -69,7 +69,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_with_each_key_once)
 
 
 def _short(error: Exception) -> str:
-    """Without line and column, so that equal mistakes are counted together."""
+    """Returns a message without line and column, so that equal mistakes are counted together."""
     if isinstance(error, json.JSONDecodeError):
         return error.msg
     return "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

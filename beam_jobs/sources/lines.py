@@ -19,7 +19,7 @@ _Cut = Callable[[pa.NativeFile, int], int]  # file, offset → the first offset 
 
 
 def pieces(inputs: Iterable[Input], *, piece_bytes: int, cut: _Cut | None = None) -> list[Piece]:
-    """Ranges of about `piece_bytes`. Only the bytes around the cuts are read.
+    """Cuts files into ranges of about `piece_bytes`; reads only the bytes around the cuts.
 
     A compressed file is one piece. By default the cut is after a newline.
     """
@@ -29,7 +29,7 @@ def pieces(inputs: Iterable[Input], *, piece_bytes: int, cut: _Cut | None = None
 
 
 def cut_at(piece: Piece, piece_bytes: int, cut: _Cut) -> list[Piece]:
-    """`piece` as ranges; a compressed file stays whole."""
+    """Cuts `piece` into ranges; a compressed file stays whole."""
     [path] = piece.paths
     nominal = [end for _, end in files.ranges(piece.bytes, piece_bytes)][:-1]
     if not nominal or files.is_compressed(path):

@@ -28,7 +28,7 @@ class ParquetFiles:
     batch_bytes: int = BATCH_BYTES
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        """Byte ranges. A row group belongs to the range in which it begins, so no footer is read here."""
+        """Cuts files into byte ranges without reading footers: a row group belongs to where it begins."""
         return [
             dataclasses.replace(piece, bytes=end - start, start=start, end=end)
             for piece in files.one_piece_a_file(inputs)
@@ -72,7 +72,7 @@ class ParquetFiles:
         group = file.metadata.row_group(number)
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         rows = min(self.batch_rows, max(1, self.batch_bytes // row_bytes))
-        # What a single row, of a long text, is decoded from need not stay until the next one is asked for.
+        # The bytes behind a row of long text need not stay until the next row is read.
         whole = file.read_row_group(number).to_batches() if group.num_rows == 1 else None
         for batch in whole or file.iter_batches(rows, row_groups=[number]):
             yield from _unfolded(without_structs(batch, path), self.batch_bytes)
@@ -101,7 +101,7 @@ def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
 
 
 def _unfolded(batch: pa.RecordBatch, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """`batch` [rows] without dictionaries, in parts whose text is about `batch_bytes` or one row."""
+    """Yields `batch` [rows] without dictionaries, in parts whose text is about `batch_bytes` or one row."""
     folded = [number for number, kind in enumerate(batch.schema.types) if pa.types.is_dictionary(kind)]
     ends = np.cumsum(np.sum([_bytes(batch.column(number)) for number in folded], axis=0), dtype=np.int64)
     start, done = 0, 0

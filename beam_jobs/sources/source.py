@@ -1,4 +1,4 @@
-"""What a source is: it lists pieces of work on the launcher, and reads each as columns on a worker.
+"""A source lists pieces of work on the launcher, and reads each as columns on a worker.
 
 An *input* is what the user names. A *piece* is a unit of work: what one worker reads at once. *Raw rows* are
 what reading gives: columns, and where each row came from.
@@ -21,7 +21,7 @@ from beam_jobs.cells.text import NOT_UTF_8
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import Origin, place
 
-# --- Rows that cannot be converted: where each came from, why, and how many there are of each reason.
+# --- Rows that cannot be converted.
 
 
 _RAW_LIMIT = 256  # characters of the offending text that are kept
@@ -30,7 +30,7 @@ LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that m
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """One row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
+    """A row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
 
     source: str
     row: int | None
@@ -59,7 +59,7 @@ NO_REJECTIONS = Rejected(reasons={}, listed=())
 
 
 def shown(raw: object) -> str:
-    """`raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
+    """Returns `raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
     if isinstance(raw, bytes):
         raw = raw[:_RAW_LIMIT].decode("utf-8", "backslashreplace")
     return "" if raw is None else str(raw)[:_RAW_LIMIT]
@@ -140,7 +140,7 @@ class Piece:
     """What one worker reads at once."""
 
     paths: tuple[str, ...]
-    root: str  # the common directory of all inputs; origins are told relative to it
+    root: str  # the common directory of all inputs; origins are relative to it
     bytes: int
     split: str = ""
     input_root: str = ""  # the directory that this input named
@@ -164,7 +164,7 @@ class Piece:
 
 
 def numbered(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """`pieces`, each with the number of its first file."""
+    """Yields `pieces`, each with the number of its first file."""
     first = 0
     for piece in pieces:
         yield dataclasses.replace(piece, first_file=first)
@@ -185,9 +185,7 @@ class RawRows:
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
     files: np.ndarray | None = None  # int64 [rows]: which of the piece's paths; None: the first
-    lines: int = (
-        0  # of the piece, so far, where rows are numbered from its start and not from that of the file
-    )
+    lines: int = 0  # of the piece so far, where rows are numbered from its start, not from the file's
     ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
@@ -208,23 +206,23 @@ class RawRows:
         return self.columns.column(name)
 
     def without_first(self, rows: int) -> "RawRows":
-        """All but the first `rows` rows; only where all are of one file."""
+        """Returns all but the first `rows` rows; only where all are of one file."""
         numbers = None if self.numbers is None else self.numbers[rows:]
         return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
 
     def places(self, piece: Piece) -> np.ndarray:
-        """uint64 [rows]: number of the file and of the row, as `origins.rows` of a dataset packs them."""
+        """Returns numbers of file and row, uint64 [rows], as `pipeline/data/origins` packs them."""
         numbers = np.zeros(self.columns.num_rows, np.int64) if self.numbers is None else self.numbers
         return place(piece.first_file + (0 if self.files is None else self.files), numbers)
 
     def origin(self, row: int) -> Origin:
-        """Where the row at position `row` of this batch came from."""
+        """Returns the origin of the row at position `row` of this batch."""
         source = self.sources if isinstance(self.sources, str) else self.sources[row]
         return Origin(file=source, row=None if self.numbers is None else int(self.numbers[row]))
 
 
 class Source(Protocol):
-    """One raw format, with its options. Instances are pickled to the workers."""
+    """A raw format with its options. Instances are pickled to the workers."""
 
     def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
         """Lists the files (on the launcher); raises InputError where an input matches none."""
@@ -233,7 +231,7 @@ class Source(Protocol):
         """Reads one piece (on a worker); raises InputError where the file as a whole is unusable."""
 
 
-# --- Why many rows cannot be read: mostly a flag, seldom the rows.
+# --- Likely causes where many rows cannot be read: mostly a flag, seldom the rows.
 
 
 MOST_WRONG = 0.05  # of the rows; more, and a flag is the likely cause
@@ -242,7 +240,7 @@ _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 _OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
 _BETWEEN_CELLS = re.compile(r"[,;\t|]")
 _OTHER_DELIMITER = "Likely another character is between the cells (--delimiter)."
-# By what the reason of a rejection says.
+# By a part of the rejection's reason.
 _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
     "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
@@ -253,7 +251,7 @@ _CAUSES = {
 
 
 def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
-    """A sentence and a blank where more than 5% of `rows` were rejected for `reasons`; else nothing."""
+    """Returns a sentence and a blank where more than 5% of `rows` were rejected for `reasons`, else ""."""
     for words, cause in _CAUSES.items():
         if sum(count for reason, count in reasons.items() if words in reason) > MOST_WRONG * rows:
             return f"{cause} "
@@ -261,7 +259,7 @@ def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
 
 
 def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
-    """What to do about columns of such `names`, which the schema does not have: a flag, or `otherwise`."""
+    """Returns what to do about columns that the schema does not have: a flag to set, or `otherwise`."""
     names = list(names)
     if any(map(_BYTE.search, names)):
         return _OTHER_ENCODING

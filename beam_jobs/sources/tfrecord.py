@@ -20,7 +20,7 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Datetime, Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
-# --- The records of a TFRecord file, each with whether its checksum is right.
+# --- The records of a TFRecord file.
 
 
 _READ_BYTES = 8 << 20  # 8 MiB
@@ -158,7 +158,7 @@ def _error(path: str, received: str) -> InputError:
     )
 
 
-# --- `tf.train.Example` without TensorFlow: the message is declared here, and told from similar ones.
+# --- `tf.train.Example` without TensorFlow.
 #
 # Messages: tensorflow/core/example/{example,feature}.proto. SequenceExample and ExampleListWithContext (of
 # TF-Ranking) share its first field. They would parse as an Example with half of the data gone.
@@ -241,24 +241,24 @@ def _top_level_tags(record: bytes) -> list[int]:
     return tags if at == len(record) else [-1]
 
 
-# --- What a record holds, as a line for messages.
+# --- A record as a line for messages.
 
 
-_OF_VALUE, _OF_LINE = 40, 200  # characters that are shown
+_OF_VALUE, _OF_LINE = 40, 200  # characters
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def example_text(record: bytes, schema: Schema) -> str:
-    """`name=value` of each feature whose values may leave the records; empty if `record` is no Example.
+    """Formats features whose values may leave the records as `name=value`; empty if it is no Example.
 
-    Numbers, classes and times are shown as raw data have them.
+    Numbers, classes and times are written as in raw data.
     """
     try:
         features = features_of(record)
     except NoExampleError:
         return ""
-    shown = (feature for feature in schema.features if feature.statistics != "none")
-    cells = [f"{f.name}={_values(f, features[f.name])}" for f in shown if f.name in features]
+    listed = (feature for feature in schema.features if feature.statistics != "none")
+    cells = [f"{f.name}={_values(f, features[f.name])}" for f in listed if f.name in features]
     return _shortened(", ".join(cells), _OF_LINE)
 
 

@@ -23,7 +23,7 @@ from beam_jobs.cells.text import Problems, decode
 from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source, shown
 from pipeline.base.errors import InputError
 
-# --- Documents of any length → rows of one length, with the segment that each token belongs to.
+# --- Documents of any length → rows of one length, with segments.
 #
 # For example, the documents [5 6 1] [7 1] [8 9 1] give these rows of 4:
 #   tokens   5 6 1 7 | 1 8 9 1        a document continues in the next row
@@ -75,7 +75,7 @@ def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
     return PackedRows(tokens, segments, np.arange(len(documents), dtype=np.int32))
 
 
-# --- Texts in runs of a few MiB: tokenising takes no more memory for a long text than for many short ones.
+# --- Texts in parts of a few MiB, so that a long text takes no more memory than many short ones.
 
 
 # A tokenizer takes up to 100 bytes for a token while it works. Texts up to here are tokenised as a whole.
@@ -116,7 +116,7 @@ def _cut(text: memoryview, part_bytes: int) -> Iterator[Part]:
 
 
 def _cut_at(window: bytes) -> int:
-    """Where to cut UTF-8 that goes on behind `window`: above 0, and below its length."""
+    """Returns where to cut UTF-8 that goes on behind `window`: above 0, and below its length."""
     blank = max(window.rfind(b" "), window.rfind(b"\n"))
     if blank > 0:
         return blank  # many tokenizers join a blank to the word behind it
@@ -126,7 +126,7 @@ def _cut_at(window: bytes) -> int:
     return end
 
 
-# --- Text → token ids: bytes, or the tokenizer in a file that SentencePiece or Hugging Face wrote.
+# --- Tokenizers.
 
 
 BYTES = "bytes"
@@ -144,7 +144,7 @@ class Tokenizer(Protocol):
     def end(self) -> int | None: ...
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """int32 [tokens] for each text, without `end`."""
+        """Returns int32 [tokens] for each text, without `end`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +217,7 @@ class _HuggingFaceTokenizer:
 
 
 def open_tokenizer(name: str) -> Tokenizer:
-    """`bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
+    """Returns `bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
     if name == BYTES:
         return ByteTokenizer()
     kinds = {".json": _HuggingFaceTokenizer, ".model": _SentencePieceTokenizer}
