@@ -128,7 +128,7 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
 
 
 def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) -> Iterator[Problem]:
-    """Yields where the index has another place or hash of a sound record than the shard."""
+    """Yields sound records of which the index has another place or hash than the shard."""
     name = shards_lib.file_name(shard.path)
     try:
         stored = shards_lib.load(directory / name)

@@ -32,7 +32,7 @@ class Counted:
 
 
 def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
-    """Returns `splits` are the hashes of each split, uint64 [records]."""
+    """Counts hashes; `splits` has those of each split, uint64 [records]."""
     everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
@@ -57,7 +57,7 @@ def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int
 
 
 def shared_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns int64 [found]: where in `right` hashes are that `left` has; both uint64 [records]."""
+    """Returns positions in `right` of hashes that `left` has, int64 [found]; both uint64 [records]."""
     return np.flatnonzero(np.isin(right, left))
 
 

@@ -115,7 +115,7 @@ def make_plan(
 
 
 def origin_names(pieces: Sequence[Piece]) -> Iterator[str]:
-    """Returns what the raw files are called, in the order of their numbers."""
+    """Yields the names of the raw files, in the order of their numbers."""
     return (name for piece in pieces for name in piece.file_names)
 
 

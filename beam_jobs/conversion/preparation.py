@@ -18,7 +18,7 @@ from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import Piece, RawRows, Rejection, Source, cause_of_names, shown
+from beam_jobs.sources.source import Piece, RawRows, Rejection, Source, cause_of_names, excerpt
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
@@ -189,4 +189,4 @@ def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict
 def _rejection(raw: RawRows, row: int, column: str, reason: str) -> Rejection:
     origin = raw.origin(row)
     cell = raw.column(column)[row].as_py()
-    return Rejection(source=origin.file, row=origin.row, column=column, reason=reason, raw=shown(cell))
+    return Rejection(source=origin.file, row=origin.row, column=column, reason=reason, raw=excerpt(cell))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_jobs.cells.datetimes import from_text
 from beam_jobs.cells.text import Problems
-from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, shown
+from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, excerpt
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.times import FORMATS
@@ -72,7 +72,7 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
         yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so, change 'format'."
     bad = [value for value in best.wrong if value not in feature.clean.null_markers]
     if bad:
-        first = ", ".join(repr(shown(value)) for value in bad[:3])
+        first = ", ".join(repr(excerpt(value)) for value in bad[:3])
         rows = sum(profile.values[value] for value in bad)
         yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from beam_jobs.schema.datetimes import datetime_remarks, mostly_dates, propose_datetime, unread_dates
 from beam_jobs.schema.numbers import point_remarks, propose_written, written_remarks
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, shown
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, excerpt
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
@@ -185,7 +185,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             change = f"make the column categorical, by a vocabulary, and {change}"
         advice = f" If it is a value of its own, {change}." if is_often else ""
         yield (
-            f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "
+            f"'{profile.name}': {', '.join(repr(excerpt(word)) for word in words)} ({rows:,} of "
             f"{profile.rows:,} rows) is taken as missing.{advice}"
         )
     if profile.sentinels and profile.numbers:
@@ -276,7 +276,7 @@ def _mostly(profile: ColumnProfile) -> str:
 def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
     """The most frequent of these values, with their counts."""
     most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
-    listed = ", ".join(f"{shown(value)!r} ({profile.values[value]:,})" for value in most)
+    listed = ", ".join(f"{excerpt(value)!r} ({profile.values[value]:,})" for value in most)
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
 
 
@@ -295,7 +295,7 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         return
     counts = profile.counts
     first = ", ".join(
-        f"{shown(rare)!r} ({counts[rare]:,}) as {shown(usual)!r} ({counts[usual]:,})"
+        f"{excerpt(rare)!r} ({counts[rare]:,}) as {excerpt(usual)!r} ({counts[usual]:,})"
         for rare, usual in aliases[:_SHOWN]
     )
     more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
@@ -326,7 +326,7 @@ def why_useless(profile: ColumnProfile) -> str:
     if profile.missing_fraction >= _EMPTY:
         return f"empty in {profile.missing:,} of {profile.rows:,} rows"
     if len(profile.values) == 1 and not profile.missing:
-        return f"always '{shown(next(iter(profile.values)))}'"
+        return f"always '{excerpt(next(iter(profile.values)))}'"
     dates = unread_dates(profile)
     if dates:
         spelled = ", ".join(map(repr, dates))

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from beam_jobs.cells import text, typed
 from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, shown
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, excerpt
 from beam_jobs.sources.source import Piece, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
@@ -111,7 +111,7 @@ def _told(profile: ColumnProfile) -> str:
         return f"{len(profile.values):,} values"
     if not label.classes:
         return label.task
-    first = ", ".join(map(shown, label.classes[:3])) + (" …" if len(label.classes) > 3 else "")
+    first = ", ".join(map(excerpt, label.classes[:3])) + (" …" if len(label.classes) > 3 else "")
     return f"{len(label.classes):,} classes: {first}"
 
 
@@ -152,7 +152,7 @@ def _counted(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _words(profile: ColumnProfile) -> str:
-    words = [repr(shown(value)) for value in profile.values if not is_number(value)]
+    words = [repr(excerpt(value)) for value in profile.values if not is_number(value)]
     return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
 
 

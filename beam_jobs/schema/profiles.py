@@ -249,7 +249,7 @@ class ColumnProfile:
         return words / max(1, sum(self.values.values()))
 
     def evidence(self) -> dict[str, object]:
-        """Returns what the schema file says was seen."""
+        """The evidence for the schema file."""
         most_frequent = sorted(self.values, key=lambda value: (-self.values[value], value))
         seen: dict[str, object] = {
             "rows": self.rows,
@@ -265,7 +265,7 @@ class ColumnProfile:
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
 
 
-def shown(value: str) -> str:
+def excerpt(value: str) -> str:
     """Returns the start of a value, for messages: a cell may hold megabytes."""
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 

@@ -17,7 +17,7 @@ import pyarrow.csv
 from beam_jobs.sources import byte_streams, files, lines
 from beam_jobs.sources.byte_streams import ByteStream
 from beam_jobs.sources.columns import column_names
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, shown
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, excerpt
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import ANY_LINE_END
 
@@ -448,7 +448,7 @@ class _WrongRows:
         reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
         self._wrong.append(row.number - 1)
         [line] = self.lines.of(np.array([row.number - 1])).tolist()
-        raw = shown(row.text.encode(self.encoding))
+        raw = excerpt(row.text.encode(self.encoding))
         self.rejected.append(Rejection(source=self.source, row=line, reason=reason, raw=raw))
         return "skip"
 

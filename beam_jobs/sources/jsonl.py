@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from beam_jobs.sources import files, lines
 from beam_jobs.sources.byte_streams import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, shown
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, excerpt
 
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,7 +40,7 @@ class JsonLines:
                             source=piece.name,
                             row=number,
                             reason=reason,
-                            raw=shown(line.strip()),
+                            raw=excerpt(line.strip()),
                         )
                     )
             yield raw_rows(piece, rows, rejected=rejected)

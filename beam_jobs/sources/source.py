@@ -58,7 +58,7 @@ class Rejected:
 NO_REJECTIONS = Rejected(reasons={}, listed=())
 
 
-def shown(raw: object) -> str:
+def excerpt(raw: object) -> str:
     """Returns `raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
     if isinstance(raw, bytes):
         raw = raw[:_RAW_LIMIT].decode("utf-8", "backslashreplace")

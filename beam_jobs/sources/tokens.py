@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells.text import Problems, decode
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source, shown
+from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source, excerpt
 from pipeline.base.errors import InputError
 
 # --- Documents of any length → rows of one length, with segments.
@@ -217,7 +217,7 @@ class _HuggingFaceTokenizer:
 
 
 def open_tokenizer(name: str) -> Tokenizer:
-    """Returns `bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
+    """Opens `bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
     if name == BYTES:
         return ByteTokenizer()
     kinds = {".json": _HuggingFaceTokenizer, ".model": _SentencePieceTokenizer}
@@ -333,7 +333,7 @@ class TokenRows:
         texts = decode(cells, problems)
         rejected = []
         for row, reason in problems.items():
-            origin, value = raw.origin(row), shown(cells[row].as_py())
+            origin, value = raw.origin(row), excerpt(cells[row].as_py())
             rejected.append(
                 Rejection(source=origin.file, row=origin.row, column=self.column, reason=reason, raw=value)
             )
