@@ -86,7 +86,7 @@ def main(argv: Sequence[str]) -> None:
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
     job = prediction(
         source,
-        source.pieces(inputs),
+        source.input_splits(inputs),
         exported=exported,
         keys=_KEYS.value,
         batch=_BATCH.value,

@@ -102,27 +102,29 @@ def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> 
     (destination.directory / origins.FOLDER).mkdir()
     for shard in outcome.files:
         destination.move(shard.origins_path, origins.file_name(shard.file_name))
-    folder = Folder(_absolute(plan), plan.pieces[0].line_ends)
+    folder = Folder(_absolute(plan), plan.input_splits[0].line_ends)
     content = origin_files.dumps(_entries(plan, outcome.lines), folder=folder, files_id=plan.origins)
     (destination.directory / origins.FILES_NAME).write_bytes(content)
 
 
 def _absolute(plan: Plan) -> str:
     """Returns the directory of all inputs, absolute so that it is of use elsewhere."""
-    is_local = plan.pieces[0].stamps and "://" not in plan.root
+    is_local = plan.input_splits[0].stamps and "://" not in plan.root
     return str(pathlib.Path(plan.root).absolute() / "_")[:-1] if is_local else plan.root
 
 
 def _entries(plan: Plan, lines: Mapping[str, int]) -> list[Entry]:
     sizes = collections.Counter[str]()
-    for piece in plan.pieces:
-        sizes[piece.paths[0]] += piece.bytes
+    for input_split in plan.input_splits:
+        sizes[input_split.paths[0]] += input_split.bytes
     entries: list[Entry] = []
-    for piece, before in zip(plan.pieces, lines_before(plan.pieces, lines), strict=True):
-        if piece.line_ends and len(piece.paths) == 1:
-            entries.append(Entry(piece.file_names[0], before, piece.start, sizes[piece.paths[0]]))
+    for input_split, before in zip(plan.input_splits, lines_before(plan.input_splits, lines), strict=True):
+        if input_split.line_ends and len(input_split.paths) == 1:
+            entries.append(
+                Entry(input_split.file_names[0], before, input_split.start, sizes[input_split.paths[0]])
+            )
         else:
-            entries += (Entry(name, before) for name in piece.file_names)
+            entries += (Entry(name, before) for name in input_split.file_names)
     return entries
 
 

@@ -16,7 +16,7 @@ from beam_jobs.conversion.writer import MEASURED, NO_ROWS, WriteShard, WrittenSh
 from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
-from beam_jobs.sources.source import Piece, Source
+from beam_jobs.sources.source import InputSplit, Source
 from pipeline.data.schema.schema import Schema
 
 
@@ -37,11 +37,11 @@ class Conversion:
     file_type: ClassVar[type[WrittenShard]] = WrittenShard
 
     @property
-    def pieces(self) -> Sequence[Piece]:
-        return self.plan.pieces
+    def input_splits(self) -> Sequence[InputSplit]:
+        return self.plan.input_splits
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
-        """Builds the graph: pieces → typed rows → shuffle → shards, and the statistics of each split."""
+        """Builds the graph: input splits → typed rows → shuffle → shards, and statistics by split."""
         spill = make_spill(directory, runner=self.run.runner)
         prepare = Prepare(
             self.source,
@@ -54,7 +54,7 @@ class Conversion:
         write = WriteShard(self.schema, self.plan, directory=directory, spill=spill, progress=progress)
         prepared = (
             pipeline
-            | "Pieces" >> beam.Create(self.plan.pieces)
+            | "InputSplits" >> beam.Create(self.plan.input_splits)
             | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, LINES, main="rows")
         )
         empty = [(key, NO_ROWS) for key in self.plan.shard_keys()]

@@ -18,13 +18,13 @@ from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import Piece, RawRows, Rejection, Source, cause_of_names, excerpt
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, cause_of_names, excerpt
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
 
 class Prepare(beam.DoFn):
-    """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
+    """InputSplit → (split, shard), `Sent` rows; beside them READ (int), REJECTED (Rejection) and LINES."""
 
     def __init__(
         self,
@@ -38,13 +38,13 @@ class Prepare(beam.DoFn):
     ) -> None:
         self._source = source
         self._schema = schema
-        self._plan = dataclasses.replace(plan, pieces=())  # a worker is sent its own piece
+        self._plan = dataclasses.replace(plan, input_splits=())  # a worker is sent its own
         self._spill = spill
         self._progress = progress
         self._keeps_rejected_raw = keeps_rejected_raw
 
     def process(
-        self, piece: Piece
+        self, input_split: InputSplit
     ) -> Iterator[
         tuple[ShardKey, Sent]
         | TaggedOutput[Literal["read"], int]
@@ -52,22 +52,24 @@ class Prepare(beam.DoFn):
         | TaggedOutput[Literal["lines"], tuple[str, int]]
     ]:
         lines = 0
-        for raw in self._source.read(piece) if piece.bytes else ():  # a file without a byte has no header
-            self._check_columns(raw, piece.paths[0])
+        for raw in (
+            self._source.read(input_split) if input_split.bytes else ()
+        ):  # a file without a byte has no header
+            self._check_columns(raw, input_split.paths[0])
             ids = _row_ids(raw, self._schema)
-            split = split_rows(raw, ids, self._schema, self._plan, pinned=piece.split)
+            split = split_rows(raw, ids, self._schema, self._plan, pinned=input_split.split)
             typed = type_rows(raw, self._schema, unplaced=split.problems)
             for rejection in (*raw.rejected, *typed.rejected):
                 kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
-            places = raw.places(piece)[typed.kept] if self._plan.origins else None
+            places = raw.places(input_split)[typed.kept] if self._plan.origins else None
             rows, index = _with_order(typed.rows, typed.of_kept(ids), places), split.index[typed.kept]
             yield from assignment.scatter(rows, index, self._plan, splits=split.splits, spill=self._spill)
             self._progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)
-        if piece.end is not None:
-            yield TaggedOutput(LINES, (piece.name, lines))
+        if input_split.end is not None:
+            yield TaggedOutput(LINES, (input_split.name, lines))
 
     def _check_columns(self, raw: RawRows, path: str) -> None:
         names = raw.columns.schema.names

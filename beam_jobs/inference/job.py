@@ -17,7 +17,7 @@ from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs, Wr
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run
 from beam_jobs.sources import source
-from beam_jobs.sources.source import Piece, Source
+from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import records
 from pipeline.data.schema import schema as schema_lib
@@ -29,7 +29,7 @@ class Prediction:
     """A job that predicts rows with an exported model. Implements `launch.run.Job`."""
 
     source: Source
-    pieces: Sequence[Piece]
+    input_splits: Sequence[InputSplit]
     model: pathlib.Path
     model_digest: str
     schema: Schema  # the model's
@@ -42,27 +42,27 @@ class Prediction:
     file_type: ClassVar[type[WrittenFile]] = PredictionsFile
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
-        """Pieces → batches of examples → the model's answers → a file of predictions for each piece."""
+        """Builds the graph: input splits → batches of examples → the model's answers → a file for each."""
         reading = reading_schema(self.schema, self.keys)
         read = MakeBatches(self.source, reading, rows=self.batch, progress=progress)
         write = WritePredictions(
             self.schema.label,
             keys=self.keys,
             file_format=self.file_format,
-            pieces=len(self.pieces),
+            input_splits=len(self.input_splits),
             directory=directory,
             progress=progress,
         )
         made = (
             pipeline
-            | "Pieces" >> beam.Create(list(enumerate(self.pieces)))
+            | "InputSplits" >> beam.Create(list(enumerate(self.input_splits)))
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, LINES, main="batches")
         )
         written = (
             made.batches
             | "Predict" >> RunInference(ExportedModel(str(self.model)))
-            | "OfPiece" >> beam.Map(lambda predicted: (predicted.piece, predicted))
+            | "OfInputSplit" >> beam.Map(lambda predicted: (predicted.input_split, predicted))
             | "Together" >> beam.GroupByKey()
             | "Write" >> beam.ParDo(write)
         )
@@ -96,7 +96,7 @@ def open_export(directory: pathlib.Path) -> Exported:
 
 def prediction(
     source: Source,
-    pieces: Sequence[Piece],
+    input_splits: Sequence[InputSplit],
     *,
     exported: Exported,
     keys: Sequence[str] = (),
@@ -108,7 +108,7 @@ def prediction(
     check_keys(keys, exported.schema.label)
     return Prediction(
         source=source,
-        pieces=pieces,
+        input_splits=input_splits,
         model=exported.directory,
         model_digest=exported.digest,
         schema=exported.schema,

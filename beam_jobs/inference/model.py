@@ -18,7 +18,7 @@ from pipeline.data.dataset.records import SERVING_DEFAULT
 class Predicted:
     """The model's answer to a Batch: `outputs` float32, [rows, …] each."""
 
-    piece: int
+    input_split: int
     ordinal: int
     keys: bytes
     outputs: Mapping[str, np.ndarray]
@@ -51,7 +51,9 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
         for rows in batch:
             outputs = {name: value.numpy() for name, value in serve(examples=_tensor(rows.examples)).items()}
             _check_finite(outputs)
-            yield Predicted(piece=rows.piece, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs)
+            yield Predicted(
+                input_split=rows.input_split, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs
+            )
 
     def batch_elements_kwargs(self) -> Mapping[str, object]:
         # An element is a batch already.

@@ -1,4 +1,4 @@
-"""Predictions of one piece as a table, and the files that hold it."""
+"""Predictions of one input split as a table, and the files that hold it."""
 
 import dataclasses
 import hashlib
@@ -27,13 +27,13 @@ _CLASS_COLUMN = "class"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictionsFile(WrittenFile):
-    """The predictions of one piece."""
+    """The predictions of one input split."""
 
     keys_with_values: Sequence[str]  # columns of `--keys` in which some row has one
 
 
 class WritePredictions(beam.DoFn):
-    """(piece, Predicted*) → PredictionsFile, its rows in the order in which they were read."""
+    """(input split, Predicted*) → PredictionsFile, its rows in the order in which they were read."""
 
     def __init__(
         self,
@@ -41,23 +41,23 @@ class WritePredictions(beam.DoFn):
         *,
         keys: Sequence[str],
         file_format: str,
-        pieces: int,
+        input_splits: int,
         directory: str,
         progress: Progress,
     ) -> None:
         self._label = label
         self._keys = keys
         self._format = file_format
-        self._pieces = pieces
+        self._input_splits = input_splits
         self._directory = directory
         self._progress = progress
 
     def process(self, element: tuple[int, Iterable[Predicted]]) -> Iterator[PredictionsFile]:
-        piece, predicted = element
+        input_split, predicted = element
         ordered = sorted(predicted, key=lambda part: part.ordinal)
         table = pa.Table.from_batches([predictions(part, self._label) for part in ordered])
         content = _ENCODERS[self._format](table)
-        name = claims.predictions(piece, self._pieces, self._format)
+        name = claims.predictions(input_split, self._input_splits, self._format)
         # A runner may make two attempts at once: each writes a file of its own, and one of them is published.
         path = FileSystems.join(self._directory, f"{name}.{uuid.uuid4().hex}")
         with FileSystems.create(path, compression_type="uncompressed") as file:

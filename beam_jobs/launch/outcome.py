@@ -38,7 +38,7 @@ class Outcome:
     files: tuple[Any, ...]  # each a WrittenFile of the job's own kind, in the order of their names
     # What `pipeline.data.statistics` gathered of each split, as bytes; empty where a job measures nothing.
     statistics: Mapping[str, bytes]
-    # Of pieces that are a part of a file, by their names.
+    # Of input splits that are a part of a file, by their names.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -54,7 +54,7 @@ class Outputs:
     rejected: tuple[beam.PCollection[source.Rejection], ...]
     files: beam.PCollection[WrittenFile]
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, what was gathered of it
-    # The name of a piece that is a part of a file, and its lines.
+    # The name of an input split that is a part of a file, and its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
 
 

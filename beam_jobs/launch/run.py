@@ -22,7 +22,7 @@ from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
 from beam_jobs.launch.output import Destination
 from beam_jobs.sources import byte_streams, files, source
-from beam_jobs.sources.source import Piece, Rejected
+from beam_jobs.sources.source import InputSplit, Rejected
 from pipeline.base import files as files_lib
 
 # --- The outcome: workers save it in one small file, which the launcher loads.
@@ -165,7 +165,7 @@ class Job(Protocol[Published]):
     """The parts in which `convert` and `predict` differ."""
 
     run: Run
-    pieces: Sequence[Piece]  # of the input
+    input_splits: Sequence[InputSplit]  # of the input
     doing: str  # what the progress bar says
     file_type: type[WrittenFile]  # of the files that the workers write
 
@@ -195,9 +195,9 @@ def run_job(job: Job[Published], *, output: str) -> Published:
         gather(pipeline, outputs, result)
         with runners.bad_input_from_workers(), progress_bar(watched, job.doing):
             runners.run_to_end(pipeline)
-        files.check_unchanged(job.pieces)
+        files.check_unchanged(job.input_splits)
         found = load_gathered(result, file_type=job.file_type)
-        rejected = byte_streams.lines_in_files(found.rejected, job.pieces, found.lines)
+        rejected = byte_streams.lines_in_files(found.rejected, job.input_splits, found.lines)
         found = dataclasses.replace(found, rejected=rejected)
         job.check_reconciled(found)
         limit = run.max_rejected_fraction

@@ -9,7 +9,7 @@ import numpy as np
 
 from beam_jobs.schema.datetimes import datetime_remarks, mostly_dates, propose_datetime, unread_dates
 from beam_jobs.schema.numbers import point_remarks, propose_written, written_remarks
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, excerpt
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (

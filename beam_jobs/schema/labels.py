@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from beam_jobs.cells import text, typed
 from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, excerpt
-from beam_jobs.sources.source import Piece, Source
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number
+from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import LABEL_TASKS, Image, Label, Text
@@ -172,9 +172,9 @@ _PREDICTED = 0.99  # share of the rows whose class one column tells
 _SAME = 0.9999  # correlation from which a number is the label in another unit
 
 
-def leak_remarks(source: Source, pieces: Sequence[Piece], schema: Schema) -> list[str]:
+def leak_remarks(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> list[str]:
     """A remark for each feature that alone tells the label of nearly all rows."""
-    columns = _read(source, pieces, schema)
+    columns = _read(source, input_splits, schema)
     labels = columns.pop(schema.label.name, pa.array([], pa.null()))
     known = labels.is_valid()
     y = labels.filter(known).to_numpy(zero_copy_only=False)
@@ -232,14 +232,14 @@ def _groups(column: pa.Array) -> np.ndarray:
     return np.searchsorted(edges, numbers, side="right").astype(np.int64)
 
 
-def _read(source: Source, pieces: Sequence[Piece], schema: Schema) -> dict[str, pa.Array]:
+def _read(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> dict[str, pa.Array]:
     """Typed values of the first rows by the feature's name, those that do not conform as null."""
     features = [f for f in schema.features if not f.shape and not isinstance(f, Image | Text)]
-    limit = min(_ROWS, _CELLS // len(schema.features)) // len(pieces) + 1
+    limit = min(_ROWS, _CELLS // len(schema.features)) // len(input_splits) + 1
     found: dict[str, list[pa.Array]] = {feature.name: [] for feature in features}
-    for piece in pieces[:_ROWS]:
+    for input_split in input_splits[:_ROWS]:
         left = limit
-        for raw in source.read(piece):
+        for raw in source.read(input_split):
             names = set(raw.columns.schema.names)  # once: pyarrow makes the list anew each time
             for feature in features:
                 if feature.source_column in names:

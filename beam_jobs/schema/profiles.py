@@ -16,7 +16,7 @@ from beam_jobs.cells.image_formats import has_image_header
 from beam_jobs.cells.text import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
-from beam_jobs.sources.source import Piece, RawRows, Source, check_readable
+from beam_jobs.sources.source import InputSplit, RawRows, Source, check_readable
 from pipeline.data.schema.feature import Clean
 
 # --- Distinct values with their counts, in bounded memory.
@@ -304,13 +304,15 @@ class Profiles(NamedTuple):
     are_of_all_rows: bool
 
 
-def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> Profiles:
-    """Profiles the first rows of each piece, `most_rows` in all."""
+def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_rows: int) -> Profiles:
+    """Profiles the first rows of each input split, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
     reasons: collections.Counter[str] = collections.Counter()
     rows, are_all = 0, True
-    for piece in pieces:
-        for raw, beyond in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
+    for input_split in input_splits:
+        for raw, beyond in _first_rows(
+            source.read(input_split), max_rows=max_rows, input_splits=len(input_splits)
+        ):
             are_all &= not beyond
             reasons.update(rejection.reason for rejection in raw.rejected)
             rows += raw.columns.num_rows
@@ -324,7 +326,7 @@ def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> 
     wrong = reasons.total()
     undecodable = max((gathered.misread for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
-    check_readable(reasons, rows=rows + wrong, path=pieces[0].paths[0])
+    check_readable(reasons, rows=rows + wrong, path=input_splits[0].paths[0])
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += columns_lib.header_remarks(columns)
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
@@ -397,11 +399,13 @@ def most_rows(columns: int, max_rows: int) -> int:
     return min(max_rows, max(1, _MOST_CELLS // max(1, columns)))
 
 
-def _first_rows(batches: Iterable[RawRows], *, max_rows: int, pieces: int) -> Iterator[tuple[RawRows, int]]:
-    """The batches of a piece up to its share of the rows, and how many rows of each are beyond that."""
+def _first_rows(
+    batches: Iterable[RawRows], *, max_rows: int, input_splits: int
+) -> Iterator[tuple[RawRows, int]]:
+    """The batches of an input split up to its share of the rows, and the surplus rows of each."""
     seen = 0
     for raw in batches:
-        left = -(-most_rows(raw.columns.num_columns, max_rows) // pieces) - seen
+        left = -(-most_rows(raw.columns.num_columns, max_rows) // input_splits) - seen
         beyond = max(0, raw.columns.num_rows - left)
         yield dataclasses.replace(raw, columns=raw.columns[:left]), beyond
         if beyond:

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import pyarrow as pa
 
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Piece, Rejected
+from beam_jobs.sources.source import InputSplit, Rejected
 from pipeline.base.errors import InputError
 
 _COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}  # by their first bytes
@@ -70,26 +70,28 @@ class ByteStream:
         )
 
 
-# --- Numbers of rows in their file, from numbers in a piece of it.
+# --- Numbers of rows in their file, from numbers in an input split of it.
 
 
-def lines_before(pieces: Sequence[Piece], lines: Mapping[str, int]) -> list[int]:
-    """Returns how many lines of its file precede each piece; `lines` has their numbers by piece name."""
+def lines_before(input_splits: Sequence[InputSplit], lines: Mapping[str, int]) -> list[int]:
+    """Returns how many lines of its file precede each input split; `lines` are those of each by name."""
     so_far = collections.Counter[str]()
-    before = [0] * len(pieces)
-    for number in sorted(range(len(pieces)), key=lambda number: pieces[number].start):
-        path = pieces[number].paths[0]
+    before = [0] * len(input_splits)
+    for number in sorted(range(len(input_splits)), key=lambda number: input_splits[number].start):
+        path = input_splits[number].paths[0]
         before[number] = so_far[path]
-        so_far[path] += lines.get(pieces[number].name, 0)
+        so_far[path] += lines.get(input_splits[number].name, 0)
     return before
 
 
-def lines_in_files(rejected: Rejected, pieces: Sequence[Piece], lines: Mapping[str, int]) -> Rejected:
+def lines_in_files(
+    rejected: Rejected, input_splits: Sequence[InputSplit], lines: Mapping[str, int]
+) -> Rejected:
     """Returns `rejected` with each row's file and its number there."""
     files_by_name = {
-        piece.name: (piece.file_names[0], before)
-        for piece, before in zip(pieces, lines_before(pieces, lines), strict=True)
-        if piece.start
+        input_split.name: (input_split.file_names[0], before)
+        for input_split, before in zip(input_splits, lines_before(input_splits, lines), strict=True)
+        if input_split.start
     }
     listed = []
     for row in rejected.listed:

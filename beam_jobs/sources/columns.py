@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_jobs.cells import text
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Piece, RawRows, Rejection
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection
 from pipeline.base.errors import InputError
 
 
@@ -56,7 +56,9 @@ class NumberedRow(NamedTuple):
     row: Mapping[str, object]
 
 
-def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()) -> RawRows:
+def raw_rows(
+    input_split: InputSplit, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()
+) -> RawRows:
     """Returns `RawRows` of rows that name their columns; a row with two values at one path is rejected."""
     rejected, rows, numbers = list(rejected), [], []
     for number, row in numbered:
@@ -64,14 +66,14 @@ def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterabl
             rows.append(leaves(row))
             numbers.append(number)
         except (ValueError, RecursionError) as error:
-            rejected.append(Rejection(source=piece.name, row=number, reason=str(error)))
+            rejected.append(Rejection(source=input_split.name, row=number, reason=str(error)))
     return RawRows(
         columns=_from_rows(rows),
-        sources=piece.name,
+        sources=input_split.name,
         numbers=np.array(numbers, np.int64),
         rejected=tuple(rejected),
         sparse=True,
-        directory=files.directory_of(piece.paths[0]),
+        directory=files.directory_of(input_split.paths[0]),
     )
 
 

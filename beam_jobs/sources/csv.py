@@ -17,15 +17,11 @@ import pyarrow.csv
 from beam_jobs.sources import byte_streams, files, lines
 from beam_jobs.sources.byte_streams import ByteStream
 from beam_jobs.sources.columns import column_names
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, excerpt
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, excerpt
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import ANY_LINE_END
 
 # --- Starts of rows in a large file, also behind quoted newlines and stray quotes.
-#
-# Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
-# the launcher, at the speed of counting bytes. Quotes are understood as Arrow's CSV reader does: one opens a
-# quoted part only where a cell begins; inside, two stand for one; after the closing one the cell goes on.
 
 
 _BLOCK_BYTES = 8 << 20  # 8 MiB
@@ -33,7 +29,12 @@ _QUOTE, _LF, _CR = b'"\n\r'
 
 
 class RowStarts:
-    """Finds the first row that begins at or after an offset. Ask for offsets in ascending order."""
+    """Finds the first row that begins at or after an offset; offsets must ascend.
+
+    Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
+    the launcher, at the speed of counting bytes. Quotes are read as Arrow's CSV reader does: one opens a
+    quoted part only where a cell begins; inside, two stand for one; after the closing one the cell goes on.
+    """
 
     def __init__(self, *, delimiter: str) -> None:
         self._ends = LineEnds(delimiter=delimiter)
@@ -128,7 +129,7 @@ _AT_ONCE = 1 << 20  # 1 MiB: what is computed of it stays in the processor's cac
 
 
 class RowLines:
-    """Takes the bytes of a file or of a piece of it as they are read, and gives the lines of its rows.
+    """Takes the bytes of a file or of an input split of it as they are read, and gives the lines of its rows.
 
     Rows are numbered from 0 as Arrow's reader does, which skips blank lines. Arrow reads in a thread of its
     own, so one thread may add while another calls `of`.
@@ -207,11 +208,11 @@ class RowLines:
             self._known.append(lines)
 
 
-# --- The bytes of one piece for Arrow's reader.
+# --- The bytes of one input split, for Arrow's reader.
 
 
 class NotUtf8Error(ValueError):
-    """The piece is not UTF-8."""
+    """The input split is not UTF-8."""
 
 
 class CsvStream:
@@ -223,21 +224,21 @@ class CsvStream:
 
     def __init__(
         self,
-        piece: Piece,
+        input_split: InputSplit,
         *,
         any_bytes: bool,
         encoding: str = byte_streams.UTF_8,
         lines: RowLines | None = None,
     ) -> None:
-        """Opens the piece; what is read is added to `lines`."""
-        [path] = piece.paths
+        """Opens the input split; what is read is added to `lines`."""
+        [path] = input_split.paths
         self.closed = self._has_ended = False
         self._stream: ByteStream | byte_streams.Utf8Stream = ByteStream(
-            path, start=piece.start, end=piece.end
+            path, start=input_split.start, end=input_split.end
         )
         if encoding != byte_streams.UTF_8:
             self._stream = byte_streams.Utf8Stream(self._stream, encoding)
-        self._is_first = piece.start == 0
+        self._is_first = input_split.start == 0
         self._lines = lines
         self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
 
@@ -296,8 +297,8 @@ class CsvFiles:
     """Delimited text. Blank lines are skipped, newlines inside quotes belong to the value.
 
     Large files are cut where rows begin, unless they are compressed. The number of a row is the line on which
-    it begins, in its piece. Cells stay bytes: a row that is not UTF-8 is one rejected row, and
-    the rest of the file is read.
+    it begins, in its input split. Cells stay bytes: a row that is not UTF-8 is one rejected row, and the rest
+    of the file is read.
     """
 
     column_names: tuple[str, ...] = ()  # where no row names the columns
@@ -305,40 +306,40 @@ class CsvFiles:
     encoding: str = byte_streams.UTF_8
     header: Literal["yes", "no"] = "yes"  # whether the first row names the columns, if nothing else does
     block_bytes: int = 8 << 20  # 8 MiB a batch
-    piece_bytes: int = files.PIECE_BYTES
+    split_bytes: int = files.SPLIT_BYTES
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return [part for piece in files.one_piece_a_file(inputs) for part in self._parts(piece)]
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return [part for input_split in files.one_split_a_file(inputs) for part in self._parts(input_split)]
 
-    def _parts(self, piece: Piece) -> list[Piece]:
+    def _parts(self, input_split: InputSplit) -> list[InputSplit]:
         # In UTF-16 and the like, a byte of a newline may be a part of another character.
         if not byte_streams.keeps_ascii_bytes(self.encoding):
-            return [piece]
-        piece = dataclasses.replace(piece, line_ends=ANY_LINE_END)
-        return lines.cut_at(piece, self.piece_bytes, RowStarts(delimiter=self.delimiter))
+            return [input_split]
+        input_split = dataclasses.replace(input_split, line_ends=ANY_LINE_END)
+        return lines.cut_at(input_split, self.split_bytes, RowStarts(delimiter=self.delimiter))
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         given = 0
         try:
-            for raw in self._read(piece, any_bytes=False):
+            for raw in self._read(input_split, any_bytes=False):
                 yield raw
                 given += raw.columns.num_rows
         except NotUtf8Error:
             # Again from the start, without the rows that were given already.
-            for raw in self._read(piece, any_bytes=True):
+            for raw in self._read(input_split, any_bytes=True):
                 yield raw.without_first(given)
                 given = max(0, given - raw.columns.num_rows)
 
-    def _read(self, piece: Piece, *, any_bytes: bool) -> Iterator[RawRows]:
-        [path] = piece.paths
-        names = self.column_names or self._names(piece)
-        has_header = not self.column_names and self.header == "yes" and not piece.start
+    def _read(self, input_split: InputSplit, *, any_bytes: bool) -> Iterator[RawRows]:
+        [path] = input_split.paths
+        names = self.column_names or self._names(input_split)
+        has_header = not self.column_names and self.header == "yes" and not input_split.start
         lines = RowLines(delimiter=self.delimiter)
         wrong = _WrongRows(
-            source=piece.name, header_rows=int(has_header), encoding=_encoding(any_bytes), lines=lines
+            source=input_split.name, header_rows=int(has_header), encoding=_encoding(any_bytes), lines=lines
         )
         good_before = 0
-        for batch in self._batches(piece, () if has_header else names, wrong):
+        for batch in self._batches(input_split, () if has_header else names, wrong):
             numbers = wrong.number(good_before + np.arange(batch.num_rows))
             good_before += batch.num_rows
             cells = bytes_of_latin_1(batch) if any_bytes else batch
@@ -356,9 +357,11 @@ class CsvFiles:
             lines=lines.count,
         )
 
-    def _batches(self, piece: Piece, names: Sequence[str], wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, input_split: InputSplit, names: Sequence[str], wrong: "_WrongRows"
+    ) -> Iterator[pa.RecordBatch]:
         stream = CsvStream(
-            piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding, lines=wrong.lines
+            input_split, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding, lines=wrong.lines
         )
         try:
             reader = pa.csv.open_csv(
@@ -380,24 +383,24 @@ class CsvFiles:
             finally:
                 _stop(reader, stream)
         except pa.ArrowInvalid as error:
-            if piece.start and "Empty CSV" in str(error):
+            if input_split.start and "Empty CSV" in str(error):
                 return  # blank lines only
             too_long = (
                 f"a row of more than {self.block_bytes >> 20} MiB" if "straddling" in str(error) else ""
             )
             parse_error = f"something that does not parse as CSV ({' '.join(str(error).split())})"
             raise InputError(
-                f"input {piece.paths[0]}",
+                f"input {input_split.paths[0]}",
                 received=too_long if "straddling" in str(error) else parse_error,
                 expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
                 action="Correct the file, or give the right --delimiter or --encoding.",
             ) from None
 
-    def _names(self, piece: Piece) -> tuple[str, ...]:
+    def _names(self, input_split: InputSplit) -> tuple[str, ...]:
         """Returns what the first row of the file says, or how many cells it has."""
-        [path] = piece.paths
+        [path] = input_split.paths
         start = CsvStream(
-            dataclasses.replace(piece, start=0, end=None), any_bytes=True, encoding=self.encoding
+            dataclasses.replace(input_split, start=0, end=None), any_bytes=True, encoding=self.encoding
         )
         text = _first_line(start).decode("utf-8", "backslashreplace")
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)

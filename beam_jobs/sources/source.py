@@ -1,7 +1,7 @@
-"""A source lists pieces of work on the launcher, and reads each as columns on a worker.
+"""A source lists input splits on the launcher, and reads each as columns on a worker.
 
-An *input* is what the user names. A *piece* is a unit of work: what one worker reads at once. *Raw rows* are
-what reading gives: columns, and where each row came from.
+An *input* is what the user names. An *input split* is what one worker reads at once. *Raw rows* are what
+reading gives: columns, and where each row came from.
 """
 
 import collections
@@ -136,7 +136,7 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Piece:
+class InputSplit:
     """What one worker reads at once."""
 
     paths: tuple[str, ...]
@@ -149,7 +149,7 @@ class Piece:
     stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
     line_ends: str = ""  # what ends a line, where rows are numbered by lines: see `origins.files.Entry`
     called: str = ""  # what origins call it, where that is not the path
-    first_file: int = 0  # number of its first file among those of all pieces
+    first_file: int = 0  # number of its first file among those of all input splits
 
     @property
     def file_names(self) -> list[str]:
@@ -163,17 +163,17 @@ class Piece:
         return f"{source} from byte {self.start}" if self.start else source
 
 
-def numbered(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yields `pieces`, each with the number of its first file."""
+def numbered(input_splits: Iterable[InputSplit]) -> Iterator[InputSplit]:
+    """Yields `input_splits`, each with the number of its first file."""
     first = 0
-    for piece in pieces:
-        yield dataclasses.replace(piece, first_file=first)
-        first += len(piece.paths)
+    for input_split in input_splits:
+        yield dataclasses.replace(input_split, first_file=first)
+        first += len(input_split.paths)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawRows:
-    """Rows of one piece, column by column.
+    """Rows of one input split, column by column.
 
     `columns` holds what the format knows: text formats give `binary` or `string`, typed formats any Arrow
     type; null is a missing value. A column inside a struct is named by its path, `address.zip`. Row i came
@@ -184,8 +184,8 @@ class RawRows:
     columns: pa.RecordBatch
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
-    files: np.ndarray | None = None  # int64 [rows]: which of the piece's paths; None: the first
-    lines: int = 0  # of the piece so far, where rows are numbered from its start, not from the file's
+    files: np.ndarray | None = None  # int64 [rows]: which of the input split's paths; None: the first
+    lines: int = 0  # of the input split so far, where rows are numbered from its start, not from the file's
     ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
@@ -210,10 +210,10 @@ class RawRows:
         numbers = None if self.numbers is None else self.numbers[rows:]
         return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
 
-    def places(self, piece: Piece) -> np.ndarray:
+    def places(self, input_split: InputSplit) -> np.ndarray:
         """Returns numbers of file and row, uint64 [rows], as `pipeline/data/origins` packs them."""
         numbers = np.zeros(self.columns.num_rows, np.int64) if self.numbers is None else self.numbers
-        return place(piece.first_file + (0 if self.files is None else self.files), numbers)
+        return place(input_split.first_file + (0 if self.files is None else self.files), numbers)
 
     def origin(self, row: int) -> Origin:
         """Returns the origin of the row at position `row` of this batch."""
@@ -224,11 +224,11 @@ class RawRows:
 class Source(Protocol):
     """A raw format with its options. Instances are pickled to the workers."""
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         """Lists the files (on the launcher); raises InputError where an input matches none."""
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        """Reads one piece (on a worker); raises InputError where the file as a whole is unusable."""
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        """Reads one input split (on a worker); raises InputError where the file as a whole is unusable."""
 
 
 # --- Likely causes where many rows cannot be read: mostly a flag, seldom the rows.

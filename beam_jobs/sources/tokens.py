@@ -1,9 +1,9 @@
 """The text column of any source as rows of tokens: `tokens` and `segments`, each of one length.
 
-The documents of a piece come in the order of the file, so what is packed together depends on the piece alone,
+The documents of an input split come in the order of the file, so packing depends on the input split alone,
 not on the workers or on other files. A *pack* is a run of documents that fills at least `_ROWS_IN_PACK` rows.
 All of its rows go to one split, so no document is cut between train and test. On average, less than 1 token
-in 2·`_ROWS_IN_PACK` is padding. Of a document of hundreds of MiB, rows leave before its end is read.
+in 2·`_ROWS_IN_PACK` is padding. Rows of a document of hundreds of MiB leave before its end is read.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells.text import Problems, decode
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source, excerpt
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Source, excerpt
 from pipeline.base.errors import InputError
 
 # --- Documents of any length → rows of one length, with segments.
@@ -281,29 +281,29 @@ class TokenRows:
     part_bytes: int = TEXT_PART_BYTES
     most_tokens: int = 1 << 22  # that wait for their rows: 16 MiB, and some copies
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return self.source.pieces(inputs)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return self.source.input_splits(inputs)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         waiting = _Waiting()
         lines = 0
-        for raw in self.source.read(piece):
+        for raw in self.source.read(input_split):
             lines = max(lines, raw.lines)
-            texts, rejected = self._texts(raw, piece)
-            yield from self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
+            texts, rejected = self._texts(raw, input_split)
+            yield from self._raw_rows(input_split, _Waiting(), rejected=(*raw.rejected, *rejected))
             places = iter(_places(raw, texts))
             for tokens, is_last in self._encoded(texts):
                 if not waiting.is_open:
                     waiting.places.append(next(places))
                 waiting.add(tokens, is_last=is_last, most=self._most_of_a_document)
                 if self._is_full(waiting):
-                    yield from self._raw_rows(piece, waiting)
+                    yield from self._raw_rows(input_split, waiting)
                     waiting = waiting.next_pack()
                 elif self._can_be_cut(waiting):
                     tail = waiting.split_off_tail(self.length)
-                    yield from self._raw_rows(piece, waiting)
+                    yield from self._raw_rows(input_split, waiting)
                     waiting = waiting.rest_of_pack(tail)
-        yield from (dataclasses.replace(rows, lines=lines) for rows in self._raw_rows(piece, waiting))
+        yield from (dataclasses.replace(rows, lines=lines) for rows in self._raw_rows(input_split, waiting))
 
     @property
     def _most_of_a_document(self) -> int | None:
@@ -320,10 +320,10 @@ class TokenRows:
         is_long = waiting.is_open and len(waiting.documents[-1]) >= self.length
         return is_long and self.packing == "packed" and waiting.tokens >= self.most_tokens
 
-    def _texts(self, raw: RawRows, piece: Piece) -> tuple[pa.StringArray, list[Rejection]]:
+    def _texts(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.StringArray, list[Rejection]]:
         if self.column not in raw.columns.schema.names and not raw.sparse:
             raise InputError(
-                f"input {piece.paths[0]}",
+                f"input {input_split.paths[0]}",
                 received=f"columns {', '.join(raw.columns.schema.names)}",
                 expected=f"a column '{self.column}' with the text to tokenise",
                 action="Name it with --text_column.",
@@ -347,7 +347,7 @@ class TokenRows:
                 yield np.append(tokens, np.array(end, np.int32)) if part.is_last else tokens, part.is_last
 
     def _raw_rows(
-        self, piece: Piece, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
+        self, input_split: InputSplit, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
     ) -> Iterator[RawRows]:
         rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
         if self.packing == "packed" and not waiting.pack:
@@ -357,7 +357,9 @@ class TokenRows:
             files, numbers = places[part.first].T
             yield RawRows(
                 columns=self._columns(part),
-                sources=piece.name if len(piece.paths) == 1 else [piece.file_names[file] for file in files],
+                sources=input_split.name
+                if len(input_split.paths) == 1
+                else [input_split.file_names[file] for file in files],
                 numbers=numbers if numbers.any() else None,
                 files=files,
                 ids=pa.array([row.tobytes() for row in part.tokens], pa.binary()),

@@ -61,7 +61,7 @@ def run(
     source = open_source(raw_format)
     job = prediction(
         source,
-        source.pieces([Input(location=str(csv))]),
+        source.input_splits([Input(location=str(csv))]),
         exported=open_export(model),
         keys=keys,
         batch=7,

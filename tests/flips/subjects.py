@@ -122,8 +122,10 @@ def scored(model: pathlib.Path, data: pathlib.Path) -> object:
 def predicted(model: pathlib.Path, folder: pathlib.Path) -> object:
     """What an export says of the raw data."""
     output, source = _fresh(folder / "predictions"), open_source("csv")
-    pieces = source.pieces([Input(location=str(folder / "data.csv"))])
-    job = prediction(source, pieces, exported=open_export(model), batch=64, file_format="parquet", run=_RUN)
+    input_splits = source.input_splits([Input(location=str(folder / "data.csv"))])
+    job = prediction(
+        source, input_splits, exported=open_export(model), batch=64, file_format="parquet", run=_RUN
+    )
     document = run_job(job, output=str(output))
     (file,) = output.glob("*.parquet")
     return document["model_digest"], pq.read_table(file).to_pydict()
