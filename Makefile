@@ -4,8 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-REQUIREMENTS := requirements.txt requirements-dev.txt
-OPTIONAL_REQUIREMENTS := requirements-gcp.txt requirements-tpu.txt benchmarks/requirements-peers.txt
+REQUIREMENTS := requirements.txt requirements/dev.txt
+OPTIONAL_REQUIREMENTS := requirements/gcp.txt requirements/tpu.txt requirements/peers.txt
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 UV := uv==0.13.9
 # Worker processes of the tests.
@@ -57,11 +57,20 @@ demo: install  ## Handwritten digits end to end: PNG files to an evaluated Saved
 demo-retrain: install  ## Five days of taxi trips, one of them bad, through scheduled retraining; three minutes.
 	@demo/retrain.sh
 
+# A file's tests share datasets, models and traced functions, so they run in one worker.
+PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile
+
 .PHONY: test
-test: install  ## Check the style and run every test. PENSTOCK_DATA=DIR adds those on real data.
+test: install  ## Check the style and run the quick tests: ten minutes on two cores.
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/python -m pytest -n $(JOBS)
+	$(PYTEST) -m "not slow"
+
+.PHONY: test-all
+test-all: install  ## Check the style and run every test: 45 minutes on two cores. PENSTOCK_DATA=DIR adds those on real data.
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	$(PYTEST)
 
 .PHONY: lint
 lint: install  ## Check the style of Python and, where npx exists, of the Bazel files.
@@ -101,7 +110,7 @@ build/engines/%/job-server.jar: deploy/job_server.sh deploy/%/pom.xml
 	$< $*
 
 # Of the launcher's Python: what Beam pickles, no other version reads.
-build/engines/worker/.installed: requirements-gcp.txt .venv/.installed
+build/engines/worker/.installed: requirements/gcp.txt .venv/.installed
 	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
@@ -151,7 +160,7 @@ deploy-check: install  ## Recipes of deploy/ through the programs and libraries 
 publishing-check: install  ## Publish under 200 `kill -9` and under readers: is a version ever half there? Two minutes.
 	.venv/bin/python -m tests.publishing
 
-# .venv's Python, with Google's libraries beside its own: requirements-gcp.txt fits requirements.txt.
+# .venv's Python, with Google's libraries beside its own: requirements/gcp.txt fits requirements.txt.
 .PHONY: store-check
 store-check: build/engines/worker/.installed  ## Publish to a storage emulator under kills, pauses, rivals and a reader; a quarter of an hour.
 	PYTHONPATH=$$(echo build/engines/worker/lib/python*/site-packages) .venv/bin/python -m pytest \
@@ -243,7 +252,7 @@ benchmark-hosts: install  ## What each of 64 hosts reads and pays for an example
 .PHONY: peers
 peers: build/peers/.installed  ## Install what `make benchmark-input` and `benchmark-train` compare with into build/peers: 6 GB.
 
-build/peers/.installed: benchmarks/requirements-peers.txt .venv/.installed
+build/peers/.installed: requirements/peers.txt .venv/.installed
 	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
@@ -253,10 +262,10 @@ TPU_TESTS := $(addprefix tests/pipeline/,data/input data/reading data/preprocess
   training/experiment training/tasks training/run_test.py)
 
 .PHONY: test-tpu
-test-tpu: build/tpu/.installed  ## Tests of input, step and checkpoints with requirements-tpu.txt (tensorflow-tpu 2.20); needs no TPU.
+test-tpu: build/tpu/.installed  ## Tests of input, step and checkpoints with requirements/tpu.txt (tensorflow-tpu 2.20); needs no TPU.
 	TPU_SKIP_MDS_QUERY=1 $(<D)/bin/python -m pytest -n $(JOBS) $(TPU_TESTS)
 
-build/tpu/.installed: requirements-tpu.txt .venv/.installed
+build/tpu/.installed: requirements/tpu.txt .venv/.installed
 	rm -rf $(@D) && .venv/bin/python -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@

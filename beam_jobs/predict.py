@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from beam_jobs.inference import tables
-from beam_jobs.inference.job import open_export, prediction
+from beam_jobs.inference.job import Prediction, open_export
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
@@ -84,11 +84,11 @@ def main(argv: Sequence[str]) -> None:
     source = source_flags.with_partitions(source, (*exported.schema.columns, *_KEYS.value))
     output = flags_lib.local_directory("output", _OUTPUT.value)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
-    job = prediction(
-        source,
-        source.input_splits(inputs),
+    job = Prediction(
+        source=source,
+        input_splits=source.input_splits(inputs),
         exported=exported,
-        keys=_KEYS.value,
+        keys=tuple(_KEYS.value),
         batch=_BATCH.value,
         file_format=_OUTPUT_FORMAT.value,
         run=run,

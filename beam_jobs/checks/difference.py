@@ -12,11 +12,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TRAIN
 from pipeline.data.statistics import drift
 
-# --- Comparing sets of records by their hashes, as sorted numpy arrays: 100 million rows take under 4 GB.
+# --- Sets of records as sorted numpy arrays of 64-bit hashes: 100 million rows take under 4 GB.
 #
-# Hashes have 64 bits: among n records of one dataset and m of another, about n·m / 2^64 pairs collide by
-# chance (0.0005 for 100 million each).
-
+# About n·m / 2^64 pairs of n records of one dataset and m of another collide by chance (0.0005 for 100 million).
 
 MIXED = -1  # records of one hash are in several splits
 
@@ -116,7 +114,7 @@ class Difference:
 def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     """Raises InputError if the two cannot be compared record by record."""
     _check_comparable(before, after)
-    old, new = _counted_contents(before), _counted_contents(after)
+    old, new = count_rows(_contents(before)), count_rows(_contents(after))
     extra = surplus_rows(new, old)
     rows = Rows(
         before=before.rows,
@@ -155,7 +153,7 @@ def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
 
 
 def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
-    """The same counts, where an id tells which rows of the two versions are the same row."""
+    """Returns the counts where ids say which rows of the two versions are the same row."""
     contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
     common = matched_rows(new, old, old.first, absent=-1)
     there = common >= 0
@@ -169,7 +167,7 @@ def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new
 
 
 def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Iterator[Moved]:
-    """A record that is or was in several splits is a leak, and did not move."""
+    """Yields moved records; one that is or was in several splits is a leak, and did not move."""
     was = matched_rows(new, old, old.split, absent=MIXED)
     for i, source in enumerate(before.splits):
         for j, target in enumerate(after.splits):
@@ -195,10 +193,6 @@ def _drifts(before: Verified, after: Verified) -> Iterator[_Drift]:
 
 def _contents(verified: Verified) -> dict[str, np.ndarray]:
     return {name: split.contents for name, split in verified.splits.items()}
-
-
-def _counted_contents(verified: Verified) -> Counted:
-    return count_rows(_contents(verified))
 
 
 def _counted_ids(verified: Verified) -> Counted:

@@ -25,15 +25,32 @@ from pipeline.data.schema.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A model that `python -m pipeline.export` wrote."""
+
+    directory: pathlib.Path
+    digest: str
+    schema: Schema
+
+
+def open_export(directory: pathlib.Path) -> Exported:
+    """Opens the model in `directory`; raises InputError unless it is as exported."""
+    digest = records.open_export(directory)["digest"]
+    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
+    return Exported(directory=directory, digest=digest, schema=schema)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """A job that predicts rows with an exported model. Implements `launch.run.Job`."""
+    """A job that predicts rows with an exported model. Implements `launch.run.Job`.
+
+    Raises InputError where `keys` cannot be carried through.
+    """
 
     source: Source
     input_splits: Sequence[InputSplit]
-    model: pathlib.Path
-    model_digest: str
-    schema: Schema  # the model's
-    keys: tuple[str, ...]  # columns of the input that are carried through
+    exported: Exported
+    keys: tuple[str, ...] = ()  # columns of the input that are carried through
     batch: int  # rows in one call of the model, at most
     file_format: str
     run: Run
@@ -41,12 +58,15 @@ class Prediction:
     doing: ClassVar[str] = "predicting"
     file_type: ClassVar[type[WrittenFile]] = PredictionsFile
 
+    def __post_init__(self) -> None:
+        check_keys(self.keys, self.exported.schema.label)
+
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Builds the graph: input splits → batches of examples → the model's answers → a file for each."""
-        reading = reading_schema(self.schema, self.keys)
+        reading = reading_schema(self.exported.schema, self.keys)
         read = MakeBatches(self.source, reading, rows=self.batch, progress=progress)
         write = WritePredictions(
-            self.schema.label,
+            self.exported.schema.label,
             keys=self.keys,
             file_format=self.file_format,
             input_splits=len(self.input_splits),
@@ -61,7 +81,7 @@ class Prediction:
         )
         written = (
             made.batches
-            | "Predict" >> RunInference(ExportedModel(str(self.model)))
+            | "Predict" >> RunInference(ExportedModel(str(self.exported.directory)))
             | "OfInputSplit" >> beam.Map(lambda predicted: (predicted.input_split, predicted))
             | "Together" >> beam.GroupByKey()
             | "Write" >> beam.ParDo(write)
@@ -74,49 +94,8 @@ class Prediction:
     def publish(self, outcome: Outcome, destination: Destination) -> dict[str, object]:
         check_not_empty(outcome)
         return publish_predictions(
-            destination, outcome=outcome, model_digest=self.model_digest, keys=self.keys
+            destination, outcome=outcome, model_digest=self.exported.digest, keys=self.keys
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Exported:
-    """A model that `python -m pipeline.export` wrote."""
-
-    directory: pathlib.Path
-    digest: str
-    schema: Schema
-
-
-def open_export(directory: pathlib.Path) -> Exported:
-    """The model in `directory`; raises InputError unless it is as exported."""
-    digest = records.open_export(directory)["digest"]
-    schema = schema_lib.load(directory / schema_lib.FILE_NAME)
-    return Exported(directory=directory, digest=digest, schema=schema)
-
-
-def prediction(
-    source: Source,
-    input_splits: Sequence[InputSplit],
-    *,
-    exported: Exported,
-    keys: Sequence[str] = (),
-    batch: int,
-    file_format: str,
-    run: Run,
-) -> Prediction:
-    """The job with the model that was exported; raises InputError where `keys` cannot be carried through."""
-    check_keys(keys, exported.schema.label)
-    return Prediction(
-        source=source,
-        input_splits=input_splits,
-        model=exported.directory,
-        model_digest=exported.digest,
-        schema=exported.schema,
-        keys=tuple(keys),
-        batch=batch,
-        file_format=file_format,
-        run=run,
-    )
 
 
 # --- Makes a directory of predictions out of a finished run: `_predictions.json` is written last.

@@ -3,7 +3,7 @@
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -61,23 +61,10 @@ class Outputs:
 # --- The outcome as JSON: it lies where the workers write, so nothing in it may be code.
 
 
-def dumps_outcome(
-    *,
-    rows_read: int,
-    rejected: Rejected,
-    files: Sequence[WrittenFile],
-    statistics: Mapping[str, bytes],
-    lines: Mapping[str, int],
-) -> bytes:
+def dumps_outcome(outcome: Outcome) -> bytes:
     """Encodes an `Outcome`; a worker's bytes of each split's statistics go in as base64."""
-    document = {
-        "rows_read": rows_read,
-        "rejected": rejected,
-        "files": files,
-        "lines": lines,
-        "statistics": {split: base64.b64encode(one).decode() for split, one in statistics.items()},
-    }
-    return json.dumps(document, default=_fields).encode()
+    statistics = {split: base64.b64encode(one).decode() for split, one in outcome.statistics.items()}
+    return json.dumps(vars(outcome) | {"statistics": statistics}, default=vars).encode()
 
 
 def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outcome:
@@ -85,7 +72,10 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
     document = json.loads(data)
     outcome = Outcome(
         rows_read=document["rows_read"],
-        rejected=_rejected(document["rejected"]),
+        rejected=Rejected(
+            reasons=document["rejected"]["reasons"],
+            listed=tuple(Rejection(**row) for row in document["rejected"]["listed"]),
+        ),
         files=tuple(file_type(**file) for file in document["files"]),
         lines=document["lines"],
         statistics={split: base64.b64decode(one) for split, one in document["statistics"].items()},
@@ -93,16 +83,6 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
     for file in outcome.files:
         _check_inside(file, directory)
     return outcome
-
-
-def _fields(value: object) -> Mapping[str, object]:
-    """Returns the fields of a dataclass."""
-    return vars(value)
-
-
-def _rejected(document: Mapping) -> Rejected:
-    listed = tuple(Rejection(**row) for row in document["listed"])
-    return Rejected(reasons=document["reasons"], listed=listed)
 
 
 def _check_inside(file: WrittenFile, directory: str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import functools
 import gc
 import os
 import pathlib
@@ -72,15 +73,15 @@ def _save(
     lines: Mapping[str, int],
     statistics: Mapping[str, bytes],
 ) -> None:
-    outcome = outcome_lib.dumps_outcome(
+    outcome = Outcome(
         rows_read=rows_read,
         rejected=rejected,
-        files=sorted(files, key=lambda file: file.file_name),
+        files=tuple(sorted(files, key=lambda file: file.file_name)),
         lines=dict(sorted(lines.items())),
         statistics=statistics,
     )
     with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
-        file.write(outcome)
+        file.write(outcome_lib.dumps_outcome(outcome))
 
 
 # --- Progress of a local run.
@@ -134,10 +135,6 @@ def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
 Published = TypeVar("Published", covariant=True)
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
     """Settings and time of a job's start."""
@@ -145,7 +142,9 @@ class Run:
     runner: str
     beam_flags: tuple[str, ...]
     max_rejected_fraction: float  # of the rows read
-    started: datetime.datetime = dataclasses.field(default_factory=_now)
+    started: datetime.datetime = dataclasses.field(
+        default_factory=functools.partial(datetime.datetime.now, datetime.UTC)
+    )
     _monotonic: float = dataclasses.field(default_factory=time.monotonic)
 
     @property

@@ -7,9 +7,10 @@ import pytest
 
 from pipeline.base import documents
 from pipeline.base.errors import InputError
+from pipeline.base.files import sha256
 from pipeline.configs import base
 from pipeline.data.dataset import records
-from pipeline.data.dataset.manifest import open_dataset, sha256
+from pipeline.data.dataset.manifest import open_dataset
 from pipeline.data.dataset.selection import select
 from pipeline.data.integrity import damage
 from pipeline.data.statistics import loading
@@ -71,6 +72,7 @@ def run(folder: pathlib.Path) -> Subject:
     return Subject(name="run", directory=folder, commands={"train": train})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [dataset, export, run])
 def test_no_flipped_bit_changes_a_result_in_silence(tmp_path, make):
     found = list(flips(make(tmp_path / "whole"), tmp_path / "scratch", count=40, seed=0))

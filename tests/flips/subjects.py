@@ -14,7 +14,7 @@ from beam_jobs.checks.dataset import verify
 from beam_jobs.checks.validate import Rules
 from beam_jobs.conversion.job import Conversion, convert
 from beam_jobs.conversion.plan import make_plan
-from beam_jobs.inference.job import open_export, prediction
+from beam_jobs.inference.job import Prediction, open_export
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources.formats import open_source
 from beam_jobs.sources.source import Input
@@ -27,6 +27,7 @@ from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as workdir_lib
 from tests.flips.flip import Subject
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
+from tests.shared.parsed import parsed
 
 STEPS, LONGER = 8, 12  # of the run, and of what it is made longer to
 _EPOCH = 4  # steps: every checkpoint lies at an end of one, so that a run from an older one logs the same
@@ -84,7 +85,7 @@ def config(steps: int) -> ConfigDict:
 def train(data: pathlib.Path, workdir: pathlib.Path, *, steps: int) -> object:
     """Metrics, history without times, and whether run.json says that the run is finished."""
     request = Request(
-        config=config(steps),
+        experiment=parsed(config(steps)),
         dataset=open_dataset(data),
         workdir=workdir,
         strategy="one_device",
@@ -123,8 +124,13 @@ def predicted(model: pathlib.Path, folder: pathlib.Path) -> object:
     """What an export says of the raw data."""
     output, source = _fresh(folder / "predictions"), open_source("csv")
     input_splits = source.input_splits([Input(location=str(folder / "data.csv"))])
-    job = prediction(
-        source, input_splits, exported=open_export(model), batch=64, file_format="parquet", run=_RUN
+    job = Prediction(
+        source=source,
+        input_splits=input_splits,
+        exported=open_export(model),
+        batch=64,
+        file_format="parquet",
+        run=_RUN,
     )
     document = run_job(job, output=str(output))
     (file,) = output.glob("*.parquet")

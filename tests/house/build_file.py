@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "BUILD"
-HUBS = {"requirements.in": "@pypi//", "requirements-dev.in": "@pypi_dev//"}
+HUBS = {"requirements.in": "@pypi//", "requirements/dev.in": "@pypi_dev//"}
 # Whose environment has nothing of the others.
 PEERS = ("benchmarks/peers/", "tests/augmentation/torchvision_side.py")
-PEERS_HUBS = {"benchmarks/requirements-peers.in": "@pypi_peers//"}
+PEERS_HUBS = {"requirements/peers.in": "@pypi_peers//"}
 
 # Libraries whose import name is not the name they are installed by.
 DISTRIBUTIONS = {
@@ -169,7 +169,7 @@ def _label(path: str, module: str) -> str | None:
 def _file_for(path: str) -> str:
     if path.startswith(PEERS):
         return next(iter(PEERS_HUBS))
-    return "requirements-dev.in" if path.startswith(DEVELOPMENT) else "requirements.in"
+    return "requirements/dev.in" if path.startswith(DEVELOPMENT) else "requirements.in"
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from tests.house import build_file
 @pytest.fixture
 def checkout(tmp_path) -> pathlib.Path:
     """A folder with the Makefile, and an empty `bin` for Pythons."""
-    for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements-dev.txt"):
+    for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements/dev.txt"):
         shutil.copy(build_file.ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
     return tmp_path

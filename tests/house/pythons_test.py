@@ -19,10 +19,10 @@ PREFIX = "Programming Language :: Python :: "
 PYTHONS = [line.removeprefix(PREFIX) for line in PROJECT["classifiers"] if line.startswith(PREFIX)]
 LOCKS = [
     "requirements",
-    "requirements-dev",
-    "requirements-gcp",
-    "requirements-tpu",
-    "benchmarks/requirements-peers",
+    "requirements/dev",
+    "requirements/gcp",
+    "requirements/tpu",
+    "requirements/peers",
 ]
 
 
@@ -111,7 +111,7 @@ def test_bazel_has_every_python():
 
     assert [one["python_version"] for one in toolchains] == PYTHONS
     assert [one["python_version"] for one in toolchains if one["is_default"]] == PYTHONS[-1:]
-    served = ("requirements", "requirements-dev", "benchmarks/requirements-peers")
+    served = ("requirements", "requirements/dev", "requirements/peers")
     assert {(one["requirements_lock"], one["python_version"]) for one in hubs} == {
         (f"//:{name}.txt", version) for name in served for version in PYTHONS
     }

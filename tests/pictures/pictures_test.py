@@ -10,12 +10,14 @@ from tests.pictures import outcomes, readers
 from tests.pictures.subtypes import subtypes
 
 
+@pytest.mark.slow
 def test_pictures_are_seen_as_pillow_reads_them():
     found = outcomes.compared(list(outcomes.pictures(len(subtypes()), channels=[3])), readers.decoder)
     assert [one for one in found if one.failures] == []
     assert sum(not one.refused for one in found) > len(found) - 5
 
 
+@pytest.mark.slow
 def test_damaged_pictures_are_refused_or_decoded():
     found = outcomes.decoded(list(outcomes.damaged(300, channels=[3])), readers.decoder)
     assert [one for one in found if one.failures] == []

@@ -60,7 +60,7 @@ FAULTS = (
         ),
         faulty=("", "        summed = [gradient for gradient, _ in connected]\n"),
         tests=(
-            f"{_UPDATE}::test_an_infinite_gradient_of_any_replica_skips_the_step[7-mirrored]",
+            f"{_UPDATE}::test_an_infinite_gradient_of_any_replica_skips_the_step[mirrored-7]",
             f"{_UPDATE}::test_a_skipped_step_changes_neither_weights_nor_moments_nor_averages[mirrored-1]",
             f"{_UPDATE}::test_the_whole_gradient_is_clipped[mirrored]",
         ),

@@ -23,6 +23,7 @@ def served(tmp_path):
     return serving, seen
 
 
+@pytest.mark.slow
 def test_publishing_that_is_killed_again_and_again_ends_like_the_undisturbed_one(tmp_path):
     found = kills.check(tmp_path, kills=5, publishes=4, draw=random.Random(0))
     assert (found.faults, found.kills) == ([], 5)

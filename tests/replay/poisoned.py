@@ -29,6 +29,7 @@ from pipeline.training.run import run
 from tests.pipeline.training import small_run
 from tests.pipeline.training.small_run import small_config
 from tests.shared import forked
+from tests.shared.parsed import parsed
 
 ROWS, POISONED = 8_000, 30
 _BATCH, _EPOCHS = 32, 4
@@ -97,7 +98,7 @@ def find(folder: pathlib.Path, planted: Mapping[Key, Planted]) -> list[Found]:
     config.train.example_weights = "weight"
     config.train.update({"on_bad_step": "skip", "bad_steps_allowed": _EPOCHS * len(planted)})
     request = run.Request(
-        config=config,
+        experiment=parsed(config),
         dataset=manifest.open_dataset(folder / "dataset"),
         workdir=folder / "run",
         precision="mixed_float16",

@@ -3,7 +3,10 @@
 import pathlib
 import subprocess
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_killed_run_is_replayed_and_poisoned_rows_are_found(tmp_path: pathlib.Path, warm_python):
     flags = ("--short", "--pairs=30", f"--folder={tmp_path}")
     done = subprocess.run([warm_python, "-m", "tests.replay", *flags], capture_output=True, text=True)

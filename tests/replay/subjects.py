@@ -14,6 +14,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.run.request import Request
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
 from tests.shared import pictures
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 STEPS = 160  # 3.7 epochs of 700 examples
@@ -98,7 +99,7 @@ def write_datasets(subject: Subject, folder: pathlib.Path) -> None:
 def request(subject: Subject, folder: pathlib.Path, hosts: Hosts, *, steps: int = STEPS) -> Request:
     """What one process of the subject is asked to do."""
     return Request(
-        config=_config(subject, folder, steps),
+        experiment=parsed(_config(subject, folder, steps)),
         dataset=manifest.open_dataset(folder / "main"),
         workdir=folder / "run",
         precision="float32",

@@ -4,7 +4,10 @@ import pathlib
 import re
 import subprocess
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_ends_like_the_undisturbed_one(
     tmp_path: pathlib.Path, warm_python: pathlib.Path
 ):

@@ -2,14 +2,13 @@
 
   python -m tests.store [--kills=100] [--publishes=50] [--seed=0] [--folder=build/store]
 
-What is asked: google-cloud-storage, and the emulator of requirements-gcp.txt, to which emulator.py adds the
+What is asked: google-cloud-storage, and the emulator of requirements/gcp.txt, to which emulator.py adds the
 conditions that Cloud Storage documents and the emulator does not know.
 
 requests: a process is killed ahead of each request of a call that publishes, takes back and collects.
 kills:    stories are killed at random moments. After each kill, of either kind, all that could be loaded is
           read byte by byte; and who comes next must end with the files of the serving directory, and no more.
-pauses:   a writer is stopped ahead of each request, another takes over and finishes, and the first one wakes:
-          with its own clock, and with one that stood still, so that only the store can stop it.
+pauses:   a writer is stopped ahead of each request, another takes over and finishes, and the first one wakes.
 writers:  eight publish the same versions at once.
 readers:  one lists and downloads the newest version without end, while 50 are published and some go.
 """
@@ -66,11 +65,8 @@ def _requests(folder: pathlib.Path, draw: random.Random) -> list[str]:
 
 
 def _pauses(folder: pathlib.Path, draw: random.Random) -> list[str]:
-    faults = []
-    for name, clock in (("its own clock", None), ("a clock that stood still", writer.StoppedTime())):
-        pauses, gave_up, wrong = fencing.paused(folder / name.replace(" ", "-"), draw=draw, clock=clock)
-        print(f"woken after a take-over, with {name}: {pauses}, {gave_up} gave up", flush=True)
-        faults += wrong
+    pauses, gave_up, faults = fencing.paused(folder, draw=draw)
+    print(f"woken after a take-over: {pauses}, {gave_up} gave up", flush=True)
     return faults
 
 

@@ -87,7 +87,7 @@ def _generation(storage: object, bucket: str | None, name: str | None) -> int:
 
 def serve(port: int) -> None:
     """Never returns. All is in memory, and the bucket is empty."""
-    server = importlib.import_module("gcp_storage_emulator.server")  # of requirements-gcp.txt, not of ours
+    server = importlib.import_module("gcp_storage_emulator.server")  # of requirements/gcp.txt, not of ours
     conditional = Conditional()
     server.HANDLERS = tuple(
         (regex, {method: conditional.behind(handler) for method, handler in handlers.items()})

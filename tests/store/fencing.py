@@ -13,9 +13,7 @@ from tests.shared import forked
 from tests.store import kills, oracle, writer
 
 
-def paused(
-    folder: pathlib.Path, *, draw: random.Random, clock: writer.RealTime | None
-) -> tuple[int, int, list[str]]:
+def paused(folder: pathlib.Path, *, draw: random.Random) -> tuple[int, int, list[str]]:
     """A writer of version 2 is stopped (SIGSTOP) ahead of each request, in turn, until another has taken over
     and finished: version 2 was taken back meanwhile. Then it is woken.
 
@@ -28,7 +26,7 @@ def paused(
         )
     after = shutil.copytree(before, folder / "after")
     publish.take_back(after, 2, reason="NaN", at=kills.AT)
-    first, gave_up, faults = 3, 0, []  # behind the listing, the look at the lease and what takes it
+    first, gave_up, faults = 3, 0, []  # behind the listing, the look at the marker and what claims it
     for count in itertools.count(first):
         oracle.clear()
         prefix = f"paused/{folder.name}/{count}"
@@ -39,9 +37,7 @@ def paused(
                 os.kill(os.getpid(), signal.SIGSTOP)
 
         child = forked.start(
-            lambda prefix=prefix, pause=pause: writer.follow_or_exit(
-                before, prefix, before=pause, time=clock
-            ),
+            lambda prefix=prefix, pause=pause: writer.follow_or_exit(before, prefix, before=pause),
             folder / "process",
         )
         _, status = os.waitpid(child, os.WUNTRACED)

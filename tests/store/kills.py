@@ -22,7 +22,7 @@ AT = "2026-11-01T06:00:00+00:00"
 @dataclasses.dataclass
 class Found:
     kills: int = 0
-    inside: int = 0  # kills that left the lease, something staged or half a version
+    inside: int = 0  # kills that left something uploaded or half a version
     tries: int = 0  # calls that were told to try again
     stories: int = 0
     faults: list[str] = dataclasses.field(default_factory=list)
@@ -138,6 +138,6 @@ def _look(found: Found, prefix: str, when: str) -> None:
     names = oracle.listed(prefix)
     loadable = oracle.loadable(names)
     found.inside += any(
-        name.startswith(".staging") or (name[0].isdigit() and int(name.split("/")[0]) not in loadable)
+        name.startswith(".content") or (name[0].isdigit() and int(name.split("/")[0]) not in loadable)
         for name in names
     )

@@ -49,7 +49,7 @@ def faults_of(prefix: str, number: int, names: dict[str, str]) -> Iterator[str]:
         yield f"version {number} can be loaded, and has no {MARKER}"
         return
     document = json.loads(content(prefix, f"{number}/{MARKER}"))
-    documents.check_digest(document)
+    documents.check(document)
     for name, said in document["files"].items():
         if f"{number}/{name}" not in names:
             yield f"version {number} can be loaded, and lacks {name}"
@@ -70,7 +70,7 @@ def unlike(prefix: str, directory: pathlib.Path) -> list[str]:
         for path in directory.rglob("*")
         if path.is_file() and path.relative_to(directory).parts[0].isdigit()
     }
-    there = {name: content(prefix, name) for name in listed(prefix) if name != ".lease"}
+    there = {name: content(prefix, name) for name in listed(prefix)}
     return sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
 
 

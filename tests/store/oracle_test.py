@@ -11,7 +11,7 @@ from tests.shared import plain_export
 from tests.store import emulator, oracle
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("gcp_storage_emulator") is None, reason="needs requirements-gcp.txt"
+    importlib.util.find_spec("gcp_storage_emulator") is None, reason="needs requirements/gcp.txt"
 )
 
 

@@ -4,24 +4,21 @@ import itertools
 import pathlib
 import random
 import sys
-import threading
 from collections.abc import Callable
 
 from pipeline.base.errors import TryAgainError
 from pipeline.publishing.remote import follow as follow_lib
-from pipeline.publishing.remote.bucket import Elapsed, RealTime
 from pipeline.publishing.remote.cloud_storage import GoogleBucket
 from pipeline.publishing.remote.stored import Differences
 from tests.shared import plain_export
 from tests.store import emulator
 
-INTERVAL = 1.0  # seconds without a heartbeat
 TRY_AGAIN = 75
 _FILES, _BYTES = 2, 20_000
 
 
 class Hooked:
-    """A bucket; `before` gets the number of each request, from 0, ahead of it. The heart's count too."""
+    """A bucket; `before` gets the number of each request, from 0, ahead of it."""
 
     def __init__(self, bucket: GoogleBucket, before: Callable[[int], None]) -> None:
         self._bucket, self._before = bucket, before
@@ -35,26 +32,15 @@ class Hooked:
         return ask
 
 
-class StoppedTime(RealTime):
-    """A clock that stands still, and a heart that does not beat: nothing but the store can stop its owner."""
-
-    def now(self) -> float:
-        return 0.0
-
-    def wait_for(self, event: threading.Event, seconds: float) -> bool:
-        return event.wait()
-
-
 def follow(
     directory: pathlib.Path,
     prefix: str,
     *,
     before: Callable[[int], None] = lambda count: None,
-    time: Elapsed | None = None,
 ) -> Differences:
     bucket = Hooked(GoogleBucket(emulator.BUCKET, prefix), before)
     url = f"gs://{emulator.BUCKET}/{prefix}"
-    return follow_lib.follow(bucket, directory, url=url, interval=INTERVAL, time=time)
+    return follow_lib.follow(bucket, directory, url=url)
 
 
 def follow_or_exit(directory: pathlib.Path, prefix: str, **more: object) -> None:

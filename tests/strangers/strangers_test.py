@@ -31,6 +31,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
     return {name: json.loads((root / name / "result.json").read_text()) for name in EXPECTED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_stranger_works_or_is_told_why(name: str, results: dict[str, dict]):
     stage, outcome, line = EXPECTED[name]

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "change"),
     [

@@ -4,7 +4,10 @@ import pathlib
 import re
 import subprocess
 
+import pytest
 
+
+@pytest.mark.slow
 def test_two_workers_agree_skip_a_step_together_and_end_with_the_weights_of_one(
     tmp_path: pathlib.Path, warm_python: pathlib.Path
 ):

@@ -3,35 +3,30 @@
 It varies by run, so the manifest does not list it.
 """
 
-import json
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.base import documents
-from pipeline.base import files as files_lib
+from pipeline.base import directories, documents
+from pipeline.base.directories import ChangedError
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import CONVERSION_FILE_NAME, check_inside, sha256
+from pipeline.data.dataset.manifest import CONVERSION_FILE_NAME
 
 CONVERSION_FORMAT = "penstock.conversion/1"
 
 
 def dumps_conversion(document: Mapping) -> str:
     """The content of the file, which carries its own digest."""
-    return json.dumps(documents.with_digest({"format": CONVERSION_FORMAT, **document}), indent=2) + "\n"
+    return documents.dumps(documents.with_digest({"format": CONVERSION_FORMAT, **document})).decode()
 
 
 def read_conversion(directory: pathlib.Path) -> dict:
     """What `directory` says of its conversion, empty where it says nothing; raises InputError if damaged."""
     path = directory / CONVERSION_FILE_NAME
     try:
-        document = json.loads(files_lib.read_bytes(path))
-        documents.check_digest(document)
-        if document["format"] != CONVERSION_FORMAT:
-            raise ValueError(f"format {document['format']!r}")
-        return document
+        return documents.read(path, file_format=CONVERSION_FORMAT)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise InputError(
             f"dataset file {path}",
             received=f"other content than was written ({error})",
@@ -59,10 +54,7 @@ def open_export(directory: pathlib.Path) -> dict:
     """The content of `export.json`; raises InputError where it is missing or a file differs from it."""
     path = directory / FILE_NAME
     try:
-        document = json.loads(files_lib.read_bytes(path))
-        documents.check_digest(document)
-        if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r}")
+        document = documents.read(path, file_format=FORMAT)
         files = {str(name): str(content) for name, content in document["files"].items()}
     except OSError:
         raise InputError(
@@ -71,14 +63,14 @@ def open_export(directory: pathlib.Path) -> dict:
             expected="a directory written by pipeline.export",
             action="Name the directory that `python -m pipeline.export --output=…` wrote.",
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise InputError(
             f"model file {path}",
             received=f"other content than was exported ({error!r})",
             expected="what pipeline.export wrote there",
             action="Restore the file from a copy, or export the model again.",
         ) from None
-    check_inside(path, directory, files)
+    directories.check_inside(path, directory, files)
     _check_files(directory, files)
     return document
 
@@ -95,12 +87,12 @@ def check_new(output: pathlib.Path) -> None:
 
 
 def _check_files(directory: pathlib.Path, files: Mapping[str, str]) -> None:
-    for path, expected in files.items():
-        found = sha256(directory / path) if (directory / path).is_file() else "no such file"
-        if found != expected:
-            raise InputError(
-                f"model file {directory / path}",
-                received=found[:12],
-                expected=f"SHA-256 {expected[:12]}…, as exported",
-                action="Restore the file from a copy, or export the model again.",
-            )
+    try:
+        directories.check(directory, {name: {"sha256": digest} for name, digest in files.items()})
+    except ChangedError as error:
+        raise InputError(
+            f"model file {directory / error.name}",
+            received=error.received,
+            expected=f"{error.expected}, as exported",
+            action="Restore the file from a copy, or export the model again.",
+        ) from None

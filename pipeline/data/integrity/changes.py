@@ -6,7 +6,6 @@ compared by its digest: one that was touched, or restored from a copy, is still 
 
 import errno
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -81,7 +80,7 @@ class Watched:
         """Of the file as it is now."""
         if path in self._datasets:
             return _of_manifest(self._datasets[path])
-        return manifest.sha256(pathlib.Path(path))
+        return files.sha256(path)
 
 
 def _is_gone(error: OSError) -> bool:

@@ -24,7 +24,7 @@ def _is_installed(module: str) -> bool:
 EMULATED = pytest.param(
     "emulator",
     marks=pytest.mark.skipif(
-        not all(map(_is_installed, _NEEDED)), reason="needs requirements-gcp.txt: make store-check"
+        not all(map(_is_installed, _NEEDED)), reason="needs requirements/gcp.txt: make store-check"
     ),
 )
 
@@ -120,7 +120,7 @@ def test_an_object_is_deleted_only_in_the_generation_that_was_seen(bucket):
 
 def test_a_bucket_that_is_not_there_is_told(request):
     if not all(map(_is_installed, _NEEDED)):
-        pytest.skip("needs requirements-gcp.txt: make store-check")
+        pytest.skip("needs requirements/gcp.txt: make store-check")
     request.getfixturevalue("server")
     with pytest.raises(InputError, match=r"gs://no-such-bucket/models.*publish_to"):
         GoogleBucket("no-such-bucket", "models").list()

@@ -5,7 +5,7 @@ from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError
 from pipeline.configs.retraining import base
-from pipeline.retraining import settings
+from pipeline.retraining.settings import check_types
 
 
 def config_with(key, value):
@@ -40,14 +40,14 @@ def config_with(key, value):
 )
 def test_what_is_no_setting_of_that_type_is_named(key, value, named):
     with pytest.raises(InputError, match=rf"config\.{key}.*{named}|{named}"):
-        settings.check_config(config_with(key, value), base.get_config())
+        check_types(config_with(key, value).to_dict(), base.get_config().to_dict())
 
 
 def test_a_whole_number_beyond_all_floats_is_named():
     config = base.get_config()
     config.triggers = ConfigDict({**config.triggers.to_dict(), "age_days": 10**400})
     with pytest.raises(InputError, match=r"config\.triggers\.age_days: .* a finite number"):
-        settings.check_config(config, base.get_config())
+        check_types(config.to_dict(), base.get_config().to_dict())
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_a_whole_number_beyond_all_floats_is_named():
     ],
 )
 def test_what_can_be_meant_passes(key, value):
-    settings.check_config(config_with(key, value), base.get_config())
+    check_types(config_with(key, value).to_dict(), base.get_config().to_dict())
