@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.base.errors import InputError, nearest
 from pipeline.data.statistics.drift import COARSEST
@@ -73,6 +73,10 @@ class Policy:
     def limit(self, kind: str) -> float:
         limit = self.limits.get(kind, KINDS[kind].limit)
         return 0.0 if limit is None else limit
+
+    def anomaly(self, kind: str, *, feature: str = "", **fields: Any) -> Anomaly:
+        """Returns an `Anomaly` of the severity of its kind; without `feature` it is the split's."""
+        return Anomaly(kind=kind, feature=feature, severity=self.severity(kind), **fields)
 
 
 def parse_policy(severities: Sequence[str], limits: Sequence[str]) -> Policy:

@@ -14,7 +14,7 @@ from pipeline.data.statistics import drift
 
 # --- Sets of records as sorted numpy arrays of 64-bit hashes: 100 million rows take under 4 GB.
 #
-# About n·m / 2^64 pairs of n records of one dataset and m of another collide by chance (0.0005 for 100 million).
+# Among n records of one dataset and m of another, n·m / 2^64 pairs collide by chance: 0.0005 for 100 million.
 
 MIXED = -1  # records of one hash are in several splits
 

@@ -55,11 +55,9 @@ def anomaly(leak: Leak, examples: Sequence[str], policy: Policy, *, of: int) -> 
     fraction, limit = leak.records / of, policy.limit(KIND)
     if fraction <= limit or policy.severity(KIND) == "ignore":
         return None
-    return Anomaly(
+    return policy.anomaly(
+        KIND,
         split=leak.split,
-        feature="",
-        kind=KIND,
-        severity=policy.severity(KIND),
         message=f"{leak.records:,} of {of:,} records are also in split '{leak.earlier}', for example "
         + ", ".join(examples),
         value=fraction,

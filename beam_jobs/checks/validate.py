@@ -53,11 +53,9 @@ def _of_split(split: str, now: SplitStatistics, before: SplitStatistics, policy:
 def _examples(split: str, now: SplitStatistics, before: SplitStatistics, policy: Policy) -> Iterator[Anomaly]:
     change = abs(now.examples - before.examples) / max(1, before.examples)
     if change > policy.limit("examples"):
-        yield Anomaly(
+        yield policy.anomaly(
+            "examples",
             split=split,
-            feature="",
-            kind="examples",
-            severity=policy.severity("examples"),
             message=f"{now.examples:,} rows in place of {before.examples:,}",
             value=change,
             threshold=policy.limit("examples"),
@@ -65,11 +63,10 @@ def _examples(split: str, now: SplitStatistics, before: SplitStatistics, policy:
 
 
 def _one_sided(split: str, name: str, policy: Policy, *, added: bool) -> Anomaly:
-    return Anomaly(
+    return policy.anomaly(
+        "feature_set",
         split=split,
         feature=name,
-        kind="feature_set",
-        severity=policy.severity("feature_set"),
         message="not in the baseline" if added else "only in the baseline",
     )
 
@@ -80,11 +77,10 @@ def _missing_jump(
     rise = now.missing_fraction - before.missing_fraction
     limit = max(policy.limit("missing_jump"), _chance_of_missing(now, before))
     if rise > limit:
-        yield Anomaly(
+        yield policy.anomaly(
+            "missing_jump",
             split=split,
             feature=now.name,
-            kind="missing_jump",
-            severity=policy.severity("missing_jump"),
             message=f"missing in {now.missing_fraction:.2%} of rows, {before.missing_fraction:.2%} before",
             value=rise,
             threshold=limit,
@@ -107,11 +103,10 @@ def _new_values(
     new = [(value, count) for value, count in now.values.values if value not in known]
     fraction = sum(count for _, count in new) / max(1, now.present)
     if fraction > policy.limit("new_values"):
-        yield Anomaly(
+        yield policy.anomaly(
+            "new_values",
             split=split,
             feature=now.name,
-            kind="new_values",
-            severity=policy.severity("new_values"),
             message=f"the baseline lacks {named(new, of=now.present)}",
             value=fraction,
             threshold=policy.limit("new_values"),
@@ -127,11 +122,10 @@ def _drift(
     limit = max(policy.limit("drift"), distance.chance)
     if distance.value > limit:
         where = f", most at {distance.where!r}" if distance.where else ""
-        yield Anomaly(
+        yield policy.anomaly(
+            "drift",
             split=split,
             feature=now.name,
-            kind="drift",
-            severity=policy.severity("drift"),
             message=f"{distance.measure} distance {distance.value:.3g} from the baseline{where}",
             value=distance.value,
             threshold=limit,
@@ -170,11 +164,10 @@ def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: 
     limit = policy.limit(kind) if declared is None else declared
     if measured.missing_fraction > limit:
         rows = measured.present + measured.missing
-        yield Anomaly(
+        yield policy.anomaly(
+            kind,
             split=split,
             feature=feature.name,
-            kind=kind,
-            severity=policy.severity(kind),
             message=f"missing in {measured.missing:,} of {rows:,} rows",
             value=measured.missing_fraction,
             threshold=limit,
@@ -186,11 +179,10 @@ def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterat
     same = (numeric and numeric.minimum == numeric.maximum) or (values and values.distinct == 1)
     if measured.present > 1 and same:
         value = f"{numeric.minimum:g}" if numeric else repr(values.values[0][0])
-        yield Anomaly(
+        yield policy.anomaly(
+            "constant",
             split=split,
             feature=measured.name,
-            kind="constant",
-            severity=policy.severity("constant"),
             message=f"{value} in all {measured.present:,} rows that have a value",
         )
 
@@ -199,11 +191,10 @@ def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: 
     error, limit = rounding(feature, measured), policy.limit("rounding")
     if error > limit:
         numeric = measured.numeric
-        yield Anomaly(
+        yield policy.anomaly(
+            "rounding",
             split=split,
             feature=feature.name,
-            kind="rounding",
-            severity=policy.severity("rounding"),
             message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
             f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}: train will refuse it. "
             f"{way_out(feature, numeric)}, or leave it out",
@@ -222,11 +213,10 @@ def _out_of_domain(
     fraction = sum(count for _, count in outside) / max(1, measured.present)
     limit = policy.limit("out_of_domain")
     if fraction > limit:
-        yield Anomaly(
+        yield policy.anomaly(
+            "out_of_domain",
             split=split,
             feature=feature.name,
-            kind="out_of_domain",
-            severity=policy.severity("out_of_domain"),
             message=f"the schema lacks {named(outside, of=measured.present)}",
             value=fraction,
             threshold=limit,
@@ -247,11 +237,10 @@ def _absent_classes(
     seen = {value for value, _ in measured.values.values}
     absent = [name for name in feature.classes if name not in seen]
     if absent:
-        yield Anomaly(
+        yield policy.anomaly(
+            "absent_class",
             split=split,
             feature=feature.name,
-            kind="absent_class",
-            severity=policy.severity("absent_class"),
             message=f"no row of class {', '.join(map(repr, absent[:_SHOWN]))}"
             + (f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""),
         )
