@@ -40,10 +40,10 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawColumn:
-    """Raw `cells` of any Arrow type, and what their source says of them.
+    """Raw `cells` of any Arrow type, with facts from their source.
 
-    `directory` is what relative paths of images start from, and `path_roots` are where else paths may lead:
-    None says anywhere. `undecoded` says that binary cells are text, not an image's own bytes.
+    Relative paths of images start from `directory`; other paths may lead into `path_roots`, or anywhere if
+    that is None. With `undecoded`, binary cells are text, not an image's own bytes.
     """
 
     cells: pa.Array

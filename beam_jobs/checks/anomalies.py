@@ -1,4 +1,4 @@
-"""What can be wrong with a dataset as a whole: the kinds of anomalies, and how serious each is."""
+"""Kinds of anomalies of a dataset as a whole, and how serious each is."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What changed between two versions of a dataset, record by record, and which records leak between splits."""
+"""Changes between two versions of a dataset, record by record, and records that leak between splits."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Which split, shard and bucket a row belongs to: arithmetic on keyed hashes of the row's id.
+"""Assigns each row to a split, shard and bucket, by keyed hashes of the row's id.
 
 A row's split depends on nothing but its id, so the row never moves when others are added. Within a split,
 rows stand in the order of a second, independent hash; shard i of n holds the i-th n-th of its range. So

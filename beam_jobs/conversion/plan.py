@@ -31,8 +31,8 @@ class Plan:
     buckets: Mapping[str, int]
     layout: str
     schema_fingerprint: str
-    cut: tuple[str, ...] = ()  # the splits that the schema's cut-offs part; `fractions` is empty then
-    origins: bytes = b""  # what names the list of raw files (`origins/files.py`); empty: none are kept
+    cut: tuple[str, ...] = ()  # the splits between the schema's cut-offs; `fractions` is empty then
+    origins: bytes = b""  # id of the list of raw files (`origins/files.py`); empty: none are kept
 
     @property
     def unpinned(self) -> tuple[str, ...]:
@@ -81,9 +81,7 @@ def make_plan(
 ) -> Plan:
     """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each.
 
-    `origins` says whether it is kept where each row came from.
-
-    Without `fractions`, rows are split by `DEFAULT_SPLITS`. Raises InputError if some are given and every
+    With `origins`, the dataset keeps where each row came from. Without `fractions`, rows are split by `DEFAULT_SPLITS`. Raises InputError if some are given and every
     input is pinned to a split.
     """
     input_splits = list(numbered(source.input_splits(inputs)))
@@ -92,7 +90,7 @@ def make_plan(
     if schema.split_by:
         _check_splits_of_schema(fractions, input_splits, cut)
     used = {} if cut else _used_fractions(fractions, input_splits)
-    # How much is on each side of a cut-off is not known before the rows are read.
+    # The rows on each side of a cut-off are not counted yet.
     expected = dict.fromkeys(cut, Fraction(1, len(cut))) if cut else used
     sizes: dict[str, Fraction] = dict.fromkeys(expected, Fraction(0))
     for input_split in input_splits:

@@ -133,7 +133,7 @@ class WriteShard(beam.DoFn):
 
 
 class _Measured:
-    """Adds the rows that pass by to the statistics, so that they need not be sent anywhere for it.
+    """Adds rows to the statistics as they pass, so that they need not be sent anywhere for it.
 
     Keeps their origins, 8 bytes a row of a shard; an index takes 12 meanwhile.
     """

@@ -36,9 +36,9 @@ class Outcome:
     rows_read: int
     rejected: Rejected
     files: tuple[Any, ...]  # each a WrittenFile of the job's own kind, in the order of their names
-    # What `pipeline.data.statistics` gathered of each split, as bytes; empty where a job measures nothing.
+    # Accumulators of `pipeline.data.statistics` by split, as bytes; empty where a job measures nothing.
     statistics: Mapping[str, bytes]
-    # Of input splits that are a part of a file, by their names.
+    # Number of lines of each input split that is a part of a file, by its name.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property

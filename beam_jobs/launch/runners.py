@@ -1,4 +1,4 @@
-"""Which Beam runner runs the job, with which options; and how a worker's InputError gets back."""
+"""Makes the Beam runner and its options, and raises a worker's InputError in the launcher."""
 
 import argparse
 import base64
@@ -25,7 +25,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from pipeline.base.cli import signals
 from pipeline.base.errors import InputError, disk_full, disk_is_full
 
-# How an InputError reads inside the text of a worker's traceback, which is all that crosses the runner.
+# An InputError in the text of a worker's traceback, which is all that crosses the runner.
 _IN_TRACEBACK = re.compile(
     r"InputError: (?P<thing>.+?): received (?P<received>.+?); expected (?P<expected>.+?)\. "
     r"(?P<action>.+?)(?: \[while running [^\]]+\])?$",
@@ -109,7 +109,7 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
 
 
 def run_to_end(pipeline: beam.Pipeline) -> None:
-    """Runs it; a job on a service would outlive its launcher, so that an interrupt cancels it."""
+    """Runs the job; an interrupt cancels it, because a job on a service would outlive its launcher."""
     result = pipeline.run()
     try:
         result.wait_until_finish()

@@ -23,7 +23,7 @@ _NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as
 _CLASSES = 1000  # above it a word is hardly a class, unless --task says so
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
-# Where the alphabet would make "no" the positive class.
+# Words for which the alphabet would make "no" the positive class.
 _YES = frozenset({"ja", "j", "da", "да", "д", "evet", "igen", "ano"})
 _NO = frozenset({"nein", "n", "nej", "nei", "nee", "nu", "ne", "нет", "н", "hayır", "nem"})
 _NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
@@ -40,7 +40,7 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
         return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
     ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
     if ends_in_dots:
-        # Adult's test file writes its classes with a dot at the end.
+        # As in Adult's test file.
         values = {value.rstrip(".") for value in values}
     aliases = case_aliases(profile.values) if not ends_in_dots else {}
     values -= aliases.keys()
@@ -98,13 +98,13 @@ def candidates(profiles: Sequence[ColumnProfile]) -> str:
     """A remark that lists the columns which could be the label, the likeliest first."""
     found = [profile for profile in profiles if _could_be_label(profile)]
     found.sort(key=lambda profile: (profile.name.lower() not in _NAMES, len(profile.values) != 2))
-    listed = "; ".join(f"'{profile.name}' ({_told(profile)})" for profile in found[:_CANDIDATES])
+    listed = "; ".join(f"'{profile.name}' ({_format_candidate(profile)})" for profile in found[:_CANDIDATES])
     more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
     what = f"Candidates: {listed}{more}." if found else "No column looks like one."
     return f"There is no label, so a model has nothing to predict. {what} Run again with --label=COLUMN."
 
 
-def _told(profile: ColumnProfile) -> str:
+def _format_candidate(profile: ColumnProfile) -> str:
     try:
         label = propose_label(profile)
     except InputError:

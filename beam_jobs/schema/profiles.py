@@ -31,10 +31,9 @@ _MOSTLY = 0.9  # of the values are numbers in a column of numbers
 class ValueCounts:
     """Counts of text values, without what a `Clean` strips from their ends.
 
-    From the first `limit` different values on, or the first of `most_bytes` together, new ones are counted
-    together as `others`. Only those that
-    may change what is proposed get a count of their own: markers of missing values and, among numbers, what
-    is no number, the first fraction, the smallest and the largest.
+    After `limit` different values, or `most_bytes` of them, new ones are counted together as `others`. Only
+    values that may change the proposal still get a count of their own: markers of missing values and, among
+    numbers, what is no number, the first fraction, the smallest and the largest.
     """
 
     def __init__(self) -> None:
@@ -114,7 +113,7 @@ _OTHERS = 3  # different numbers that it is far from
 
 
 def number_written(thousands: str, decimal: str) -> str:
-    """A pattern of numbers whose thousands and decimals are parted so; zeros in front (007) make a code."""
+    """A pattern of numbers with these separators; zeros in front (007) make a code."""
     whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|0|[1-9][0-9]*)"
     return rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
 
@@ -152,7 +151,7 @@ def _distance(number: float, low: float, high: float) -> float:
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _SHOWN = 40  # characters of a value
-# Decimals or thousands have it: 1,5 and 1,234,567.5 and 1.234,5
+# A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
 _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
@@ -161,7 +160,7 @@ _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff
 class ColumnProfile:
     """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them.
 
-    Of very many different values only some have a count, so that memory is bounded: the others are `others`.
+    Memory is bounded: where values differ very much, only some have a count, and the rest are `others`.
     """
 
     name: str
@@ -204,8 +203,8 @@ class ColumnProfile:
         plain = NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain
         odd = {value for value in others if not is_number(value)}
-        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not;
-        # nor does, among whole numbers, the only one with a comma for its decimals or thousands.
+        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not,
+        # nor does the only value with a comma among whole numbers.
         is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
         is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
         is_marker = odd <= IN_NUMBERS or is_word
@@ -290,7 +289,7 @@ def is_whole_number(value: str) -> bool:
     return value.removeprefix("-").isdecimal() and value.isascii()
 
 
-_MOST_CELLS = 100_000_000  # that are looked at: minutes
+_MOST_CELLS = 100_000_000  # read at most, which takes minutes
 _COUNTED = 1_000_000  # different values that are counted by themselves, in all columns together: about 300 MB
 _LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
 _COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB of them together, 64 KiB in each column
@@ -338,7 +337,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.rows = self.undecodable = self.images = 0
-        self.misread = 0  # those of the undecodable ones that the file gives as text
+        self.misread = 0  # undecodable values that the file gives as text
         self.values = ValueCounts()
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"

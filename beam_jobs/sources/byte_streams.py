@@ -1,4 +1,4 @@
-"""The bytes of a file of text, or of a range of it, decompressed; what cannot be read names the file."""
+"""The bytes of a file of text, or of a range of it, decompressed; errors name the file."""
 
 import codecs
 import collections
@@ -120,8 +120,8 @@ _ZEROS = 0.25  # of every second byte, from which text is UTF-16
 def encoding_of(samples: Sequence[bytes]) -> str:
     """The encoding of a file from its start and, perhaps, other parts that begin and end with lines.
 
-    Latin-1 (or cp1252, which has letters where Latin-1 has control characters) is what bytes are that do not
-    read as UTF-8, unless most letters do: then some rows are damaged.
+    Bytes that do not read as UTF-8 are Latin-1 (or cp1252, which has letters where Latin-1 has control
+    characters), unless most letters do read: then some rows are damaged.
     """
     marked = utf_16_of(samples[0])
     if marked:
@@ -136,7 +136,7 @@ def encoding_of(samples: Sequence[bytes]) -> str:
 
 
 def has_byte_order_mark(start: bytes) -> bool:
-    """Returns whether the file that begins so has a byte order mark, which tells its encoding."""
+    """Returns whether a file with this start has a byte order mark, which says its encoding."""
     return start.startswith(tuple(_MARKS))
 
 

@@ -139,7 +139,7 @@ def _plain(value: object) -> str:
 
 
 def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
-    """Returns `header`, where names that are empty or not alone get their 1-based position behind a `#`.
+    """Returns `header`; empty and repeated names get their 1-based position behind a `#`.
 
     `id,price,,price` → `id`, `price#2`, `#3`, `price#4`. Raises InputError if another column has such a name.
     """
@@ -153,7 +153,7 @@ def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
         raise InputError(
             f"input {path}, header",
             received=f"several columns {', '.join(map(repr, repeated))}",
-            expected="names that can be told apart",
+            expected="names that differ",
             action="Rename columns in the file.",
         )
     return names

@@ -397,7 +397,7 @@ class CsvFiles:
             ) from None
 
     def _names(self, input_split: InputSplit) -> tuple[str, ...]:
-        """Returns what the first row of the file says, or how many cells it has."""
+        """Returns the names in the first row of the file, or numbered ones for its cells."""
         [path] = input_split.paths
         start = CsvStream(
             dataclasses.replace(input_split, start=0, end=None), any_bytes=True, encoding=self.encoding
@@ -419,7 +419,7 @@ class CsvFiles:
 
 
 def _stop(reader: pa.csv.CSVStreamingReader, stream: CsvStream) -> None:
-    """Ends the thread in which Arrow reads ahead: Python would crash if it ended in the midst of that."""
+    """Ends the thread in which Arrow reads ahead; Python would crash if it exited meanwhile."""
     stream.end()
     with contextlib.suppress(pa.ArrowInvalid):  # a row that is cut off here
         collections.deque(reader, maxlen=0)

@@ -28,8 +28,8 @@ def find(
 ) -> dict[str, str]:
     """Values of --delimiter, --encoding and --header for the first file of `inputs` that are not `given`.
 
-    Without `guess`, only what leaves no doubt: neither Latin-1 nor the absence of a header is. A byte order
-    mark says more than an encoding that is given, but only `remembered`.
+    Without `guess`, takes only what leaves no doubt, so neither Latin-1 nor the absence of a header. A byte
+    order mark overrides an encoding that is `remembered`, not one that a flag gives.
     """
     if {"delimiter", "encoding", "header"} <= given.keys() and "encoding" not in remembered:
         return {}

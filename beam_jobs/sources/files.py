@@ -22,12 +22,12 @@ from pipeline.base.errors import InputError
 
 SPLIT_BYTES = 64 << 20  # 64 MiB
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-# What file managers, archivers and Spark leave beside data.
+# Files that file managers, archivers and Spark leave beside data.
 _OF_SYSTEMS = frozenset(
     ["Thumbs.db", "ehthumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata", "_common_metadata"]
 )
 _GZIP = b"\x1f\x8b"
-# The part of a glob that names directories: what stands before its first wildcard.
+# The part of a glob before its first wildcard, which names directories.
 _FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
 _NOT_ORDINARY = {
     stat.S_IFIFO: "a pipe",

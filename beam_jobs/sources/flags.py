@@ -35,7 +35,7 @@ _OPTIONS = tuple(_define(option) for known in FORMATS.values() for option in kno
 _PATH_ROOT = flags.DEFINE_multi_string(
     "path_root",
     [],
-    "FOLDER: where paths of images in a table's column may lead, besides the table's own folder.",
+    "FOLDER: paths of images in a table's column may lead here too, besides the table's own folder.",
 )
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer",
@@ -50,7 +50,7 @@ _PACKING = flags.DEFINE_enum(
     "packing",
     "packed",
     PACKINGS,
-    "packed: each row is filled with documents. Otherwise a row holds one document, cut or padded.",
+    "packed: documents fill each row. document: a row holds one document, cut or padded.",
 )
 _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokenizer reads.")
 
@@ -97,7 +97,7 @@ def source_of(
 ) -> Source:
     """The source that the flags say, else what a schema has `remembered`, else the files of `inputs`.
 
-    With `guess`, also what the files do not show beyond doubt is taken from them. Raises InputError.
+    With `guess`, also takes from the files what they do not show beyond doubt. Raises InputError.
     """
     raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
     given = {flag.name: flag.value for flag in _OPTIONS if flag.value}

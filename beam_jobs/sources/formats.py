@@ -73,16 +73,16 @@ FORMATS: Mapping[str, Format] = {
                 flag="delimiter",
                 field="delimiter",
                 default="",
-                help="CHARACTER: what separates CSV cells; \\t for a tab. By default what the schema "
-                "remembers of infer_schema, else what the first file shows.",
+                help="CHARACTER: separates CSV cells; \\t for a tab. The default is what infer_schema noted "
+                "in the schema, else what the first file shows.",
                 parse=lambda text: flags.separator(text or ","),
             ),
             Option(
                 flag="encoding",
                 field="encoding",
                 default="",
-                help="NAME: that of CSV files, as Python calls it: utf-8, utf-16, latin-1, cp1252, … By "
-                "default as for --delimiter.",
+                help="NAME: the encoding of CSV files, as Python calls it: utf-8, utf-16, latin-1, cp1252, … "
+                "The default is found as for --delimiter.",
                 parse=lambda name: byte_streams.check_encoding(name or byte_streams.UTF_8),
             ),
             Option(
@@ -104,7 +104,7 @@ FORMATS: Mapping[str, Format] = {
                 flag="text_unit",
                 field="unit",
                 default="line",
-                help="What a row of a text file is; a document is a whole file.",
+                help="The unit of a text file that becomes a row; a document is a whole file.",
                 choices=UNITS,
             ),
         ),

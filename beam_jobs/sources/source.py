@@ -137,7 +137,7 @@ class Input:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputSplit:
-    """What one worker reads at once."""
+    """A unit of work that one worker reads at once."""
 
     paths: tuple[str, ...]
     root: str  # the common directory of all inputs; origins are relative to it
@@ -146,14 +146,14 @@ class InputSplit:
     input_root: str = ""  # the directory that this input named
     start: int = 0  # bytes of the (one) file that are read: [start, end)
     end: int | None = None  # None: to its end
-    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
-    line_ends: str = ""  # what ends a line, where rows are numbered by lines: see `origins.files.Entry`
+    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `files.check_unchanged` compares them
+    line_ends: str = ""  # the ends of lines, where rows are numbered by lines: see `origins.files.Entry`
     called: str = ""  # what origins call it, where that is not the path
     first_file: int = 0  # number of its first file among those of all input splits
 
     @property
     def file_names(self) -> list[str]:
-        """What origins call its files."""
+        """The names of its files in origins."""
         return [self.called] if self.called else [path.removeprefix(self.root) for path in self.paths]
 
     @property
@@ -175,7 +175,7 @@ def numbered(input_splits: Iterable[InputSplit]) -> Iterator[InputSplit]:
 class RawRows:
     """Rows of one input split, column by column.
 
-    `columns` holds what the format knows: text formats give `binary` or `string`, typed formats any Arrow
+    `columns` has the types of the format: text formats give `binary` or `string`, typed formats any Arrow
     type; null is a missing value. A column inside a struct is named by its path, `address.zip`. Row i came
     from `sources[i]` (or from `sources`, where all are of one file); there it is row `numbers[i]`, as
     `Origin` counts (None where a file is one row). Rows that cannot be cut into columns are `rejected` only.
