@@ -16,8 +16,8 @@ are, and which; `raw_files` says how CSV files are read. Columns that say nothin
 numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
 and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
 -999, far from all others, are taken as missing. Spellings that differ in case are taken as one. Remarks name
-columns that give the label away and, without --label, columns that could be one. Review the remarks, which are
-printed last; then run `python -m beam_jobs.convert --schema=schema.json …`.
+columns that give the label away and, without --label, columns that could be one. Review the remarks, printed
+last; then run `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

@@ -81,8 +81,8 @@ def make_plan(
 ) -> Plan:
     """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each.
 
-    With `origins`, the dataset keeps where each row came from. Without `fractions`, rows are split by `DEFAULT_SPLITS`. Raises InputError if some are given and every
-    input is pinned to a split.
+    With `origins`, the dataset keeps where each row came from. Without `fractions`, rows are split by
+    `DEFAULT_SPLITS`. Raises InputError if some are given and every input is pinned to a split.
     """
     input_splits = list(numbered(source.input_splits(inputs)))
     _check_disjoint(input_splits)

@@ -105,7 +105,7 @@ def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a#2,a,a\n1,2,3\n", "names that can be told apart"),
+        (b"a#2,a,a\n1,2,3\n", "names that differ"),
         (b'a,b\n1,"never closed\n' + b"x,y\n" * 1000, "quotes that are closed"),
     ],
 )
