@@ -80,7 +80,8 @@ def is_ordinary(image: PIL.Image.Image, data: bytes, *, channels: int) -> bool:
         makes alpha from a palette's transparency in its own way.
     """
     if image.format in ("JPEG", "MPO"):  # MPO: a phone's JPEG with a preview behind it
-        is_decoded = image.mode in ("L", "RGB") and _frame_marker(data) in _HUFFMAN_FRAMES
+        frame = next((marker for marker, _ in _segments(data) if marker in _FRAMES), None)
+        is_decoded = image.mode in ("L", "RGB") and frame in _HUFFMAN_FRAMES
         return is_decoded and _valid(_exif_orientation(image)) == _graph_orientation(data)
     if image.format == "PNG":
         depth = data[24]
@@ -185,10 +186,6 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
         if marker == _START_OF_SCAN[1]:
             return
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-
-
-def _frame_marker(data: bytes) -> int | None:
-    return next((marker for marker, _ in _segments(data) if marker in _FRAMES), None)
 
 
 def _frame(data: bytes) -> _Frame | None:

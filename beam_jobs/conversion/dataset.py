@@ -255,9 +255,9 @@ def _plain_tfds(feature: Feature, features: types.ModuleType) -> object:
     if feature.dtype == "string":
         return features.Text()
     dtype = np.dtype(feature.dtype)
-    return (
-        features.Tensor(shape=feature.shape, dtype=dtype) if feature.shape else features.Scalar(dtype=dtype)
-    )
+    if feature.shape:
+        return features.Tensor(shape=feature.shape, dtype=dtype)
+    return features.Scalar(dtype=dtype)
 
 
 def _label_tfds(feature: Label, features: types.ModuleType) -> object:
@@ -271,10 +271,6 @@ def _image_tfds(feature: Image, features: types.ModuleType) -> object:
         shape=(feature.height or None, feature.width or None, feature.channels),
         encoding_format=None if feature.encoding == "any" else feature.encoding,
     )
-
-
-def _no_domain(feature: Feature, entry: schema_pb2.Feature) -> None:
-    """Adds nothing: type and shape say all."""
 
 
 def _numeric_domain(feature: Numeric, entry: schema_pb2.Feature) -> None:
@@ -298,18 +294,6 @@ def _label_domain(feature: Label, entry: schema_pb2.Feature) -> None:
         _add_indices(len(feature.classes), entry, is_categorical=True)
 
 
-def _image_domain(feature: Image, entry: schema_pb2.Feature) -> None:
-    entry.image_domain.SetInParent()
-
-
-def _text_domain(feature: Text, entry: schema_pb2.Feature) -> None:
-    entry.natural_language_domain.SetInParent()
-
-
-def _tokens_domain(feature: Tokens, entry: schema_pb2.Feature) -> None:
-    _add_indices(feature.vocabulary_size, entry, is_categorical=False)
-
-
 def _time_domain(feature: Datetime, entry: schema_pb2.Feature) -> None:
     entry.time_domain.integer_format = schema_pb2.TimeDomain.UNIX_MICROSECONDS
 
@@ -328,7 +312,7 @@ class Metadata:
     because workers do not import TFDS.
     """
 
-    add_domain: Callable[[Feature, schema_pb2.Feature], None] = _no_domain
+    add_domain: Callable[[Feature, schema_pb2.Feature], None] = lambda feature, entry: None
     tfds_feature: Callable[[Feature, types.ModuleType], object] = _plain_tfds
 
 
@@ -340,9 +324,15 @@ _OF_KIND = KindTable(
         Numeric: Metadata(add_domain=_numeric_domain),
         Categorical: Metadata(add_domain=_categorical_domain),
         Label: Metadata(add_domain=_label_domain, tfds_feature=_label_tfds),
-        Image: Metadata(add_domain=_image_domain, tfds_feature=_image_tfds),
-        Text: Metadata(add_domain=_text_domain),
-        Tokens: Metadata(add_domain=_tokens_domain),
+        Image: Metadata(
+            add_domain=lambda feature, entry: entry.image_domain.SetInParent(), tfds_feature=_image_tfds
+        ),
+        Text: Metadata(add_domain=lambda feature, entry: entry.natural_language_domain.SetInParent()),
+        Tokens: Metadata(
+            add_domain=lambda feature, entry: _add_indices(
+                feature.vocabulary_size, entry, is_categorical=False
+            )
+        ),
         Tensor: Metadata(),
         Datetime: Metadata(add_domain=_time_domain),
     },

@@ -77,11 +77,8 @@ def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
 
 
 def _bytes(values: pa.Array) -> Bytes:
-    return (
-        values.cast(pa.binary()).cast(pa.large_binary())
-        if pa.types.is_string(values.type)
-        else (values.cast(pa.large_binary()))
-    )
+    values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
+    return values.cast(pa.large_binary())
 
 
 def _floats(values: pa.Array) -> Bytes:

@@ -47,9 +47,12 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
     def run_inference(
         self, batch: Sequence[Batch], model: object, inference_args: Mapping[str, object] | None = None
     ) -> Iterator[Predicted]:
+        import tensorflow as tf
+
         serve = model.signatures[SERVING_DEFAULT]
         for rows in batch:
-            outputs = {name: value.numpy() for name, value in serve(examples=_tensor(rows.examples)).items()}
+            examples = tf.constant(np.array(rows.examples, object), tf.string)
+            outputs = {name: value.numpy() for name, value in serve(examples=examples).items()}
             _check_finite(outputs)
             yield Predicted(
                 input_split=rows.input_split, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs
@@ -61,12 +64,6 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
 
     def get_num_bytes(self, batch: Sequence[Batch]) -> int:
         return sum(len(example) for rows in batch for example in rows.examples)
-
-
-def _tensor(examples: Sequence[bytes]) -> object:
-    import tensorflow as tf
-
-    return tf.constant(np.array(examples, object), tf.string)
 
 
 def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:

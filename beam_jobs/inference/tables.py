@@ -82,13 +82,9 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
         if label.classes:
             best = pa.array(np.argmax(values, axis=1))
             columns[_CLASS_COLUMN] = pa.array(label.classes, pa.string()).take(best)
-        columns[name] = _column(values)
+        flat = pa.array(values.reshape(-1), pa.float32())
+        columns[name] = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     return pa.record_batch(columns)
-
-
-def _column(values: np.ndarray) -> pa.Array:
-    flat = pa.array(values.reshape(-1), pa.float32())
-    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 def _parquet(table: pa.Table) -> bytes:

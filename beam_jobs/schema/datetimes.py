@@ -52,7 +52,10 @@ def propose_datetime(profile: ColumnProfile) -> Datetime | None:
     best = fits[0]
     markers = ("", *sorted({*filter(None, profile.markers), *_markers(best.wrong)}))
     missing = sum(profile.counts.get(marker, 0) for marker in markers)
-    first, last = (np.datetime64(int(end), "us").astype("datetime64[s]") for end in _ends(best.moments))
+    first, last = (
+        np.datetime64(int(end), "us").astype("datetime64[s]")
+        for end in (best.moments.min(), best.moments.max())
+    )
     return Datetime(
         name=profile.name,
         format=best.format,
@@ -149,7 +152,3 @@ def _markers(wrong: tuple[str, ...]) -> set[str]:
     words = set(wrong) - zeros
     is_word = words <= IN_NUMBERS or (len(words) == 1 and not any(map(str.isdigit, "".join(words))))
     return zeros | words if is_word else zeros
-
-
-def _ends(moments: np.ndarray) -> tuple[int, int]:
-    return moments.min(), moments.max()

@@ -58,14 +58,10 @@ def common_fields(profile: ColumnProfile) -> dict:
     """Fields of any feature that is read from text or numbers."""
     return {
         "name": profile.name,
-        "clean": Clean(null_markers=_null_markers(profile)),
+        "clean": Clean(null_markers=("", *filter(None, profile.markers))),
         "missing": "mark" if profile.missing else "reject",
         "evidence": profile.evidence(),
     }
-
-
-def _null_markers(profile: ColumnProfile) -> tuple[str, ...]:
-    return ("", *(marker for marker in profile.markers if marker))
 
 
 def _whole_numbers(profile: ColumnProfile) -> Categorical | None:

@@ -107,10 +107,9 @@ def _style(profile: ColumnProfile) -> _Style | None:
             units = {*around, unit} - {None, ""}
             used = (thousands, *_BLANKS) if thousands not in _BLANKS else _BLANKS
             remove = (*sorted(units), *(part for part in used if any(part in value for value in counts)))
-            rewrites = remove or decimal != "."
-            return (
-                _Style(remove=remove, decimal=decimal, counts=counts) if _is_plain(units, rewrites) else None
-            )
+            if len(units) > _MOST_UNITS or not (remove or decimal != "."):
+                return None
+            return _Style(remove=remove, decimal=decimal, counts=counts)
     return None
 
 
@@ -119,10 +118,6 @@ def _unit(counts: Mapping[str, int]) -> str:
     found = [_MEASURED.fullmatch(value) for value in counts] if len(counts) >= _LEAST_MEASURED else []
     units = {match["unit"] for match in found} if all(found) else set()
     return units.pop() if len(units) == 1 else ""
-
-
-def _is_plain(units: set[str], rewrites: object) -> bool:
-    return bool(rewrites) and len(units) <= _MOST_UNITS
 
 
 def _body(thousands: str, decimal: str) -> re.Pattern:

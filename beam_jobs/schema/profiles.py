@@ -136,11 +136,7 @@ def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
     if len(rest) < _OTHERS:
         return ()
     low, high = min(rest), max(rest)
-    return tuple(value for value in found if _distance(float(value), low, high) > high - low)
-
-
-def _distance(number: float, low: float, high: float) -> float:
-    return max(low - number, number - high)
+    return tuple(value for value in found if max(low - float(value), float(value) - high) > high - low)
 
 
 # --- Profiles of raw columns.

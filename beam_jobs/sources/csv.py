@@ -336,7 +336,10 @@ class CsvFiles:
         has_header = not self.column_names and self.header == "yes" and not input_split.start
         lines = RowLines(delimiter=self.delimiter)
         wrong = _WrongRows(
-            source=input_split.name, header_rows=int(has_header), encoding=_encoding(any_bytes), lines=lines
+            source=input_split.name,
+            header_rows=int(has_header),
+            encoding="latin-1" if any_bytes else "utf-8",
+            lines=lines,
         )
         good_before = 0
         for batch in self._batches(input_split, () if has_header else names, wrong):
@@ -351,7 +354,7 @@ class CsvFiles:
                 directory=files.directory_of(path),
             )
         yield RawRows(
-            columns=_no_rows(names),
+            columns=pa.record_batch([pa.array([], pa.binary())] * len(names), names=list(names)),
             sources=wrong.source,
             rejected=tuple(wrong.rejected),
             lines=lines.count,
@@ -463,11 +466,3 @@ class _WrongRows:
         lines = self.lines.of(rows)
         self.lines.forget(int(rows[-1]) + 1 if len(rows) else 0)
         return lines
-
-
-def _encoding(any_bytes: bool) -> str:
-    return "latin-1" if any_bytes else "utf-8"
-
-
-def _no_rows(names: tuple[str, ...]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([], pa.binary())] * len(names), names=list(names))
