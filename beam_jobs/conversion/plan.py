@@ -99,11 +99,8 @@ def make_plan(
             sizes[split] = sizes.get(split, Fraction(0)) + fraction * input_split.bytes
     shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in in_order(sizes)}
     # One group, or all rows, may be in any of the splits.
-    largest = (
-        {split: sum(input_split.bytes for input_split in input_splits) for split in shards}
-        if schema.split_by
-        else sizes
-    )
+    total = sum(input_split.bytes for input_split in input_splits)
+    largest = dict.fromkeys(shards, total) if schema.split_by else sizes
     return Plan(
         input_splits=tuple(input_splits),
         fractions=dict(used),
@@ -192,14 +189,12 @@ def check_split_names(inputs: Sequence[Input]) -> None:
 def _check_disjoint(input_splits: Sequence[InputSplit]) -> None:
     """Raises InputError if two inputs name one file: its rows would be there twice, or in two splits."""
     seen: set[tuple[str, int]] = set()
-    for path, start in (
-        (path, input_split.start) for input_split in input_splits for path in input_split.paths
-    ):
-        if (path, start) in seen:
+    for part in ((path, input_split.start) for input_split in input_splits for path in input_split.paths):
+        if part in seen:
             raise InputError(
-                f"input {path}",
+                f"input {part[0]}",
                 received="a file that two --input flags name",
                 expected="each file once",
                 action="Narrow the globs: its rows would be in the dataset twice.",
             )
-        seen.add((path, start))
+        seen.add(part)

@@ -52,9 +52,8 @@ class Prepare(beam.DoFn):
         | TaggedOutput[Literal["lines"], tuple[str, int]]
     ]:
         lines = 0
-        for raw in (
-            self._source.read(input_split) if input_split.bytes else ()
-        ):  # a file without a byte has no header
+        # A file without a byte has no header.
+        for raw in self._source.read(input_split) if input_split.bytes else ():
             self._check_columns(raw, input_split.paths[0])
             ids = _row_ids(raw, self._schema)
             split = split_rows(raw, ids, self._schema, self._plan, pinned=input_split.split)

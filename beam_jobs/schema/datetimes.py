@@ -52,10 +52,8 @@ def propose_datetime(profile: ColumnProfile) -> Datetime | None:
     best = fits[0]
     markers = ("", *sorted({*filter(None, profile.markers), *_markers(best.wrong)}))
     missing = sum(profile.counts.get(marker, 0) for marker in markers)
-    first, last = (
-        np.datetime64(int(end), "us").astype("datetime64[s]")
-        for end in (best.moments.min(), best.moments.max())
-    )
+    first, last = best.moments.min(), best.moments.max()
+    first, last = (np.datetime64(int(end), "us").astype("datetime64[s]") for end in (first, last))
     return Datetime(
         name=profile.name,
         format=best.format,
