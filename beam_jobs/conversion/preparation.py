@@ -23,25 +23,19 @@ from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
 
+@dataclasses.dataclass(eq=False)
 class Prepare(beam.DoFn):
     """InputSplit → (split, shard), `Sent` rows; beside them READ (int), REJECTED (Rejection) and LINES."""
 
-    def __init__(
-        self,
-        source: Source,
-        schema: Schema,
-        plan: Plan,
-        *,
-        spill: Spill,
-        progress: Progress,
-        keeps_rejected_raw: bool = True,
-    ) -> None:
-        self._source = source
-        self._schema = schema
-        self._plan = dataclasses.replace(plan, input_splits=())  # a worker is sent its own
-        self._spill = spill
-        self._progress = progress
-        self._keeps_rejected_raw = keeps_rejected_raw
+    source: Source
+    schema: Schema
+    plan: Plan
+    spill: Spill
+    progress: Progress
+    keeps_rejected_raw: bool = True
+
+    def __post_init__(self) -> None:
+        self.plan = dataclasses.replace(self.plan, input_splits=())  # a worker is sent its own
 
     def process(
         self, input_split: InputSplit
@@ -53,18 +47,18 @@ class Prepare(beam.DoFn):
     ]:
         lines = 0
         # A file without a byte has no header.
-        for raw in self._source.read(input_split) if input_split.bytes else ():
+        for raw in self.source.read(input_split) if input_split.bytes else ():
             self._check_columns(raw, input_split.paths[0])
-            ids = _row_ids(raw, self._schema)
-            split = split_rows(raw, ids, self._schema, self._plan, pinned=input_split.split)
-            typed = type_rows(raw, self._schema, unplaced=split.problems)
+            ids = _row_ids(raw, self.schema)
+            split = split_rows(raw, ids, self.schema, self.plan, pinned=input_split.split)
+            typed = type_rows(raw, self.schema, unplaced=split.problems)
             for rejection in (*raw.rejected, *typed.rejected):
-                kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
+                kept = rejection if self.keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
-            places = raw.places(input_split)[typed.kept] if self._plan.origins else None
+            places = raw.places(input_split)[typed.kept] if self.plan.origins else None
             rows, index = _with_order(typed.rows, typed.of_kept(ids), places), split.index[typed.kept]
-            yield from assignment.scatter(rows, index, self._plan, splits=split.splits, spill=self._spill)
-            self._progress.add(read=raw.rows_read)
+            yield from assignment.scatter(rows, index, self.plan, splits=split.splits, spill=self.spill)
+            self.progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)
         if input_split.end is not None:
@@ -72,9 +66,9 @@ class Prepare(beam.DoFn):
 
     def _check_columns(self, raw: RawRows, path: str) -> None:
         names = raw.columns.schema.names
-        check_declared(names, self._schema, path)
+        check_declared(names, self.schema, path)
         if not raw.sparse:
-            check_present(names, self._schema, path)
+            check_present(names, self.schema, path)
 
 
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:

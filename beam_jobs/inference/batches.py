@@ -37,14 +37,14 @@ def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
     return dataclasses.replace(schema, features=schema.inputs, row_id=tuple(keys), split_by=None)
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class MakeBatches(beam.DoFn):
     """(number, InputSplit) → Batch. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
 
-    def __init__(self, source: Source, schema: Schema, *, rows: int, progress: Progress) -> None:
-        self._source = source
-        self._schema = schema  # from `reading_schema`
-        self._rows = rows  # at most, in one Batch
-        self._progress = progress
+    source: Source
+    schema: Schema  # from `reading_schema`
+    rows: int  # at most, in one Batch
+    progress: Progress
 
     def process(
         self, element: tuple[int, InputSplit]
@@ -56,23 +56,23 @@ class MakeBatches(beam.DoFn):
     ]:
         number, input_split = element
         ordinal = lines = 0
-        for raw in self._source.read(input_split):
+        for raw in self.source.read(input_split):
             if not raw.sparse:
-                _check_keys(self._schema, raw.columns.schema.names, input_split.paths[0])
-                check_present(raw.columns.schema.names, self._schema, input_split.paths[0])
+                _check_keys(self.schema, raw.columns.schema.names, input_split.paths[0])
+                check_present(raw.columns.schema.names, self.schema, input_split.paths[0])
             rows, rejected = self._conforming(raw, input_split)
             for rejection in (*raw.rejected, *rejected):
                 yield TaggedOutput(REJECTED, rejection)
-            for start in range(0, rows.num_rows, self._rows):
-                part = rows.slice(start, self._rows)
+            for start in range(0, rows.num_rows, self.rows):
+                part = rows.slice(start, self.rows)
                 yield Batch(
                     input_split=number,
                     ordinal=ordinal,
                     keys=_serialized(pa.RecordBatch.from_struct_array(part.column(_KEYS))),
-                    examples=tuple(encode(part, self._schema).to_pylist()),
+                    examples=tuple(encode(part, self.schema).to_pylist()),
                 )
                 ordinal += 1
-            self._progress.add(read=raw.rows_read)
+            self.progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)
         if input_split.end is not None:
@@ -80,10 +80,10 @@ class MakeBatches(beam.DoFn):
 
     def _conforming(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.RecordBatch, list[Rejection]]:
         """Typed rows with their keys, and the rows left out."""
-        typed = type_rows(raw, self._schema)
-        keys = _key_columns(raw, self._schema.row_id).to_struct_array()
+        typed = type_rows(raw, self.schema)
+        keys = _key_columns(raw, self.schema.row_id).to_struct_array()
         rows = typed.rows.append_column(_KEYS, typed.of_kept(keys))
-        rows, unreadable = load_images(rows, self._schema, root=input_split.root)
+        rows, unreadable = load_images(rows, self.schema, root=input_split.root)
         return rows, [*typed.rejected, *unreadable]
 
 

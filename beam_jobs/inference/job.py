@@ -64,9 +64,9 @@ class Prediction:
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
         """Builds the graph: input splits → batches of examples → the model's answers → a file for each."""
         reading = reading_schema(self.exported.schema, self.keys)
-        read = MakeBatches(self.source, reading, rows=self.batch, progress=progress)
+        read = MakeBatches(source=self.source, schema=reading, rows=self.batch, progress=progress)
         write = WritePredictions(
-            self.exported.schema.label,
+            label=self.exported.schema.label,
             keys=self.keys,
             file_format=self.file_format,
             input_splits=len(self.input_splits),

@@ -32,37 +32,28 @@ class PredictionsFile(WrittenFile):
     keys_with_values: Sequence[str]  # columns of `--keys` in which some row has one
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class WritePredictions(beam.DoFn):
     """(input split, Predicted*) → PredictionsFile, its rows in the order in which they were read."""
 
-    def __init__(
-        self,
-        label: Label,
-        *,
-        keys: Sequence[str],
-        file_format: str,
-        input_splits: int,
-        directory: str,
-        progress: Progress,
-    ) -> None:
-        self._label = label
-        self._keys = keys
-        self._format = file_format
-        self._input_splits = input_splits
-        self._directory = directory
-        self._progress = progress
+    label: Label
+    keys: Sequence[str]
+    file_format: str
+    input_splits: int  # of the whole input
+    directory: str
+    progress: Progress
 
     def process(self, element: tuple[int, Iterable[Predicted]]) -> Iterator[PredictionsFile]:
         input_split, predicted = element
         ordered = sorted(predicted, key=lambda part: part.ordinal)
-        table = pa.Table.from_batches([predictions(part, self._label) for part in ordered])
-        content = _ENCODERS[self._format](table)
-        name = claims.predictions(input_split, self._input_splits, self._format)
+        table = pa.Table.from_batches([predictions(part, self.label) for part in ordered])
+        content = _ENCODERS[self.file_format](table)
+        name = claims.predictions(input_split, self.input_splits, self.file_format)
         # A runner may make two attempts at once: each writes a file of its own, and one of them is published.
-        path = FileSystems.join(self._directory, f"{name}.{uuid.uuid4().hex}")
+        path = FileSystems.join(self.directory, f"{name}.{uuid.uuid4().hex}")
         with FileSystems.create(path, compression_type="uncompressed") as file:
             file.write(content)
-        self._progress.add(written=table.num_rows)
+        self.progress.add(written=table.num_rows)
         digest = hashlib.sha256(content).hexdigest()
         yield PredictionsFile(
             path=path,
@@ -70,7 +61,7 @@ class WritePredictions(beam.DoFn):
             rows=table.num_rows,
             bytes=len(content),
             sha256=digest,
-            keys_with_values=[key for key in self._keys if table[key].null_count < table.num_rows],
+            keys_with_values=[key for key in self.keys if table[key].null_count < table.num_rows],
         )
 
 
