@@ -238,12 +238,6 @@ class RowOrigins:
         return None
 
 
-def origin_problems(directory: pathlib.Path, manifest: Manifest) -> Iterator[Problem]:
-    """Files of origins that are damaged, or missing among others."""
-    for name, problem in reader.damage(directory, manifest):
-        yield Problem(file=name, problem=problem)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowAddress:
     """The place of a stored row, and its origin, if the dataset knows it."""
@@ -312,7 +306,7 @@ def verify(directory: pathlib.Path) -> Verified:
     manifest = manifest_lib.load(directory)
     found = [problem for file in manifest.files for problem in file_problems(directory, file)]
     found += conversion_problems(directory)
-    found += origin_problems(directory, manifest)
+    found += [Problem(file=name, problem=problem) for name, problem in reader.damage(directory, manifest)]
     schema = _schema(directory, manifest)
     if manifest.layout not in LAYOUTS:
         raise InputError(

@@ -45,7 +45,7 @@ class WrittenShard(WrittenFile):
 
 
 class WriteShard(beam.DoFn):
-    """(split, shard), `Sent` rows → WrittenShard. Outputs aside: REJECTED, and (split, MEASURED)."""
+    """(split, shard), `Sent` rows → WrittenShard; beside it REJECTED, and (split, MEASURED)."""
 
     def __init__(
         self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress

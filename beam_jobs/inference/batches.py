@@ -39,7 +39,7 @@ def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class MakeBatches(beam.DoFn):
-    """(number, InputSplit) → Batch. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
+    """(number, InputSplit) → Batch; beside it READ (int), REJECTED (Rejection) and LINES."""
 
     source: Source
     schema: Schema  # from `reading_schema`
