@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.beam_jobs.conftest import Ended, people_csv
-from tests.engines.engines import LOOPBACK_ENGINES, Engine
+from tests.shared.engines import LOOPBACK_ENGINES, Engine
 from tests.shared.published import differences
 
 Convert = Callable[..., Ended]

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "BUILD"
 HUBS = {"requirements.in": "@pypi//", "requirements/dev.in": "@pypi_dev//"}
 # Whose environment has nothing of the others.
-PEERS = ("benchmarks/peers/", "tests/augmentation/torchvision_side.py")
+PEERS = ("benchmarks/peers/", "tests/soak/augmentation_peer.py")
 PEERS_HUBS = {"requirements/peers.in": "@pypi_peers//"}
 
 # Libraries whose import name is not the name they are installed by.

@@ -1,4 +1,4 @@
-"""A slice of `make pictures`: what the conversion stores is decoded as Pillow decodes the original."""
+"""A slice of `make soak CASES=pictures*`: what the conversion takes, is decoded as Pillow decodes it."""
 
 import contextlib
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.pictures import outcomes, readers
+from tests.pictures import readers
 from tests.pictures.subtypes import subtypes
+from tests.soak import seen_pictures as outcomes
 
 
 @pytest.mark.slow

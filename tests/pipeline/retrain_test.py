@@ -8,7 +8,7 @@ import pytest
 
 from tests.shared import small_spans
 
-CONFIG = "tests/retraining/small_retraining.py"
+CONFIG = "tests/shared/small_retraining.py"
 
 
 def retrain(python, root, *arguments, **options):

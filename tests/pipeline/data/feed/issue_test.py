@@ -1,4 +1,4 @@
-"""The certificate of real pipelines: the one that is slowed is caught. `make feed-check` tries many more."""
+"""The certificate of real pipelines: the slowed one is caught. tests/soak/certificate.py tries many more."""
 
 import pathlib
 
