@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
     schema = dataclasses.replace(proposal.schema, raw_files=settings)
     schema_lib.save(schema, output)
     with command.announce_published(f"the schema {output}"):
-        _print_proposal(proposal, schema, source_flags.described(settings))
+        _print_proposal(proposal, schema, source_flags.format_settings(settings))
 
 
 def _print_proposal(proposal: Proposal, schema: Schema, described: str) -> None:

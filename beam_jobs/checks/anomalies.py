@@ -114,8 +114,8 @@ def line(anomaly: Anomaly) -> str:
     return f"{anomaly.severity}: {anomaly.kind}: {where}: {anomaly.message}"
 
 
-def named(values: Sequence[tuple[str, int]], *, of: int) -> str:
-    """Returns the number of values, their part of `of` rows, and the first of them with their counts."""
+def format_values(values: Sequence[tuple[str, int]], *, of: int) -> str:
+    """Formats the number of values, their part of `of` rows, and the first of them with their counts."""
     rows = sum(count for _, count in values)
     first = ", ".join(f"{value!r} × {count:,}" for value, count in values[:_NAMED])
     return f"{len(values):,} value{'s' * (len(values) > 1)} in {rows / of:.2%} of rows: {first}"

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from beam_jobs.checks import anomalies as anomalies_lib
-from beam_jobs.checks.anomalies import Anomaly, Policy, named
+from beam_jobs.checks.anomalies import Anomaly, Policy, format_values
 from pipeline.data.dataset import window
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, Statistics
 from pipeline.data.schema.feature import Feature
@@ -107,7 +107,7 @@ def _new_values(
             "new_values",
             split=split,
             feature=now.name,
-            message=f"the baseline lacks {named(new, of=now.present)}",
+            message=f"the baseline lacks {format_values(new, of=now.present)}",
             value=fraction,
             threshold=policy.limit("new_values"),
         )
@@ -217,7 +217,7 @@ def _out_of_domain(
             "out_of_domain",
             split=split,
             feature=feature.name,
-            message=f"the schema lacks {named(outside, of=measured.present)}",
+            message=f"the schema lacks {format_values(outside, of=measured.present)}",
             value=fraction,
             threshold=limit,
         )

@@ -254,7 +254,7 @@ def _mostly(profile: ColumnProfile) -> str:
     least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
     if numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
         return (
-            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_first(profile, odd)}; so all "
+            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"), or list those that mean that there """
             "is none under 'null_markers', and make the column numeric."
         )
@@ -262,15 +262,15 @@ def _mostly(profile: ColumnProfile) -> str:
         form, wrong = found
         dates = rows - sum(profile.values[value] for value in wrong)
         return (
-            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_first(profile, wrong)}; "
+            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_most(profile, wrong)}; "
             "so all are categories. Correct them, or list those that mean that there is none under "
             "'null_markers', and make the column datetime."
         )
     return ""
 
 
-def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
-    """The most frequent of these values, with their counts."""
+def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
+    """Formats the most frequent of these values, with their counts."""
     most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
     listed = ", ".join(f"{excerpt(value)!r} ({profile.values[value]:,})" for value in most)
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
@@ -340,7 +340,7 @@ def why_useless(profile: ColumnProfile) -> str:
 
 
 def leaving_out(column: str) -> str:
-    """The flag for the shell; it takes a list, in which a name that holds a comma or a quote is quoted."""
+    """Returns the flag that leaves out a column, for the shell; commas and quotes in its name are quoted."""
     escaped = column.replace('"', '""')
     return shlex.quote(f'--ignore="{escaped}"' if set(column) & set(',"') else f"--ignore={column}")
 

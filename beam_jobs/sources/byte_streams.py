@@ -206,7 +206,7 @@ class Utf8Stream:
 
 
 def decoded_parts(stream: pa.NativeFile, size: int, *, part_bytes: int, number: int) -> Iterator[bytes]:
-    """Whole lines of about `part_bytes` at `number` places spread over a file of `size` bytes."""
+    """Yields whole lines of about `part_bytes` at `number` places spread over a file of `size` bytes."""
     for place in range(1, number + 1):
         stream.seek(size * place // (number + 1))
         block = stream.read(part_bytes)
@@ -222,7 +222,7 @@ Row = TypeVar("Row")
 
 
 def in_batches(rows: Iterable[Row], *, at_most: int, size: Callable[[Row], int]) -> Iterator[list[Row]]:
-    """Lists of `at_most` rows, or of the first that have 32 MiB together; `size` gives the bytes of a row."""
+    """Yields lists of `at_most` rows, or of fewer with 32 MiB together; `size` gives the bytes of a row."""
     batch: list[Row] = []
     held = 0
     for row in rows:

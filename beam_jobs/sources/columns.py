@@ -85,7 +85,7 @@ def _fields(name: str, column: pa.Array) -> list[tuple[str, pa.Array]]:
 
 
 def _flat(value: object) -> object:
-    """Lists of lists become one flat list, objects inside lists their JSON text."""
+    """Makes one flat list of lists of lists, and JSON text of objects inside lists."""
     if not isinstance(value, list | tuple):
         return value
     flat: list[object] = []
@@ -98,7 +98,7 @@ def _flat(value: object) -> object:
 
 
 def _column(values: list[object]) -> pa.Array:
-    """One type for all values: what Arrow finds, or text if they differ. One list makes all of them lists."""
+    """Makes a column of one type: Arrow's, or text where types differ. One list makes all values lists."""
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) or value is None else [value] for value in values]
         items = itertools.chain.from_iterable(filter(None, lists))

@@ -459,7 +459,7 @@ class _WrongRows:
         return "skip"
 
     def number(self, good: np.ndarray) -> np.ndarray:
-        """Lines of the `good`-th rows that are not wrong (0-based), ascending; both int64 [rows]."""
+        """Returns the lines of right rows, which `good` numbers from 0, ascending; both int64 [rows]."""
         wrong = np.array(self._wrong, np.int64)
         good_before_wrong = wrong - self._header_rows - np.arange(len(wrong))
         rows = good + self._header_rows + np.searchsorted(good_before_wrong, good, side="right")

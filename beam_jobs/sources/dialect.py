@@ -83,8 +83,8 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     return sum(repeated) * 2 < len(repeated) or not repeated
 
 
-def described(values: Mapping[str, object]) -> str:
-    """One line that says how the files are read, from the values of all flags."""
+def format_dialect(values: Mapping[str, object]) -> str:
+    """Formats in one line how the files are read, from the values of all flags."""
     delimiter = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
     by = delimiter.get(str(values["delimiter"]), repr(values["delimiter"]))
     names = "the first row names the columns"

@@ -62,9 +62,9 @@ def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
     return said | formats.settings_of(plain)
 
 
-def described(settings: Mapping[str, Any]) -> str:
-    """A line that says how files with these settings are read; empty where the format has nothing to say."""
-    return dialect.described(settings) if "delimiter" in settings else ""
+def format_settings(settings: Mapping[str, Any]) -> str:
+    """Formats how files with these settings are read; empty where the format has no settings."""
+    return dialect.format_dialect(settings) if "delimiter" in settings else ""
 
 
 def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class ParquetFiles:
                 row += batch.num_rows
 
     def _batches(self, file: pa.parquet.ParquetFile, number: int, path: str) -> Iterator[pa.RecordBatch]:
-        """Rows of a row group, in order, as many as `batch_bytes` may hold."""
+        """Yields rows of a row group, in order, as many at once as `batch_bytes` may hold."""
         group = file.metadata.row_group(number)
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         rows = min(self.batch_rows, max(1, self.batch_bytes // row_bytes))
@@ -83,7 +83,7 @@ def _groups(metadata: pa.parquet.FileMetaData) -> list[pa.parquet.RowGroupMetaDa
 
 
 def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
-    """Paths of the columns, no lists, whose text or bytes are stored as numbers of different values.
+    """Returns paths of columns, lists aside, whose text or bytes are stored with a dictionary.
 
     In a group of one row nothing repeats, and unfolding a long text would take twice its memory.
     """

@@ -104,7 +104,7 @@ def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, e
     if rejected.rows <= limit * rows_read:
         return
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
-    first = "; ".join(map(_line, rejected.listed[:examples]))
+    first = "; ".join(map(_format, rejected.listed[:examples]))
     raise InputError(
         "rows that cannot be converted",
         received=f"{rejected.rows:,} of {rows_read:,} rows ({reasons})",
@@ -115,7 +115,7 @@ def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, e
     )
 
 
-def _line(row: Rejection) -> str:
+def _format(row: Rejection) -> str:
     origin = row.source if row.row is None else f"{row.source} row {row.row:,}"
     column = f", column '{row.column}'" if row.column else ""
     raw = f": {row.raw[:60]!r}" if row.raw else ""

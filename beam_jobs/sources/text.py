@@ -77,7 +77,7 @@ def _document(input_split: InputSplit, number: int) -> RawRows:
 def _paragraphs(
     input_split: InputSplit, numbered: Iterable[tuple[int, bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Each with the number of its first line: a line that does not follow the one before begins another."""
+    """Yields paragraphs with the numbers of their first lines; a gap in the numbers begins another."""
     begun: list[bytes] = []
     first = last = 0
     for number, line in numbered:
@@ -95,7 +95,7 @@ def _paragraphs(
 
 
 def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:
-    """The first offset behind a blank line that is found from `offset` on, or the end of the file."""
+    """Returns the first offset behind a blank line from `offset` on, or the end of the file."""
     stream.seek(offset)
     rest, at = b"", offset
     while block := stream.read(_READ_BYTES):

@@ -46,7 +46,7 @@ class PackedRows:
 
 
 def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
-    """All `documents`, int32 [tokens] each, one after the other; only the last row is padded."""
+    """Packs `documents`, int32 [tokens] each, one after the other; only the last row is padded."""
     sizes = [len(document) for document in documents]
     total = sum(sizes)
     rows = -(-total // length)
@@ -65,7 +65,7 @@ def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
 
 
 def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
-    """Each of `documents`, int32 [tokens], in a row of its own, cut or padded to `length`."""
+    """Puts each of `documents`, int32 [tokens], into a row of its own, cut or padded to `length`."""
     tokens = np.full((len(documents), length), PADDING, np.int32)
     segments = np.zeros((len(documents), length), np.int32)
     for row, document in enumerate(documents):
@@ -90,7 +90,7 @@ class Part(NamedTuple):
 
 
 def text_runs(texts: pa.StringArray, *, part_bytes: int) -> Iterator[list[Part]]:
-    """The texts that have characters, in order, at most `part_bytes` at once.
+    """Yields the texts that have characters, in order, at most `part_bytes` at once.
 
     A longer text is cut before its last blank or line break within `part_bytes`, or between two characters.
     """
@@ -264,7 +264,7 @@ def _read(path: str) -> bytes:
 TOKENS_COLUMN = "tokens"
 SEGMENTS_COLUMN = "segments"
 _ROWS_IN_PACK = 64
-_TOKENS_AT_ONCE = 1 << 20  # leave together: on their way to a shard they are copied many times
+_TOKENS_AT_ONCE = 1 << 20  # in a batch of rows, which is copied many times on its way to a shard
 
 PACKINGS = ("packed", "document")
 
@@ -279,7 +279,7 @@ class TokenRows:
     length: int
     packing: Literal["packed", "document"] = "packed"
     part_bytes: int = TEXT_PART_BYTES
-    most_tokens: int = 1 << 22  # that wait for their rows: 16 MiB, and some copies
+    most_tokens: int = 1 << 22  # held for a pack: 16 MiB, and some copies
 
     def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         return self.source.input_splits(inputs)
@@ -340,7 +340,7 @@ class TokenRows:
         return texts, rejected
 
     def _encoded(self, texts: pa.StringArray) -> Iterator[tuple[np.ndarray, bool]]:
-        """Tokens, int32, of each text or part of a long one, and whether the text ends with them."""
+        """Yields tokens, int32, of each text or part of a long one, and whether the text ends with them."""
         end = [] if self.tokenizer.end is None else [self.tokenizer.end]
         for run in text_runs(texts, part_bytes=self.part_bytes):
             for part, tokens in zip(run, self.tokenizer.encode([part.text for part in run]), strict=True):
@@ -378,7 +378,7 @@ class TokenRows:
 
 
 def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
-    """File and row, 0 where a file is one row, of each text that has characters."""
+    """Yields file and row of each text that has characters; 0 where a file is one row."""
     there = np.flatnonzero(pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False))
     files = np.zeros(len(texts), np.int64) if raw.files is None else raw.files
     numbers = np.zeros(len(texts), np.int64) if raw.numbers is None else raw.numbers
@@ -388,7 +388,7 @@ def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `places` are file and row of each, and `pack` is what names a pack that has rows already.
+    `places` are file and row of each, and `pack` is the id of a pack that has rows already.
     """
 
     def __init__(
@@ -413,7 +413,7 @@ class _Waiting:
         return _Waiting()
 
     def split_off_tail(self, length: int) -> np.ndarray:
-        """Leaves whole rows of `length`: what is cut off the open document."""
+        """Cuts the open document to whole rows of `length`; returns the rest."""
         document = self.documents[-1]
         keep = max(0, len(document) - self.tokens % length)
         self.documents[-1] = document[:keep]
