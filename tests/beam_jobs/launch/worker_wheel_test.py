@@ -31,4 +31,4 @@ def test_pip_installs_it_and_workers_find_all_that_they_run(tmp_path: pathlib.Pa
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == str(tmp_path / "code" / "beam_jobs" / "conversion" / "shard_writer.py")
+    assert done.stdout.strip() == str(tmp_path / "code" / "beam_jobs" / "conversion" / "writer.py")
