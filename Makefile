@@ -78,14 +78,17 @@ test-all: install  ## Check the style and run every test: 45 minutes on two core
 lint: install  ## Check the style of Python and, where npx exists, of the Bazel files.
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	@if command -v npx >/dev/null; then echo '$(BUILDIFIER)'; $(BUILDIFIER) -lint=warn -mode=check BUILD MODULE.bazel; \
-	else echo "npx not found: BUILD and MODULE.bazel were not checked"; fi
+	@if command -v npx >/dev/null; then echo '$(BUILDIFIER)'; $(BUILDIFIER) -lint=warn -mode=check $$(git ls-files '*BUILD' '*.bzl' '*.bazel'); \
+	else echo "npx not found: the Bazel files were not checked"; fi
 
 .PHONY: format
-format: install  ## Format Python and rewrite BUILD from the imports.
+format: install  ## Format Python.
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
-	.venv/bin/python -m tests.house.build_file
+
+.PHONY: bazel-check
+bazel-check: install  ## Build //... with Bazel, run some tests with it, plant imports that it must refuse. Needs bazel.
+	.venv/bin/python -m tests.house.bazel_check
 
 .PHONY: acceptance
 acceptance: install  ## MNIST, Adult and Chicago taxi end to end, from PENSTOCK_DATA.

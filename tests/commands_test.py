@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from pipeline.base.errors import EXIT_BAD_INPUT
-from tests.house import build_file
+from tests.house.imports import HOUSE, ROOT
 
-ROOT = build_file.ROOT
 CONFIG = "--config=pipeline/configs/tabular.py"
 
 
@@ -147,7 +146,7 @@ def test_the_table_has_every_command():
         f"{folder}.{path.stem}"
         for folder in folders
         for path in (ROOT / folder).glob("*.py")
-        if build_file.rule_of(f"{folder}/{path.name}") == "py_binary"
+        if HOUSE.is_command(f"{folder}/{path.name}")
     }
     assert set(COMMANDS) == found
 

@@ -10,7 +10,7 @@ from absl import flags
 from pipeline.base.cli import config, run
 from pipeline.configs import base
 from tests.commands_test import COMMANDS, answer
-from tests.house.build_file import ROOT
+from tests.house.imports import ROOT
 
 OF_SOURCES = {
     *("format", "column_names", "delimiter", "encoding", "header"),

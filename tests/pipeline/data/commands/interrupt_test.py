@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.house.build_file import ROOT
+from tests.house.imports import ROOT
 
 START = """
 import os, signal, sys

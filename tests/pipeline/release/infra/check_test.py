@@ -17,7 +17,7 @@ from pipeline.exporting import export
 from pipeline.serving import child
 from pipeline.serving.check import check, require
 from pipeline.serving.result import Limits
-from tests.house import build_file
+from tests.house.imports import HOUSE
 from tests.pipeline.release.faulty import resaved, signed_again, slow, with_other_statistics
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -246,8 +246,6 @@ def test_what_loads_the_model_knows_neither_keras_nor_our_layers():
     while ahead:
         here = ahead.pop()
         reached.add(here)
-        assert not [
-            one.module for one in build_file.imports(here) if one.eager and one.module.startswith("keras")
-        ]
-        ahead += build_file.ours(here, eager_only=True) - reached
+        assert not [one.module for one in HOUSE.imports[here] if one.eager and one.module.startswith("keras")]
+        ahead += HOUSE.ours(here, eager_only=True) - reached
     assert not [path for path in reached if "preprocessing" in path or "training" in path]
