@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.reading.canonical_shards import MOST_LANES
+from pipeline.data.reading.canonical_shards import MOST_CANONICAL_SHARDS
 from pipeline.data.reading.sharding import Share
 
 # --- What is trained on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
@@ -117,7 +117,7 @@ class ReadPlan:
     # graph that reads from any position.
     position: int | tf.Tensor = 0
     share: Share
-    most_lanes: int = MOST_LANES  # 1 where no other host reads a part of it
+    most_canonical_shards: int = MOST_CANONICAL_SHARDS  # 1 where no other host reads a part of it
 
     @property
     def selection(self) -> Selection:
@@ -139,7 +139,7 @@ class ReadPlan:
             seed=seed,
             position=position,
             share=share,
-            most_lanes=1,
+            most_canonical_shards=1,
         )
 
 

@@ -13,7 +13,7 @@ from pipeline.data.dataset import blocks, manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.reading import order
-from pipeline.data.reading.fetch import Fetch, Pieces
+from pipeline.data.reading.fetch import Fetch, RecordReads
 from pipeline.data.reading.parsing import words_in_row
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import rebatched
@@ -100,17 +100,17 @@ def _side_by_side(
     few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
 
     @as_written
-    def pieces(*element: tf.Tensor) -> tuple[tf.Tensor, Pieces]:
+    def reads(*element: tf.Tensor) -> tuple[tf.Tensor, RecordReads]:
         positions, those = numbers(*element)
-        found = positions, fetch.pieces_of(those)
+        found = positions, fetch.reads_of(those)
         return tf.nest.map_structure(lambda each: tf.reshape(each, [-1, few]), found)
 
     @as_written
-    def records(positions: tf.Tensor, found: Pieces) -> tuple[tf.Tensor, tf.Tensor]:
+    def records(positions: tf.Tensor, found: RecordReads) -> tuple[tf.Tensor, tf.Tensor]:
         return positions, fetch.few(found)
 
     calls = fetch.in_flight.records(mean_bytes)
-    grouped = rebatched(elements, together // few * few).map(pieces).unbatch()
+    grouped = rebatched(elements, together // few * few).map(reads).unbatch()
     return rebatched(grouped.map(records, num_parallel_calls=calls, deterministic=True), together)
 
 

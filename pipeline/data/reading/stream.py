@@ -13,7 +13,7 @@ import tensorflow as tf
 from pipeline.base.tracing import as_written
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.reading import order, records, windows
-from pipeline.data.reading.fetch import MOST_READS, PIECES_AT_ONCE, Fetch, dataset_options
+from pipeline.data.reading.fetch import MOST_READS, READS_AT_ONCE, Fetch, dataset_options
 from pipeline.data.reading.plan import CYCLE, SINGLE_RECORD_BYTES, Mixture, ReadPlan, WayName
 from pipeline.data.reading.records import CALLS_AT_ONCE, fetched
 from pipeline.data.reading.sharding import Share, rebatched
@@ -52,7 +52,7 @@ WAYS: Mapping[WayName, Way] = {
         read=windows.read,
         numbers=windows.numbers,
         at_once=UNITS_AT_ONCE,
-        most_reads=PIECES_AT_ONCE,
+        most_reads=READS_AT_ONCE,
         cuts_batches=True,
     ),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
