@@ -9,7 +9,7 @@ is an ordinary Example with these features:
   before, after   bytes: zeros that nobody reads
 
 The zeros give every block of a schema the same size, and its rows the same offset. In a file both are
-multiples of a row's width, so a shard can be mapped into memory as one array of rows (`block_frame.py`).
+multiples of a row's width, so a shard can be mapped into memory as one array of rows (`BlockFrame`).
 Writer and readers share these functions of the schema; standard library and numpy only.
 """
 
@@ -130,7 +130,7 @@ def _text(feature: Text) -> Field:
 
 
 def _narrowest(largest: int) -> str:
-    """Of integers up to `largest`, and the negative ones that stand for others."""
+    """The dtype of integers up to `largest`, and of the negative ones that stand for others."""
     return "<i4" if largest < 1 << 31 else "<i8"
 
 
@@ -160,10 +160,7 @@ _OF_KIND: KindTable[Callable[[Feature], Field]] = KindTable(
 )
 
 
-# --- The bytes around the rows of a block's Example: all but the count of rows follow from the schema alone.
-#
-# Standard library only.
-
+# --- The bytes around the rows of a block's Example: all but the count of rows follow from the schema.
 
 COUNT_BYTES = 2  # a varint padded to this size holds up to 2**14 - 1
 _GROWTH_BYTES = 16  # most that an entry's head grows with its payload: four varints, from 1 byte to 5 each

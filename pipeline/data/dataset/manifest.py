@@ -52,7 +52,7 @@ class Shard(File):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a dataset version is made of."""
+    """The content of a dataset version."""
 
     format: str = FORMAT
     name: str
@@ -90,7 +90,7 @@ class Manifest:
 class Dataset:
     """A published dataset version: its directory, manifest and schema; or several of them, read as one.
 
-    Of several, all `members` lie in `directory`, and files are named from there.
+    All `members` lie in `directory`, and files are named from there.
     """
 
     directory: pathlib.Path
@@ -143,7 +143,7 @@ class Dataset:
         return sum(shard.rows for shard in self.shards(split))
 
     def shards(self, split: str) -> tuple[Shard, ...]:
-        """Raises InputError if there is no such split."""
+        """The shards of `split`; raises InputError if there is no such split."""
         if split not in self.manifest.splits:
             raise InputError(
                 f"dataset {self}",
@@ -164,7 +164,7 @@ def _prefix(directory: pathlib.Path) -> str:
 
 
 def _path_in(prefix: str, name: str) -> str:
-    # What `os.path.join` gives takes it five times as long, and pathlib more: 1 s of opening 100,000 shards.
+    # `os.path.join` takes five times as long, and pathlib more: 1 s of opening 100,000 shards.
     return name if name.startswith("/") else prefix + name
 
 
@@ -194,7 +194,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
 def _state(path: pathlib.Path) -> FileState | None:
     try:
         return files_lib.file_state(path)
-    except OSError:  # of which `load` tells
+    except OSError:  # `load` reports it
         return None
 
 
@@ -217,7 +217,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
     """The content of a file that the manifest lists.
 
     Raises:
-      InputError: it is another, or there is none.
+      InputError: its content differs, or there is no such file.
       TryAgainError: no try could read it.
     """
     [(content, _)] = files_lib.retry_naming_file(lambda: published_in_turn(directory, manifest, [name]))
@@ -227,7 +227,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
 def published_in_turn(
     directory: pathlib.Path, manifest: Manifest, names: Sequence[str]
 ) -> list[tuple[bytes, FileState]]:
-    """The same of several files, and which files they were; raises OSError where another try may read one."""
+    """`published_bytes` of several files, with their states; raises OSError where a later try may succeed."""
     prefix, digests, found = _prefix(directory), manifest.digests_of_files, []
     paths = [_path_in(prefix, name) for name in names]
     files = files_lib.opened_ahead(paths)
@@ -247,7 +247,7 @@ def published_in_turn(
 
 
 def check_digest(directory: pathlib.Path, manifest: Manifest, name: str) -> None:
-    """Raises InputError where a file that the manifest lists, of any size, is another; not for shards."""
+    """Raises InputError where a file of any size, other than a shard, is not what the manifest lists."""
     listed = manifest.digests_of_files.get(name)
     try:
         found = sha256(directory / name)
@@ -290,7 +290,7 @@ def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterabl
     """Raises InputError where a name that the file `manifest` lists leads out of `directory`."""
     root = pathlib.Path(os.path.realpath(directory))
     is_in_root = functools.lru_cache(lambda folder: not _leads_out(root / folder, root))
-    # To ask about each of 200,000 files, or to resolve its path, takes many times as long.
+    # A look at each of 200,000 files, or at its resolved path, takes many times as long.
     links = functools.lru_cache(lambda folder: _links(root / folder))
     for name in names:
         folder, _, file = name.rpartition("/")
@@ -319,22 +319,22 @@ def _links(folder: pathlib.Path) -> Set[str]:
         return files_lib.retry_naming_file(scan)
     except OSError as error:
         if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
-            return set()  # `check_files` tells of its files
+            return set()  # `check_files` reports its files
         raise
 
 
 def _leads_out(link: pathlib.Path, root: pathlib.Path) -> bool:
-    # Not `resolve`: of links in a circle it raises.
+    # Not `resolve`, which raises where links form a circle.
     return not pathlib.Path(os.path.realpath(link)).is_relative_to(root)
 
 
 def _is_path(name: str) -> bool:
-    """Whether a file can be called so: JSON can spell what is no text, too."""
+    """Returns whether a file can be called so: JSON can spell what is no text, too."""
     return "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name))
 
 
 def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
-    """What a file of the dataset in `member` is called from `directory`, in which that lies."""
+    """The name, relative to `directory`, of a file of the dataset in its subdirectory `member`."""
     return (member.relative_to(directory) / name).as_posix()
 
 
@@ -350,7 +350,7 @@ def dumps(manifest: Manifest) -> str:
 
 
 def _body(manifest: Manifest) -> dict:
-    """As `dataclasses.asdict`, which takes seconds of 100,000 shards."""
+    """The fields as JSON; `dataclasses.asdict` takes seconds for 100,000 shards."""
     fields = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
     splits = {split: [vars(shard) for shard in shards] for split, shards in manifest.splits.items()}
     return fields | {"splits": splits, "files": [vars(file) for file in manifest.files]}
@@ -416,34 +416,26 @@ def _check_size(path: str, file: File) -> None:
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         size = "no such file" if is_missing else error.strerror
     if size != file.bytes:
-        raise InputError(
-            f"dataset file {path}",
-            received=f"{size:,} bytes" if isinstance(size, int) else size,
-            expected=f"{file.bytes:,} bytes, as published",
-            action="Restore the file from a copy, or convert the raw data again.",
-        )
+        received = f"{size:,} bytes" if isinstance(size, int) else size
+        raise damaged_file(f"dataset file {path}", received, f"{file.bytes:,} bytes, as published")
 
 
-def _not_published(path: str | pathlib.Path, received: str, expected: str | None) -> InputError:
-    return InputError(
-        f"dataset file {path}",
-        received=received,
-        expected=f"SHA-256 {expected[:12]}…, as published" if expected else "a file that the manifest lists",
-        action="Restore the file from a copy, or convert the raw data again.",
-    )
+def damaged_file(thing: str, received: str, expected: str) -> InputError:
+    """The error of a stored file that is not as it was written."""
+    action = "Restore the file from a copy, or convert the raw data again."
+    return InputError(thing, received=received, expected=expected, action=action)
+
+
+def _not_published(path: str | pathlib.Path, received: str, digest: str | None) -> InputError:
+    expected = f"SHA-256 {digest[:12]}…, as published" if digest else "a file that the manifest lists"
+    return damaged_file(f"dataset file {path}", received, expected)
 
 
 def _altered(path: pathlib.Path, received: str) -> InputError:
-    return InputError(
-        f"manifest {path}",
-        received=received,
-        expected="the manifest as it was published",
-        action="Restore it from a copy, or convert the raw data again.",
-    )
+    return damaged_file(f"manifest {path}", received, "the manifest as it was published")
 
 
-# --- The usual splits of a dataset, and the order in which splits are listed. Standard library only.
-
+# --- The usual splits, and the order in which splits are listed.
 
 TRAIN, VALIDATION, TEST = _USUAL = ("train", "validation", "test")
 

@@ -1,6 +1,7 @@
-"""conversion.json: how a dataset was converted, for people.
+"""The records that a directory holds of how it was made: conversion.json and export.json.
 
-It varies by run, so the manifest does not list it.
+conversion.json, of a dataset, is for people. It varies by run, so the manifest does not list it. Standard
+library only: Beam workers import this file.
 """
 
 import json
@@ -21,14 +22,10 @@ def dumps_conversion(document: Mapping) -> str:
 
 
 def read_conversion(directory: pathlib.Path) -> dict:
-    """What `directory` says of its conversion, empty where it says nothing; raises InputError if damaged."""
+    """Reads conversion.json, empty where `directory` has none; raises InputError if it is damaged."""
     path = directory / CONVERSION_FILE_NAME
     try:
-        document = json.loads(files_lib.read_bytes(path))
-        documents.check_digest(document)
-        if document["format"] != CONVERSION_FORMAT:
-            raise ValueError(f"format {document['format']!r}")
-        return document
+        return _read(path, CONVERSION_FORMAT)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -40,10 +37,16 @@ def read_conversion(directory: pathlib.Path) -> dict:
         ) from None
 
 
-# --- `export.json`, which lists the files of an exported model, each with its SHA-256.
-#
-# Standard library only: Beam workers import this file.
+def _read(path: pathlib.Path, format: str) -> dict:
+    """The document at `path`; raises ValueError where its digest or format is another."""
+    document = json.loads(files_lib.read_bytes(path))
+    documents.check_digest(document)
+    if document["format"] != format:
+        raise ValueError(f"format {document['format']!r}")
+    return document
 
+
+# --- `export.json`, which lists the files of an exported model, each with its SHA-256.
 
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
@@ -52,17 +55,14 @@ GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
 RAW = "raw"  # takes each input feature by name
-MODEL_INPUTS = "model_inputs"  # takes the same, gives what preprocessing makes of it
+MODEL_INPUTS = "model_inputs"  # takes the same, returns what preprocessing makes of it
 
 
 def open_export(directory: pathlib.Path) -> dict:
     """The content of `export.json`; raises InputError where it is missing or a file differs from it."""
     path = directory / FILE_NAME
     try:
-        document = json.loads(files_lib.read_bytes(path))
-        documents.check_digest(document)
-        if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r}")
+        document = _read(path, FORMAT)
         files = {str(name): str(content) for name, content in document["files"].items()}
     except OSError:
         raise InputError(
@@ -84,7 +84,7 @@ def open_export(directory: pathlib.Path) -> dict:
 
 
 def check_new(output: pathlib.Path) -> None:
-    """Raises InputError where something is there."""
+    """Raises InputError where `output` exists."""
     if output.exists():
         raise InputError(
             f"export directory {output}",

@@ -1,7 +1,7 @@
 """Encoded images → uint8 pixels, in the graph: for training, evaluation and serving alike.
 
 Reads JPEG and PNG, which the conversion stores. A JPEG is turned as its EXIF data say. Nothing is decoded
-that declares more pixels than `max_pixels`; limits.py says what is raised then.
+that declares more pixels than `max_pixels`; pixels.py raises the errors.
 """
 
 import tensorflow as tf
@@ -48,7 +48,7 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
-    """The part of an upright JPEG, string [], that no side has to shrink by more than two: uint8 [*shape]."""
+    """Decodes a part of an upright JPEG, string [], no side of which shrinks by over two: uint8 [*shape]."""
     image = decode_part(data, part, channels=_jpeg_channels(shape[-1]), shrinks=False)
     return tf.ensure_shape(_bilinear(_of_jpeg(image, shape[-1]), shape), shape)
 
@@ -57,7 +57,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     """One encoded image, string [] → uint8 [height, width, channels], in its own size.
 
     Raises:
-      tf.errors.InvalidArgumentError: it is refused, when the graph runs; see limits.py.
+      tf.errors.InvalidArgumentError: it is refused, when the graph runs; see pixels.py.
     """
     head = formats.first_bytes(data)
     readers = {
@@ -76,16 +76,16 @@ def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int)
 
 
 def _jpeg_channels(channels: int) -> int:
-    """What libjpeg is asked for.
+    """The channels that libjpeg decodes: never grey.
 
-    Not for grey, which it makes of colour by leaving colour out: up to 34 levels from the grey of the
-    picture, and an error for CMYK.
+    It would make grey by leaving colour out: up to 34 levels off the grey of the picture, and an error for
+    CMYK.
     """
     return 0 if channels == 1 else 3
 
 
 def _of_jpeg(image: tf.Tensor, channels: int) -> tf.Tensor:
-    """What libjpeg gave, uint8 [height, width, 1 or 3] → [height, width, channels]."""
+    """Pixels from libjpeg, uint8 [height, width, 1 or 3] → [height, width, channels]."""
     if channels == 1:
         return _grey(image)
     image = tf.ensure_shape(image, [None, None, 3])
@@ -101,7 +101,7 @@ def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) 
 
 
 def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
-    """`data`, string [], which nothing can decode before its size, int64 [2], was found within the limit."""
+    """`data`, string [], once its size, int64 [2], is found within the limit: nothing decodes it before."""
     with tf.control_dependencies([require_pixels(size, max_pixels)]):
         return tf.identity(data)
 
@@ -168,8 +168,8 @@ def _antialiased(image: tf.Tensor, shape: Shape) -> tf.Tensor:
 
 
 def _bilinear(image: tf.Tensor, shape: Shape) -> tf.Tensor:
-    # As float32, because on uint8 the operation takes twice as long for the same result, the cast included.
-    # Half a level is added because the cast back cuts off, which would make every picture darker by as much.
+    # In float32: on uint8 the operation takes twice as long for the same result, the cast included. Half a
+    # level is added because the cast back cuts off, which would darken every picture by as much.
     pixels = tf.expand_dims(scaled(image, scale=1.0, offset=0.5), axis=0)
     pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)
     return tf.squeeze(tf.cast(pixels, tf.uint8), axis=0)

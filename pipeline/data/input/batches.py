@@ -73,8 +73,8 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Batches (inputs, targets, mask float32 [batch]) that hold every row of the selection once.
 
-    A host reads a range of the stored rows, as long as that of any other. What lacks at the end is filled up
-    with copies of a row, whose mask is 0.
+    Each host reads an equally long range of the stored rows. The end is filled up with copies of a row, whose
+    mask is 0.
 
     Args:
       targets: makes the targets, by default the labels [batch] alone.
@@ -114,7 +114,7 @@ def _check_can_be_served(plan: ReadPlan) -> None:
 
 
 def _manifests(data: TrainingData) -> list[str]:
-    """Paths of those of all datasets that are read."""
+    """Paths of the manifests of all datasets that are read."""
     published = [dataset for selection in parts_of(data) for dataset in selection.dataset.published]
     return [str(dataset.directory / manifest.FILE_NAME) for dataset in published if dataset.state]
 

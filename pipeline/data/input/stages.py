@@ -40,15 +40,14 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the batches of one replica are made: rows are read and prepared in groups, then batched.
+    """The recipe of one replica's batches: rows are read and prepared in groups, then batched.
 
     Rows that are mapped into memory are not read: there `read` gives only the position at which a group
     starts.
     """
 
-    read: Callable[
-        [], tf.data.Dataset
-    ]  # elements (positions int64 [n], rows [n, …]), or (position int64 [],)
+    # Elements (positions int64 [n], rows [n, …]), or (position int64 [],).
+    read: Callable[[], tf.data.Dataset]
     rows_read: int  # n
     read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
     batch: int  # examples of one replica's batch
@@ -79,7 +78,7 @@ class Recipe:
         return batches.with_options(dataset_options(self.operation_threads))
 
     def cuts_batches(self, rows: int) -> bool:
-        """Whether whoever takes the batches cuts them out of groups of so many rows, in its own thread."""
+        """Returns whether the consumer cuts batches out of groups of so many rows, in its own thread."""
         return rows % self.batch == 0
 
     def _prepared(self) -> tf.data.Dataset:
@@ -111,7 +110,6 @@ def _for_each_row(stages: Sequence[Stage], group: tuple) -> tuple:
 
 
 # --- Stages of training images: parsed together, decoded and changed one by one, mixed in pairs, normalized.
-
 
 Features = dict[str, tf.Tensor]
 

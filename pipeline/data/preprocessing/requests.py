@@ -1,7 +1,7 @@
 """The schema's clean-up as tensor operations, for raw values that reach a serving signature.
 
 Conversion has cleaned what is stored, and cleaning twice changes nothing. A request that spells a value as
-the raw data did (" Private", "?"), or lacks one (NaN), gives what the stored value gives.
+the raw data did (" Private", "?"), or lacks one (NaN), gives the prediction of the stored value.
 """
 
 import re
@@ -34,7 +34,7 @@ def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, 
 
 
 def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
-    """What a record would hold of the raw text `values`, string [batch]."""
+    """The raw text `values`, string [batch], as a record would hold it."""
     cleaned, missing = _clean(values, feature)
     read = OF_KIND.of(feature).read
     if read is None:
@@ -47,7 +47,7 @@ def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
 
 
 def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cleaned text [batch], and which of it means "no value", bool [batch]."""
+    """Cleaned text [batch], and where it means "no value", bool [batch]."""
     clean = feature.clean
     if clean.strip:
         # By number: "[:" would begin a class of characters.

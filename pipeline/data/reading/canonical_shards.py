@@ -294,7 +294,7 @@ def rows_before(position: tf.Tensor, canonical: CanonicalShards) -> tf.Tensor:
 def all_canonical_shards(
     parts: WindowParts, *, global_batch: int, most: int = MOST_CANONICAL_SHARDS
 ) -> CanonicalShards:
-    """As many shards, a power of two, as divide the global batch and leave enough parts for each."""
+    """All shards: the most, a power of two, that divide the global batch and have enough parts each."""
     count = math.gcd(global_batch, most)
     while count > 1 and (len(parts.rows) < LEAST_PARTS * count or parts.bytes * count > MOST_BYTES):
         count //= 2
@@ -311,7 +311,7 @@ _BATCHES_OF_RECORDS = 2
 
 
 class UnitSize(NamedTuple):
-    """How much of a shard a unit holds."""
+    """The part of a shard that a unit holds."""
 
     window_rows: int
     windows: int

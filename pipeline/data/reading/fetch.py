@@ -155,7 +155,7 @@ class Fetch:
             return self._each(tf.nest.map_structure(tf.identity, reads))
 
     def _with_failed(self, numbers: tf.Tensor, read: tf.Tensor, reads: RecordReads) -> tf.Tensor:
-        """All records of n reads, string [n]: those that `failed_reads.firsts` has read, and the others."""
+        """All records of n reads, string [n]: those that `retries.firsts` has read, and the others."""
 
         def again(failed: RecordReads) -> tf.Tensor:
             with tf.control_dependencies([retries.note_failed(failed.paths, failed.offsets)]):
@@ -169,7 +169,7 @@ class Fetch:
         return tf.gather(tf.concat([read, found], axis=0), places)
 
     def _each(self, reads: RecordReads) -> tf.Tensor:
-        """The records of one read or more, string [n], each read read by itself, again where that fails."""
+        """The records of one read or more, string [n]; each read is by itself, again where it fails."""
         each = tf.data.Dataset.from_tensor_slices(reads)
         each = each.map(as_written(self._whole), num_parallel_calls=READS_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(reads.counts)).get_single_element()
@@ -223,14 +223,10 @@ def _has_offsets() -> bool:
     return hasattr(tf.raw_ops, "TFRecordDatasetV2")
 
 
-# --- Where records start in their shards: from a table in memory, or, of very many, from the indexes
-# themselves.
-#
-# What looks an offset up takes shards and ordinals in them, int64 [n] each, and gives int64 [n, 2]: the
-# offset of each record and of the next one in its shard. Of a shard's last record the second number means
-# nothing.
+# --- Where records start in their shards: from a table in memory or, of very many, from the indexes.
 
-
+# A look-up takes shards and ordinals in them, int64 [n] each, and gives int64 [n, 2]: the offset of each
+# record and of the next one in its shard. For a shard's last record the second number means nothing.
 Offsets = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 _OFFSET_BYTES = 8
@@ -269,19 +265,19 @@ def _indexed(shards: Shards) -> Offsets:
 
 def _pairs(paths: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     """`_pair` of each of n indexes: string [n]."""
-    asked, count = (paths, before, after), before.shape[0]
+    args, count = (paths, before, after), before.shape[0]
     if count is None:
-        pairs = tf.data.Dataset.from_tensor_slices(asked).flat_map(as_written(_pair))
+        pairs = tf.data.Dataset.from_tensor_slices(args).flat_map(as_written(_pair))
         number = tf.size(before, tf.int64)
         together = pairs.batch(tf.maximum(number, 1))  # a batch of none is an error
         return tf.cond(number > 0, together.get_single_element, lambda: tf.zeros([0], tf.string))
     # A function such as `flat_map` takes would be set up anew at each call, for a tenth of a second.
-    each = [_pair(*one) for one in zip(*(tf.unstack(some, num=count) for some in asked), strict=True)]
+    each = [_pair(*one) for one in zip(*(tf.unstack(some, num=count) for some in args), strict=True)]
     return tf.stack(tf.data.Dataset.zip(tuple(each)).get_single_element())
 
 
 def _pair(path: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.data.Dataset:
-    """The bytes of two offsets in an index: what stands between so many others."""
+    """The bytes of two offsets in an index, between `before` and `after` other bytes."""
     size = 2 * _OFFSET_BYTES
     return tf.data.FixedLengthRecordDataset(
         path, size, header_bytes=before, footer_bytes=after, buffer_size=_SKIPPED_BYTES
@@ -289,10 +285,9 @@ def _pair(path: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.data.Datas
 
 
 # --- How long a read of a dataset's files takes, and how many reads are in flight because of it.
-#
+
 # Reading from the page cache takes microseconds, from a disk or over a network milliseconds: then many reads
 # wait side by side. The order of the records does not depend on it.
-
 
 MOST_READS = 512  # each waits in a thread of its own
 MOST_BYTES = 256 << 20  # 256 MiB that the records in flight take
@@ -333,23 +328,19 @@ def reads_in_flight(shards: Shards) -> InFlight:
 
 
 def reads_for_latency(latency_s: float) -> InFlight:
-    """What is in flight where a read takes so long."""
+    """The reads in flight where one takes so long."""
     needed = -(-latency_s * READS_PER_S // 1) if latency_s >= _QUICK_S else 1
     return InFlight(latency_s=latency_s, reads=int(min(needed, MOST_READS)))
 
 
 def latency(paths: Sequence[str], sizes: Sequence[int], *, read: Read, clock: Callable[[], float]) -> float:
-    """Mean seconds that a read takes, at places spread over the files.
-
-    Args:
-      clock: gives seconds.
-    """
+    """Mean seconds that a read takes, at places spread over the files; `clock` gives seconds."""
     took = []
     for number in range(_PROBES):
         shard = number * len(paths) // _PROBES
         offset = int((number * 0.618) % 1 * max(0, sizes[shard] - _BYTES))
         began = clock()
-        with contextlib.suppress(OSError, tf.errors.OpError):  # whoever reads there next tells of it
+        with contextlib.suppress(OSError, tf.errors.OpError):  # the next read there reports it
             read(paths[shard], offset)
         took.append(clock() - began)
         if sum(took) > _PATIENCE_S:
@@ -371,7 +362,6 @@ def _read_sample(path: str, offset: int) -> None:
 
 
 # --- How TensorFlow runs the pipelines that read datasets: in a fixed order, and nothing is tuned meanwhile.
-
 
 # Groups or batches that stand ready beside those that threads work on: one is taken while the next waits.
 READY = 2

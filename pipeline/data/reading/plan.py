@@ -1,4 +1,4 @@
-"""How a training stream is read, resolved once: which rows, in which way and order, from where, for whom."""
+"""The plan of a training stream, resolved once: its rows and their order, the way to read them, the share."""
 
 import dataclasses
 import functools
@@ -14,7 +14,6 @@ from pipeline.data.reading.canonical_shards import MOST_CANONICAL_SHARDS
 from pipeline.data.reading.sharding import Share
 
 # --- What is trained on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
-
 
 CYCLE = 1000
 _MOST_WEIGHT = 1e100  # sums of larger ones may be infinite
@@ -125,14 +124,12 @@ class ReadPlan:
         return main_of(self.data)
 
     def of_service(self, index: int, *, count: int, cuts_batches: bool = False) -> "ReadPlan":
-        """What the tf.data service `index` of `count` reads of this."""
-        share = dataclasses.replace(
-            self.share, service_count=count, service_index=index, cuts_batches=cuts_batches
-        )
-        return dataclasses.replace(self, share=share)
+        """The part of this plan that the tf.data service `index` of `count` reads."""
+        service = {"service_count": count, "service_index": index, "cuts_batches": cuts_batches}
+        return dataclasses.replace(self, share=dataclasses.replace(self.share, **service))
 
     def of_part(self, number: int, *, seed: int, position: int | tf.Tensor, share: Share) -> "ReadPlan":
-        """How one part of a mixture is read, by itself."""
+        """The plan for one part of a mixture, by itself."""
         return ReadPlan(
             data=parts_of(self.data)[number],
             ways=(self.ways[number],),

@@ -27,7 +27,7 @@ def read_single(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def single_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    """The same as `read`, with the number of each row over all shards, int64 [n], in place of the row."""
+    """What `read_single` gives, with each row's number over all shards, int64 [n], in place of the row."""
     positions = plan.share.positions(plan.position, batches=batches)
     together = rebatched(positions, rows_together(plan.selection.shards.mean_bytes))
     return together.map(_numbers_of(plan), num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
@@ -44,9 +44,7 @@ def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Ten
     return numbers_of
 
 
-# --- Records one by one, each by its offset, in a given order: as many reads at once as the storage asks
-# for.
-
+# --- Records one by one, each by its offset: as many reads at once as the storage needs.
 
 # Records that one call fetches: more save little more time, and take longer to trace (records of 221 bytes,
 # CPU µs each: 23 of 32, 19 of 64).
@@ -95,7 +93,7 @@ def _side_by_side(
     *,
     mean_bytes: float,
 ) -> tf.data.Dataset:
-    """Of slow reads: many calls at once, each of a few records, which wait for each other."""
+    """`fetched` where reads are slow: many calls at once, each of a few records in turn."""
     together = rows_together(mean_bytes)
     few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
 
@@ -115,12 +113,6 @@ def _side_by_side(
 
 
 # --- Rows of local blocks, mapped into memory and gathered by number: nothing is read or parsed.
-#
-# A shard of blocks is one array of rows of fixed width, in which the rows of data start at fixed offsets
-# (`pipeline/data/dataset/blocks.py`). The records' CRCs are not looked at, so every shard's SHA-256 is
-# compared with the manifest's when it is mapped, unless all checksums were compared before. Several small
-# shards, such as those of a window's spans, are copied into one array instead.
-
 
 # Several shards of no more bytes than that are copied. From maps, every shard is gathered from by itself, and
 # the rows are put in order afterwards: of 30 shards that took 1.4 times the CPU of one.
@@ -152,7 +144,13 @@ def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tenso
 
 
 class _MappedRows:
-    """The rows of all shards of a selection; raises InputError if a shard is not what was published."""
+    """The rows of all shards of a selection; raises InputError if a shard is not what was published.
+
+    A shard of blocks is one array of rows of fixed width, in which the rows of data start at fixed offsets
+    (`pipeline/data/dataset/blocks.py`). The records' CRCs are not checked, so every shard's SHA-256 is
+    compared with the manifest's when it is mapped, unless all checksums were compared before. Several small
+    shards, such as those of a window's spans, are copied into one array instead.
+    """
 
     def __init__(self, selection: Selection) -> None:
         shards, self._schema = selection.shards, selection.dataset.schema
@@ -180,13 +178,8 @@ class _MappedRows:
     def _copied(self, rows: np.ndarray) -> tf.Tensor:
         """The rows of all shards, of which each has so many: uint16 [all rows, words]."""
         numbers = (tf.range(int(count), dtype=tf.int64) for count in rows)
-        return tf.concat(
-            [
-                tf.gather(mapped, self._indices(those))
-                for mapped, those in zip(self._maps, numbers, strict=True)
-            ],
-            axis=0,
-        )
+        pairs = zip(self._maps, numbers, strict=True)
+        return tf.concat([tf.gather(mapped, self._indices(those)) for mapped, those in pairs], axis=0)
 
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
         """Rows int64 [n], numbered over all shards → their words, uint16 [n, words]."""

@@ -22,12 +22,12 @@ from pipeline.data.reading.windows import UNITS_AT_ONCE
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way of reading. What it gives depends on the plan alone, not on threads, hosts or restarts.
+    """A way of reading. The rows depend on the plan alone, not on threads, hosts or restarts.
 
     Both functions take a plan and how many global batches are read at once.
     """
 
-    layouts: tuple[str, ...]  # that it reads
+    layouts: tuple[str, ...]  # the layouts that it reads
     read: Callable[[ReadPlan, int], tf.data.Dataset]  # endless (positions, rows), or what `gather` takes
     # A function of an element to (positions, rows), for those ways that can take part in a later map.
     gather: Callable[[ReadPlan, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] | None = None
@@ -67,7 +67,7 @@ WAYS: Mapping[WayName, Way] = {
 
 
 def way_of(plan: ReadPlan) -> Way:
-    """How the plan's data is read."""
+    """The way in which the plan's data is read."""
     if isinstance(plan.data, Mixture):
         ways = [WAYS[name] for name in plan.ways]
         is_local = any(way.is_local for way in ways)
@@ -103,10 +103,10 @@ def read(plan: ReadPlan, *, batches: int = 1) -> tf.data.Dataset:
 
 
 def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
-    """Which rows `read` gives: endless (positions int64 [n], numbers int64 [n, 2]). No record is read.
+    """The numbers of the rows that `read` gives: endless (positions int64 [n], numbers int64 [n, 2]).
 
-    The numbers are that of the mixture's part, 0 where there is no mixture, and that of the row over all
-    shards of the part's selection.
+    No record is read. The numbers are that of the mixture's part, 0 where there is no mixture, and that of
+    the row over all shards of the part's selection.
     """
     numbers = way_of(plan).numbers(plan, 1)
     of_part = numbers if isinstance(plan.data, Mixture) else numbers.map(_of_part(0))
@@ -137,7 +137,7 @@ def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.
 
 
 # --- The stream of a mixture: exact over every cycle, and the same from any position.
-#
+
 # In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
 # of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
 # at any position without reading what comes before. A part of few rows and much weight begins its next epoch
@@ -145,7 +145,6 @@ def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.
 #
 # Cycles of small rows are read and mixed. Of large ones, such as photographs, only the numbers are mixed,
 # and each record is fetched when its position comes: two cycles of photographs would take gigabytes.
-
 
 _CYCLES_AT_ONCE = 2  # their order stays
 _SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
@@ -164,7 +163,7 @@ def read_mixture(
 
 
 def is_large_mixture(mixture: Mixture) -> bool:
-    """Whether the records of a cycle are too large to be held."""
+    """Returns whether the records of a cycle are too large to be held."""
     return _mean_bytes(mixture) >= SINGLE_RECORD_BYTES
 
 
@@ -183,7 +182,7 @@ def fetch_mixture(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _mean_bytes(mixture: Mixture) -> float:
-    """Of the records of a cycle; 0 of blocks, whose rows are small."""
+    """The mean size of the records of a cycle; 0 for blocks, whose rows are small."""
     shards = [part.selection.shards for part in mixture.parts]
     if shards[0].rows_in_record > 1:
         return 0.0

@@ -207,15 +207,15 @@ class WindowReader:
         to_shard = tf.cast(begins - batch * canonical.size - tf.cumsum(counts, exclusive=True), tf.int32)
         of_shard = tf.reduce_max(counts)
 
-        def alike() -> tf.Tensor:
+        def even() -> tf.Tensor:
             each = tf.reshape(mixed, [canonical.here, of_shard]) + to_shard[:, None]
             return tf.reshape(canonical.places(each, shard_numbers[:, None]), [-1])
 
-        def apiece() -> tf.Tensor:
+        def uneven() -> tf.Tensor:
             shard = tf.repeat(tf.range(canonical.here), counts)
             return canonical.places(mixed + tf.gather(to_shard, shard), canonical.first + shard)
 
-        places = self._grouped(tf.cond(tf.reduce_min(counts) == of_shard, alike, apiece), counts)
+        places = self._grouped(tf.cond(tf.reduce_min(counts) == of_shard, even, uneven), counts)
         of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
         read = [self._read(IndexRanges(*each), some) for each, some in zip(of_groups, places, strict=True)]
         places, rows = zip(*read, strict=True)
