@@ -60,7 +60,7 @@ def propose_from(
 def _dated_folders(pieces: Sequence[Piece], schema: Schema) -> Iterator[str]:
     """Says what a date in the names of folders means for a model that is trained again as folders come."""
     in_names = {column for piece in pieces for path in piece.paths for column in files.partition_values(path)}
-    for feature in schema.of_kind(Datetime):
+    for feature in schema.of_type(Datetime):
         if feature.source_column in in_names:
             yield (
                 f"'{feature.source_column}' is a date in the names of folders. A model that is retrained as "

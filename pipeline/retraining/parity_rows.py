@@ -21,7 +21,7 @@ from pipeline.data.origins import reader
 from pipeline.data.origins.files import ANY_LINE_END, Entry
 from pipeline.data.origins.reader import RawRow, raw_rows
 from pipeline.data.preprocessing import requests
-from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
+from pipeline.data.preprocessing.preprocess import BY_TYPE, Preprocess
 from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label
@@ -230,7 +230,7 @@ def _value(feature: Feature, cell: str | None) -> bytes | float | int | None:
     if cell is None or feature.shape:
         return None
     if feature.is_text_in_requests:
-        return cell.encode() if OF_KIND.of(feature).is_text else None
+        return cell.encode() if BY_TYPE.of(feature).is_text else None
     if feature.dtype == "float32" and not cell.strip():
         return math.nan
     try:

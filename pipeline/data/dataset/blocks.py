@@ -26,8 +26,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -92,7 +92,7 @@ def fields(schema: Schema) -> dict[str, Field]:
 
 def field(feature: Feature) -> Field:
     """How a row holds the feature; raises InputError if it has no fixed width."""
-    return _OF_KIND.of(feature)(feature)
+    return _BY_TYPE.of(feature)(feature)
 
 
 _NUMBER = {"float32": Field(dtype="<f4"), "int64": Field(dtype="<i8")}
@@ -143,9 +143,9 @@ def _no_fixed_width(feature: Feature, action: str) -> InputError:
     )
 
 
-_OF_KIND: KindTable[Callable[[Feature], Field]] = KindTable(
+_BY_TYPE: FeatureTypeTable[Callable[[Feature], Field]] = FeatureTypeTable(
     where=__name__,
-    tells="how a row of a block holds a feature",
+    question="how a row of a block holds a feature",
     entry="a function of the feature to its Field; it raises InputError if there is no fixed width",
     entries={
         Numeric: _number,

@@ -116,7 +116,7 @@ def training_recipe(
     if augmentation.mixes:
         require_mixable(augmentation, preprocess.inputs, batch=share.batch, replicas=share.replicas)
     schema, way = plan.selection.dataset.schema, stream.way_of(plan)
-    has_images = bool(schema.of_kind(Image))
+    has_images = bool(schema.of_type(Image))
     batches = 1 if has_images else min(_batches_at_once(plan), most_at_once or math.inf)
     turn = batches * plan.share.examples
     rows, parse = turn, (parse_stage(schema),)

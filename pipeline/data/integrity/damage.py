@@ -150,7 +150,7 @@ def decoding_problem(selections: Sequence[Selection], message: str) -> InputErro
 
 def _undecodable(selection: Selection) -> Iterator[tuple[DamagedRecord, str]]:
     """Records with TensorFlow's message on their image, in stored order."""
-    images = selection.dataset.schema.of_kind(Image)
+    images = selection.dataset.schema.of_type(Image)
     ranges = selection.record_ranges if images else ()
     count = sum(last - first for first, last in ranges)
     numbers = itertools.chain.from_iterable(itertools.starmap(range, ranges))

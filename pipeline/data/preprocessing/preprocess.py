@@ -25,8 +25,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -98,10 +98,10 @@ class InModel:
 def inputs_by_type(features: Sequence[Feature], statistics: SplitStatistics) -> list[Inputs]:
     """The inputs that `features` give, type by type in the order of the table."""
     for feature in features:
-        OF_KIND.of(feature)  # raises where a type has no entry
+        BY_TYPE.of(feature)  # raises where a type has no entry
     return [
         entry.inputs([feature for feature in features if type(feature) is kind], statistics)
-        for kind, entry in OF_KIND.entries.items()
+        for kind, entry in BY_TYPE.entries.items()
     ]
 
 
@@ -199,9 +199,9 @@ def _token_ids(feature: Tokens) -> Transform:
 
 
 # A model gets the inputs in this order: moving an entry changes what a trained model's columns mean.
-OF_KIND = KindTable(
+BY_TYPE = FeatureTypeTable(
     where=__name__,
-    tells="what a model gets of a feature",
+    question="what a model gets of a feature",
     entry="InModel, with `inputs` of (the features of the kind, SplitStatistics) to Inputs",
     entries={
         Categorical: InModel(inputs=_categorical),

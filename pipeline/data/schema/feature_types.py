@@ -1,8 +1,8 @@
 """The types of feature a schema can declare.
 
 Each feature type is a frozen dataclass. It declares how one column of raw data is stored: dtype, static
-shape, clean-up, and the value that stands in for a missing one. Each room's `KindTable` says what the room
-does with a feature type. Standard library only: Beam workers import this file.
+shape, clean-up, and the value that stands in for a missing one. Each room's `FeatureTypeTable` says what the
+room does with a feature type. Standard library only: Beam workers import this file.
 """
 
 import collections
@@ -262,7 +262,7 @@ class Tensor(Feature):
 
 
 # By the name that a schema file gives them.
-KINDS: Mapping[str, type[Feature]] = {
+FEATURE_TYPES: Mapping[str, type[Feature]] = {
     kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor, Datetime)
 }
 
@@ -313,29 +313,29 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
 Entry = TypeVar("Entry")
 
 
-class MissingKindError(LookupError):
+class MissingFeatureTypeError(LookupError):
     """A table has no entry for a feature type: whoever added the type forgot it, not the user."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class KindTable(Generic[Entry]):
+class FeatureTypeTable(Generic[Entry]):
     """What a room does with a feature, by the feature's class.
 
     A room that must know a feature's type keeps one such table and asks for the type nowhere else, so that a
-    new type needs one entry in each table. `where` is the module that holds the table, `tells` the question
+    new type needs one entry in each table. `where` is the module that holds the table, `question` the one
     that an entry answers, and `entry` what an entry has to be.
     """
 
     where: str
-    tells: str
+    question: str
     entry: str
     entries: Mapping[type[Feature], Entry]
 
     def of(self, feature: Feature) -> Entry:
-        """The entry of the feature's type; raises MissingKindError where there is none."""
+        """The entry of the feature's type; raises MissingFeatureTypeError where there is none."""
         entry = self.entries.get(type(feature))
         if entry is None:
-            raise MissingKindError(self.lacks(type(feature)))
+            raise MissingFeatureTypeError(self.lacks(type(feature)))
         return entry
 
     def lacks(self, kind: type[Feature]) -> str:
@@ -344,6 +344,6 @@ class KindTable(Generic[Entry]):
             return ""
         known = ", ".join(known.__name__ for known in self.entries)
         return (
-            f"{self.where}, the table of {self.tells}: received {kind.__name__}; expected one of {known}. "
+            f"{self.where}, the table of {self.question}: received {kind.__name__}; expected one of {known}. "
             f"Add an entry for {kind.__name__}: {self.entry}."
         )

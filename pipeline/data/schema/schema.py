@@ -24,7 +24,7 @@ from typing import TypeVar
 from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.feature_types import KINDS, Label, Numeric
+from pipeline.data.schema.feature_types import FEATURE_TYPES, Label, Numeric
 
 # --- The JSON form of one feature, and what a schema file may get wrong in it.
 
@@ -54,10 +54,11 @@ def feature_from_json(document: object) -> Feature:
     """The inverse of `feature_to_json`; raises InputError naming the field that is wrong."""
     if not isinstance(document, Mapping):
         raise schema_error("features", repr(document), "an object for each feature")
-    kind = KINDS.get(str(document.get("kind")))
+    kind = FEATURE_TYPES.get(str(document.get("kind")))
     thing = f"feature '{document.get('name', '?')}'"
     if kind is None:
-        raise schema_error(f"{thing}, field 'kind'", document.get("kind"), f"one of {', '.join(KINDS)}")
+        expected = f"one of {', '.join(FEATURE_TYPES)}"
+        raise schema_error(f"{thing}, field 'kind'", document.get("kind"), expected)
     refuse_unknown_keys(thing, document, {"kind", *(field.name for field in dataclasses.fields(kind))})
     values = {name: _typed(thing, kind, name, v) for name, v in document.items() if name != "kind"}
     return kind(**{"name": "", **values})
@@ -270,8 +271,8 @@ class Schema:
             raise schema_error("features", f"{repeated} more than once", "every feature name once")
         if not names:
             raise schema_error("features", "an empty list", "at least one feature")
-        if len(self.of_kind(Label)) > 1:
-            raise schema_error("features", [label.name for label in self.of_kind(Label)], "at most one label")
+        if len(self.of_type(Label)) > 1:
+            raise schema_error("features", [label.name for label in self.of_type(Label)], "at most one label")
 
     @functools.cached_property
     def _by_name(self) -> Mapping[str, Feature]:
@@ -283,14 +284,14 @@ class Schema:
         known = ", ".join(feature.name for feature in self.features)
         raise schema_error("features", f"a request for '{name}'", f"one of {known}")
 
-    def of_kind(self, *kinds: type[F]) -> tuple[F, ...]:
+    def of_type(self, *kinds: type[F]) -> tuple[F, ...]:
         """The features of these types, in declared order."""
         return tuple(feature for feature in self.features if isinstance(feature, kinds))
 
     @property
     def label(self) -> Label:
         """The label; raises InputError where the schema declares none."""
-        labels = self.of_kind(Label)
+        labels = self.of_type(Label)
         if not labels:
             raise InputError(
                 f"schema '{self.name}', features",

@@ -17,8 +17,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -204,12 +204,12 @@ class Classes(Values):
 
 def gathered_of(feature: Feature) -> Gathered:
     """The empty accumulator of the feature."""
-    return Gathered() if feature.statistics == "none" else _OF_KIND.of(feature)(feature)
+    return Gathered() if feature.statistics == "none" else _BY_TYPE.of(feature)(feature)
 
 
-_OF_KIND: KindTable[Callable[[Feature], Gathered]] = KindTable(
+_BY_TYPE: FeatureTypeTable[Callable[[Feature], Gathered]] = FeatureTypeTable(
     where=__name__,
-    tells="what statistics gather of a feature",
+    question="what statistics gather of a feature",
     entry="a function of the feature to an empty Gathered",
     entries={
         Numeric: lambda feature: Numbers(),

@@ -102,7 +102,7 @@ def _raw(raw: RawRow | None) -> dict[str, object] | None:
 
 def _features(features: Mapping[str, np.ndarray], schema: Schema) -> dict[str, object]:
     """By name; the bytes of an image in base64."""
-    images = {feature.name for feature in schema.of_kind(Image)}
+    images = {feature.name for feature in schema.of_type(Image)}
     return {
         feature.name: base64.b64encode(bytes(features[feature.name][()])).decode()
         if feature.name in images

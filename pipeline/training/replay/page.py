@@ -164,7 +164,7 @@ _MEDIA_TYPES = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png", b"GIF8": "gif", b"RI
 
 def stored_picture(features: RawFeatures, schema: Schema) -> str | None:
     """The file of an example's image as a data URL; None where there is none, or it is large."""
-    images = schema.of_kind(Image)
+    images = schema.of_type(Image)
     data = bytes(features[images[0].name][()]) if images else b""
     kinds = [kind for start, kind in _MEDIA_TYPES.items() if data.startswith(start)]
     if not kinds or len(data) > _LARGEST_STORED:
