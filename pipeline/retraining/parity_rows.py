@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.integrity.damage import naming_damage
@@ -72,7 +72,7 @@ class Sample:
 
 def first_rows(selection: Selection, count: int) -> Sample:
     """The first rows of a selection; raises InputError where a record of theirs is damaged."""
-    alone = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
+    alone = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
     found, left = [], count
     with naming_damage(selection):
         for rows in alone:

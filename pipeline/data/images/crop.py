@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 from pipeline.data.images.pixels import Draws
 
 # An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
@@ -144,5 +144,5 @@ def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int, shrinks: bool
     def shrunk() -> tf.Tensor:
         return tf.switch_case(part.shrink, [functools.partial(read, ratio) for ratio in _RATIOS])
 
-    pixels = tf.cond(tf.equal(part.shrink, 0), lambda: read(1), apart(shrunk)) if shrinks else read(1)
+    pixels = tf.cond(tf.equal(part.shrink, 0), lambda: read(1), tf_function(shrunk)) if shrinks else read(1)
     return tf.slice(pixels, part.begin, part.extent)

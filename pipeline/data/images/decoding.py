@@ -6,7 +6,7 @@ that declares more pixels than `max_pixels`; pixels.py raises the errors.
 
 import tensorflow as tf
 
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 from pipeline.data.images import formats
 from pipeline.data.images.crop import DCT_METHOD, Box, JpegPart, decode_part, jpeg_part, times_larger
 from pipeline.data.images.pixels import normalize, refuse_format, refuse_subtype, require_pixels, scaled
@@ -44,7 +44,7 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
         top, left, height, width = tf.unstack(box(tf.shape(image, tf.int64)[:2]))
         return _resize(image[top : top + height, left : left + width], shape)
 
-    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(apart(from_any)(), shape))
+    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(tf_function(from_any)(), shape))
 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
@@ -63,7 +63,7 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     readers = {
         formats.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
         formats.PNG: lambda: _read_png(data, head, channels, max_pixels),
-        formats.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
+        formats.UNKNOWN: tf_function(lambda: _refused(refuse_format(head), channels)),
     }
     image = tf.switch_case(formats.format_of(head), readers)
     return tf.ensure_shape(image, [None, None, channels])
@@ -136,7 +136,7 @@ def _grey(image: tf.Tensor) -> tf.Tensor:
     def of_colour() -> tf.Tensor:
         return tf.image.rgb_to_grayscale(tf.ensure_shape(image, [None, None, 3]))
 
-    grey = tf.cond(tf.shape(image)[2] == 3, apart(of_colour), lambda: image)
+    grey = tf.cond(tf.shape(image)[2] == 3, tf_function(of_colour), lambda: image)
     return tf.ensure_shape(grey, [None, None, 1])
 
 
@@ -147,7 +147,7 @@ def _with_alpha(image: tf.Tensor) -> tf.Tensor:
 def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Resizes uint8 [height, width, channels] to [*shape], unless it has this size already."""
     is_sized = tf.reduce_all(tf.shape(image)[:2] == shape[:2])
-    fitted = tf.cond(is_sized, lambda: image, apart(lambda: _antialiased(image, shape)))
+    fitted = tf.cond(is_sized, lambda: image, tf_function(lambda: _antialiased(image, shape)))
     return tf.ensure_shape(fitted, shape)
 
 
@@ -157,7 +157,7 @@ def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     Up to two every pixel counts without that, which costs four times as much.
     """
     skips = tf.reduce_any(tf.shape(image)[:2] > [2 * side for side in shape[:2]])
-    resized = tf.cond(skips, apart(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))
+    resized = tf.cond(skips, tf_function(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))
     return tf.ensure_shape(resized, shape)
 
 

@@ -11,7 +11,7 @@ the same after a transposition.
 
 import tensorflow as tf
 
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 from pipeline.data.images.pixels import refuse_subtype
 
 HEADER_BYTES = 48  # they hold the size of a PNG, and its subtype
@@ -99,7 +99,7 @@ def stored_part(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.
 
 
 # Once a process, not once a graph that reads pictures: tracing these takes longer than the rest of a reader.
-@apart
+@tf_function
 def _searched(data: tf.Tensor) -> tf.Tensor:
     found = _orientation_in(_exif(data))
     in_xmp = lambda: tf.strings.regex_full_match(_part(data, 0, _XMP_BYTES), _TURNED_IN_XMP)  # noqa: E731
@@ -109,7 +109,7 @@ def _searched(data: tf.Tensor) -> tf.Tensor:
         return _valid(found)
 
 
-@apart
+@tf_function
 def _is_turned_png(data: tf.Tensor) -> tf.Tensor:
     """Returns whether the eXIf chunk of a PNG, string [], turns it: bool []."""
 
@@ -127,7 +127,7 @@ def _is_turned_png(data: tf.Tensor) -> tf.Tensor:
     return _valid(_orientation_in(tf.where(has_name, _part(exif, len(_EXIF), 1 << 20), exif))) != UPRIGHT
 
 
-@apart
+@tf_function
 def _moved(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     opposite = tf.cast(size, tf.int32) - part[:2] - part[2:]
     corner = tf.where(_is_reversed(orientation), opposite, part[:2])
@@ -136,7 +136,7 @@ def _moved(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tenso
     return tf.concat([corner, extent], axis=0)
 
 
-@apart
+@tf_function
 def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     transposed = tf.cond(
         _is_transposed(orientation), lambda: tf.transpose(image, [1, 0, 2]), lambda: tf.identity(image)

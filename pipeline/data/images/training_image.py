@@ -11,7 +11,7 @@ import numpy as np
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, for_each
+from pipeline.base.tracing import for_each, tf_function
 from pipeline.data.images import formats
 from pipeline.data.images import rand_augment as rand_augment_lib
 from pipeline.data.images.augmentation import Augmentation
@@ -104,7 +104,7 @@ def decode_planned(
             data, position, shape=shape, max_pixels=max_pixels, augmentation=augmentation, seed=seed
         )
 
-    pixels = tf.cond(plan.is_plain, lambda: decode_jpeg_part(data, plan.part, shape), apart(other))
+    pixels = tf.cond(plan.is_plain, lambda: decode_jpeg_part(data, plan.part, shape), tf_function(other))
     return tf.ensure_shape(pixels, shape)
 
 

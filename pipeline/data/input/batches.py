@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.images.augmentation import Augmentation
@@ -85,7 +85,7 @@ def evaluation_batches(
     here = selection.part(min(first, selection.rows - 1), end)
     padding = end - first - here.rows
     stored = windows.stored_rows(here)
-    copies = stored.take(1).map(as_written(lambda _, some: _copies(some, first=here.rows, count=padding)))
+    copies = stored.take(1).map(no_autograph(lambda _, some: _copies(some, first=here.rows, count=padding)))
     padded = stored.concatenate(copies) if padding else stored
     parse = parse_stage(selection.dataset.schema)
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset.manifest import FILE_NAME
 
 FLAG = "--data_service"
@@ -73,7 +73,7 @@ def side_by_side(
         cut = [tf.reshape(part, [runs, part.shape[0] // runs, *part.shape[1:]]) for part in parts]
         return tf.reshape(tf.concat(cut, axis=1), [-1, *parts[0].shape[1:]])
 
-    @as_written
+    @no_autograph
     def join(*elements: tuple) -> tuple:
         return tf.nest.map_structure(joined, *elements)
 
@@ -141,7 +141,7 @@ def _with_fingerprints(prepared: tf.data.Dataset, manifests: Sequence[str], here
     are_small = sum(pathlib.Path(path).stat().st_size for path in manifests) <= _SMALL_BYTES
     every = 1 if are_small else _SENT_EVERY
 
-    @as_written
+    @no_autograph
     def with_fingerprint(number: tf.Tensor, element: tuple) -> tuple:
         is_due = number % every == 0
         found = tf.cond(is_due, lambda: _fingerprint(manifests, number), lambda: tf.constant(here, tf.int64))
@@ -179,7 +179,7 @@ def _check_answers(address: str) -> None:
 
 
 def _checked(address: str, here: int) -> Callable[..., tuple]:
-    @as_written
+    @no_autograph
     def checked(expected: tf.Tensor, sent: tuple) -> tuple:
         number, found, element = sent
         sound = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written, for_each
+from pipeline.base.tracing import for_each, no_autograph
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.pixels import normalize
 from pipeline.data.images.training_image import (
@@ -90,7 +90,7 @@ def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
     if not stages:
         return dataset
 
-    @as_written
+    @no_autograph
     def fused(*group: tf.Tensor) -> tuple:
         for each, some in itertools.groupby(stages, key=lambda stage: stage.each):
             group = (_for_each_row if each else _chained)(tuple(some), group)

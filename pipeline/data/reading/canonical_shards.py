@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, as_written
+from pipeline.base.tracing import no_autograph, tf_function
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.shards import Shards
 from pipeline.data.reading import order
@@ -392,7 +392,7 @@ def unit_starts(
     number, some = tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)
     parts, of_shards = tf.TensorSpec([None], tf.int32), Segments(*[some] * len(Segments._fields))
     any_start = UnitStart(number, some, parts, of_shards, window=some, left=number)
-    enter = apart(entered, number)
+    enter = tf_function(entered, number)
 
     # With a signature it is traced once; see `windows.interleave`.
     @functools.partial(tf.function, autograph=False, input_signature=[any_start, number])
@@ -407,4 +407,4 @@ def unit_starts(
         lambda spec: tf.zeros([0] * spec.shape.rank, spec.dtype), any_start
     )  # of the epoch before
     before = nothing._replace(epoch=begin // rows - 1)
-    return tf.data.Dataset.range(tf.int64.max).scan(before, as_written(next_start))
+    return tf.data.Dataset.range(tf.int64.max).scan(before, no_autograph(next_start))

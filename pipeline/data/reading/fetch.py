@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, as_written, for_each
+from pipeline.base.tracing import for_each, no_autograph, tf_function
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.shards import Shards
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
@@ -53,8 +53,8 @@ class Fetch:
         )
         numbers, strings = (tf.TensorSpec([None], dtype) for dtype in (tf.int64, tf.string))
         reads = RecordReads(strings, numbers, numbers, numbers, numbers)
-        self._again = apart(self._each_of_failed, reads)
-        self._completed = apart(self._with_failed, numbers, strings, reads)
+        self._again = tf_function(self._each_of_failed, reads)
+        self._completed = tf_function(self._with_failed, numbers, strings, reads)
 
     def records(self, numbers: tf.Tensor) -> tf.Tensor:
         """Numbers over all shards, int64 [n] with n known when traced → the records, string [n].
@@ -86,7 +86,7 @@ class Fetch:
         if self.in_flight.is_slow:
             nothing = tf.constant(_NOTHING, tf.string)
             return tf.cond(total > 0, lambda: self._each(reads), lambda: nothing)
-        records = tf.data.Dataset.from_tensor_slices(reads).flat_map(as_written(self._of))
+        records = tf.data.Dataset.from_tensor_slices(reads).flat_map(no_autograph(self._of))
         together = records.batch(tf.maximum(total, 1), drop_remainder=True)
         found = retries.first_or(together, _NOTHING)
         return tf.cond(tf.size(found, tf.int64) == total, lambda: found, lambda: self._again(reads))
@@ -171,7 +171,7 @@ class Fetch:
     def _each(self, reads: RecordReads) -> tf.Tensor:
         """The records of one read or more, string [n]; each read is by itself, again where it fails."""
         each = tf.data.Dataset.from_tensor_slices(reads)
-        each = each.map(as_written(self._whole), num_parallel_calls=READS_AT_ONCE, deterministic=True)
+        each = each.map(no_autograph(self._whole), num_parallel_calls=READS_AT_ONCE, deterministic=True)
         return each.rebatch(tf.reduce_sum(reads.counts)).get_single_element()
 
     def _whole(self, read: RecordReads) -> tf.Tensor:
@@ -267,7 +267,7 @@ def _pairs(paths: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     """`_pair` of each of n indexes: string [n]."""
     args, count = (paths, before, after), before.shape[0]
     if count is None:
-        pairs = tf.data.Dataset.from_tensor_slices(args).flat_map(as_written(_pair))
+        pairs = tf.data.Dataset.from_tensor_slices(args).flat_map(no_autograph(_pair))
         number = tf.size(before, tf.int64)
         together = pairs.batch(tf.maximum(number, 1))  # a batch of none is an error
         return tf.cond(number > 0, together.get_single_element, lambda: tf.zeros([0], tf.string))

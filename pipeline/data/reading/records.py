@@ -8,7 +8,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import blocks, manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
@@ -34,7 +34,7 @@ def single_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    @as_written
+    @no_autograph
     def numbers_of(positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
         return tf.raw_ops.DeepCopy(x=positions), order.selected_rows(
@@ -73,7 +73,7 @@ def fetched(
         return _side_by_side(elements, numbers, fetch, mean_bytes=mean_bytes)
     together = rebatched(elements, rows_together(mean_bytes))
 
-    @as_written
+    @no_autograph
     def records(*element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         positions, those = numbers(*element)
         return positions, fetch.records(those)
@@ -97,13 +97,13 @@ def _side_by_side(
     together = rows_together(mean_bytes)
     few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
 
-    @as_written
+    @no_autograph
     def reads(*element: tf.Tensor) -> tuple[tf.Tensor, RecordReads]:
         positions, those = numbers(*element)
         found = positions, fetch.reads_of(those)
         return tf.nest.map_structure(lambda each: tf.reshape(each, [-1, few]), found)
 
-    @as_written
+    @no_autograph
     def records(positions: tf.Tensor, found: RecordReads) -> tuple[tf.Tensor, tf.Tensor]:
         return positions, fetch.few(found)
 
@@ -135,7 +135,7 @@ def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tenso
     """
     mapped, share = _MappedRows(plan.selection), plan.share
 
-    @as_written
+    @no_autograph
     def gathered(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         positions = share.positions_from(first, batches=batches)
         return positions, mapped.gather(order.selected_rows(positions, plan.selection, seed=plan.seed))

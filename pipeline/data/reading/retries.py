@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base import files
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 
 # Resources by name, not captured: a dataset with them still goes to another host, and counts there.
 _REPORTED = [10**power for power in range(13)]
@@ -36,7 +36,7 @@ def read_again(
     """
     spec, waits_s = dataset.element_spec, tf.constant(files.RETRY_WAITS_S)
 
-    @apart
+    @tf_function
     def again() -> tf.Tensor:
         def try_(tries: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             with tf.control_dependencies([note_failed(path, offset)]):

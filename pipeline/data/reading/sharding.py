@@ -11,7 +11,7 @@ import pathlib
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Share:
 
     def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
         """Endless: the positions of so many global batches that are read here, int64 [batches * examples]."""
-        here = as_written(lambda first: self.positions_from(first, batches=batches))
+        here = no_autograph(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
 
     def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
@@ -116,7 +116,7 @@ class Share:
         if self.is_all:
             return groups
         turns = self.turns_here(rebatched(groups, batches * self.global_batch))
-        return turns.map(as_written(lambda positions, rows: (self.of(positions), self.of(rows))))
+        return turns.map(no_autograph(lambda positions, rows: (self.of(positions), self.of(rows))))
 
     def of(self, rows: tf.Tensor) -> tf.Tensor:
         """Whole global batches, [n * global_batch, …] → the rows that are read here, [n * examples, …]."""

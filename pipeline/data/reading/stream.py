@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.reading import order, records, windows
 from pipeline.data.reading.fetch import MOST_READS, READS_AT_ONCE, Fetch, dataset_options
@@ -129,7 +129,7 @@ def _mixed_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """(positions, rows int64 [n]) → (positions, int64 [n, 2]), the part before each row."""
 
-    @as_written
+    @no_autograph
     def both(positions: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return positions, tf.stack([part * tf.ones_like(rows), rows], axis=1)
 
@@ -172,7 +172,7 @@ def fetch_mixture(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
     shards = [part.selection.shards for part in plan.data.parts]
     starts = tf.constant(np.cumsum([0, *(each.records for each in shards[:-1])]))
 
-    @as_written
+    @no_autograph
     def numbers_of(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
         return tf.raw_ops.DeepCopy(x=positions), tf.gather(starts, numbers[:, 0]) + numbers[:, 1]
@@ -205,7 +205,7 @@ def _cycles(
         )
         return rebatched(read_part(number, part), count).map(_rows_only)
 
-    @as_written
+    @no_autograph
     def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.constant(CYCLE, tf.int64)
         mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=order.OF_A_MIXTURE)
@@ -220,6 +220,6 @@ def _cycles(
     )
 
 
-@as_written
+@no_autograph
 def _rows_only(_: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return rows

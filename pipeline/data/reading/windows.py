@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, as_written
+from pipeline.base.tracing import no_autograph, tf_function
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading import canonical_shards, order
 from pipeline.data.reading.canonical_shards import (
@@ -84,7 +84,7 @@ def interleave(units: tf.data.Dataset, canonical: CanonicalShards, *, position: 
         done = tf.ensure_shape(done, [None, *nothing.rows.shape[1:]])
         return _State(end, *kept), (canonical.positions(start, end), done)
 
-    return units.scan(nothing, as_written(add_unit))
+    return units.scan(nothing, no_autograph(add_unit))
 
 
 def _parted(
@@ -177,7 +177,7 @@ class WindowReader:
         in_turn = unit_starts(
             self._counts, canonical, rows=self._rows, seed=self._seed, begin=begin, unit=self._size
         )
-        units = in_turn.map(as_written(self._unit_at), num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
+        units = in_turn.map(no_autograph(self._unit_at), num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
         return interleave(units, canonical, position=position)
 
     def _unit_at(self, at: UnitStart) -> Unit:
@@ -271,7 +271,7 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
     read_rows = PartRows(selection, parts, usual=min(together, count))
     rows_of_parts, ends = tf.constant(parts.rows), tf.constant(np.cumsum(parts.rows))
 
-    @as_written
+    @no_autograph
     def window(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         chosen = tf.range(first, tf.minimum(first + together, count))
         counts = tf.gather(rows_of_parts, chosen)
@@ -307,7 +307,7 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
     size = read_end - read_first
     cut = first - read_first, end - read_first
 
-    @as_written
+    @no_autograph
     def here(positions: tf.Tensor, some: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return cut_runs(positions, size, *cut), cut_runs(some, size, *cut)
 
@@ -349,7 +349,7 @@ class PartRows:
         self._fetch = Fetch(selection.shards)
         # One function for all groups: hundreds of datasets of one record would take seconds to trace.
         some = tf.TensorSpec([None], tf.int64)
-        self._words, self._runs = apart(self._words_of, some), apart(self._fetch.runs, some, some)
+        self._words, self._runs = tf_function(self._words_of, some), tf_function(self._fetch.runs, some, some)
 
     def __call__(self, chosen: IndexRanges, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The places, int32 [r], of the r rows that are read of the chosen parts, and these, [r, …].
