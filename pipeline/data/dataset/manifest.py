@@ -35,8 +35,6 @@ _MOST_ROWS = 1 << 63  # rows are numbered in int64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class File:
-    """One file of the dataset other than a shard."""
-
     path: str  # relative to the dataset directory
     bytes: int
     sha256: str
@@ -52,8 +50,6 @@ class Shard(File):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The content of a dataset version."""
-
     format: str = FORMAT
     name: str
     version: str
@@ -345,7 +341,6 @@ def sha256(path: pathlib.Path) -> str:
 
 
 def dumps(manifest: Manifest) -> str:
-    """The file's content."""
     return json.dumps({**_body(manifest), "digest": manifest.digest}, indent=2) + "\n"
 
 

@@ -84,7 +84,6 @@ def open_export(directory: pathlib.Path) -> dict:
 
 
 def check_new(output: pathlib.Path) -> None:
-    """Raises InputError where `output` exists."""
     if output.exists():
         raise InputError(
             f"export directory {output}",

@@ -93,7 +93,6 @@ def selected_ranges(dataset: Dataset, expression: str) -> tuple[list[str], Range
 
 
 def _parts(dataset: Dataset, expression: str) -> list[_Part]:
-    """The parts that the expression adds up."""
     sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
     if expression in sizes:  # importing TFDS takes a third of a second, and most expressions need none
         return [_Part(expression, 0, sizes[expression])]

@@ -64,7 +64,6 @@ def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:
 
 
 def content_hash(payload: bytes) -> int:
-    """The hash of one payload."""
     return int.from_bytes(hashlib.blake2b(payload, digest_size=_HASH_BYTES).digest(), "little")
 
 
@@ -79,7 +78,6 @@ def offset_at(ordinal: int) -> int:
 
 
 def dumps(index: Index) -> bytes:
-    """The file's content."""
     columns = ((index.offsets, "<u8"), (index.hashes, "<u8"), (index.lengths, "<u4"))
     # Not copied before they are joined: an index of very small records is hundreds of megabytes.
     arrays = (np.ascontiguousarray(column, dtype) for column, dtype in columns)
@@ -151,8 +149,6 @@ States = tuple[FileState, FileState]  # of a shard and of its index
 
 
 class _Entry(NamedTuple):
-    """The entry of a record in an index."""
-
     ordinal: int  # in the shard, from 0
     offset: int
     length: int
@@ -340,7 +336,6 @@ class Shards:
         return float(self.bytes.sum() / self.records)
 
     def index(self, shard: int) -> IndexFile:
-        """The index of a shard."""
         count = int(self.record_starts[shard + 1] - self.record_starts[shard])
         return IndexFile(file_name(self.paths[shard]), count)
 

@@ -79,7 +79,6 @@ class Augmentation:
 
 
 def meanings() -> dict[str, str]:
-    """The meaning of each setting, by its name."""
     return {field.name: field.metadata["meaning"] for field in dataclasses.fields(Augmentation)}
 
 

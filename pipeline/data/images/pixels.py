@@ -1,10 +1,8 @@
 """Pixels: their scale (0 … 255, or -1 … 1), the refusal of images, and random numbers for changes."""
 
-import contextlib
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -80,18 +78,6 @@ def refuse_format(head: tf.Tensor) -> tf.Operation | None:
 def refuse_subtype(is_other: tf.Tensor, kind: str) -> tf.Operation | None:
     """Fails where `is_other`, bool [], an image in the format `kind` would be decoded to other pixels."""
     return tf.raw_ops.Assert(condition=~is_other, data=[_SUBTYPE, kind])
-
-
-@contextlib.contextmanager
-def naming_refused_images() -> Iterator[None]:
-    """Turns the graph's refusal of an image into an InputError; lets other errors pass."""
-    try:
-        yield
-    except tf.errors.InvalidArgumentError as error:
-        found = size_refusal(error.message)
-        if found is None:
-            raise
-        raise found from None
 
 
 def size_refusal(message: str, *, where: str = "image") -> InputError | None:

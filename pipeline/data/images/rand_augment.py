@@ -64,7 +64,6 @@ def _one_of(image: Image, amount: Amount, which: tf.Tensor) -> Image:
 
 
 def identity(image: Image, amount: Amount) -> Image:
-    """Leaves the image as it is."""
     return image
 
 

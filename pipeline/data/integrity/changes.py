@@ -78,7 +78,6 @@ class Watched:
         self._states[path] = state
 
     def _digest(self, path: str) -> str:
-        """The digest of the file as it is now."""
         if path in self._datasets:
             return manifest.load(self._datasets[path].directory).digest
         return manifest.sha256(pathlib.Path(path))

@@ -285,7 +285,6 @@ def _numbers(selection: Selection, damaged: Iterable[DamagedRecord]) -> Iterator
 
 
 def damage_to_json(damaged: Damage) -> dict:
-    """The damage, as a run keeps it."""
     return {
         "rows": sum(record.rows for record in damaged),
         "records": [dataclasses.asdict(one) for one in damaged],
@@ -293,7 +292,6 @@ def damage_to_json(damaged: Damage) -> dict:
 
 
 def damage_from_json(document: Mapping) -> Damage:
-    """The inverse of `damage_to_json`."""
     return tuple(DamagedRecord(**record) for record in document["records"])
 
 

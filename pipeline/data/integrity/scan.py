@@ -87,7 +87,6 @@ def _read_again_if_it_fails(
 
 
 def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]) -> list[DamagedRecord]:
-    """The damaged records in ranges of one shard."""
     shards = selection.shards
     if shards.offsets is None:  # nobody has read all of it yet
         dataset = selection.dataset
@@ -184,7 +183,6 @@ class ScanMemory:
         return found
 
     def save(self) -> None:
-        """Writes down what `damaged` gave."""
         if self._path and self._used and self._used != self._known:
             damaged = {key: [vars(one) for one in found] for key, found in self._used.items()}
             document = {"format": FORMAT, "damaged": damaged}

@@ -49,8 +49,6 @@ class Entry(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """The common properties of all files."""
-
     root: str  # directory that their names are relative to
     line_ends: str = ""  # LINE_FEED or ANY_LINE_END; empty: their rows are not numbered by lines
 
@@ -79,7 +77,6 @@ def id_of(names: Iterable[str]) -> bytes:
 
 
 def dumps(entries: Sequence[Entry], *, folder: Folder, files_id: bytes) -> bytes:
-    """The content of the file."""
     chunks = [_packed(folder._asdict()), *map(_packed, _grouped(entries))]
     ends = np.cumsum(list(map(len, chunks)), dtype="<u8")
     checksums = np.array(list(map(zlib.crc32, chunks)), "<u4")
@@ -170,8 +167,6 @@ class DamagedError(ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Header:
-    """The header of a shard's origins."""
-
     rows: int
     file_bits: int
     row_bits: int
@@ -198,7 +193,6 @@ class Header:
 
     @property
     def bytes(self) -> int:
-        """The size of the whole file."""
         if not self.rows:
             return HEADER_BYTES
         offset, rows = self.chunk(self.chunks - 1)

@@ -279,7 +279,6 @@ def raw_rows(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow
 
 
 def _of_published(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow | None]:
-    """`raw_rows` of one published dataset."""
     with contextlib.suppress(InputError):  # the list of files is damaged
         if origins := origins_of(dataset):
             return _with_texts(_found(origins, places), origins)

@@ -138,7 +138,6 @@ def _boundaries(feature: Numeric, statistics: FeatureStatistics) -> np.ndarray:
 
 
 def _next(numbers: np.ndarray) -> np.ndarray:
-    """The next number of the same type, [n]."""
     if numbers.dtype.kind == "i":
         return np.minimum(numbers, np.iinfo(np.int64).max - 1) + 1
     following = np.nextafter(numbers, np.float32(np.inf))

@@ -311,8 +311,6 @@ _BATCHES_OF_RECORDS = 2
 
 
 class UnitSize(NamedTuple):
-    """The part of a shard that a unit holds."""
-
     window_rows: int
     windows: int
 

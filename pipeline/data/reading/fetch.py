@@ -185,7 +185,6 @@ class Fetch:
         )
 
     def _of(self, read: RecordReads) -> tf.data.Dataset:
-        """The records of one read, string []."""
         if not _has_offsets():
             return _bytes_at(read)
         return _read(read.paths[None], read.offsets[None], self._buffers(read)).take(read.counts)
@@ -303,8 +302,6 @@ Read = Callable[[str, int], None]  # some bytes of a file, from an offset on
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InFlight:
-    """Reads of a dataset."""
-
     latency_s: float  # mean time that one took
     reads: int  # at once; 1: there is nothing to wait for
 
@@ -328,7 +325,6 @@ def reads_in_flight(shards: Shards) -> InFlight:
 
 
 def reads_for_latency(latency_s: float) -> InFlight:
-    """The reads in flight where one takes so long."""
     needed = -(-latency_s * READS_PER_S // 1) if latency_s >= _QUICK_S else 1
     return InFlight(latency_s=latency_s, reads=int(min(needed, MOST_READS)))
 

@@ -82,7 +82,6 @@ def main_of(data: TrainingData) -> Selection:
 
 
 def parts_of(data: TrainingData) -> tuple[Selection, ...]:
-    """The selections that are read."""
     return tuple(part.selection for part in data.parts) if isinstance(data, Mixture) else (data,)
 
 

@@ -67,7 +67,6 @@ WAYS: Mapping[WayName, Way] = {
 
 
 def way_of(plan: ReadPlan) -> Way:
-    """The way in which the plan's data is read."""
     if isinstance(plan.data, Mixture):
         ways = [WAYS[name] for name in plan.ways]
         is_local = any(way.is_local for way in ways)

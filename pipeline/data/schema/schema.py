@@ -134,7 +134,6 @@ def refuse_unknown_keys(thing: str, document: Mapping, allowed: set[str]) -> Non
 
 
 def schema_error(thing: str, received: object, expected: str) -> InputError:
-    """The error of a schema whose `thing` is wrong."""
     return InputError(
         f"schema {thing}".replace("schema schema", "schema"),
         received=received,
@@ -353,12 +352,10 @@ def _no_schema(path: str | pathlib.Path, received: str, action: str) -> InputErr
 
 
 def save(schema: Schema, path: str | pathlib.Path) -> None:
-    """Writes the file that `load` reads."""
     files.write_bytes(path, dumps(schema).encode())
 
 
 def dumps(schema: Schema) -> str:
-    """The content of a schema file."""
     return json.dumps(to_json(schema), indent=2, ensure_ascii=False) + "\n"
 
 

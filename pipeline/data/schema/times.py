@@ -36,7 +36,6 @@ def days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
 
 
 def days_of_month(year: Numbers, month: Numbers) -> Numbers:
-    """Counts the days of the month."""
     return days(year + month // 12, month % 12 + 1, 1) - days(year, month, 1)
 
 

@@ -55,7 +55,6 @@ class Gathered:
         self.missing += other.missing
 
     def result(self, feature: Feature) -> FeatureStatistics:
-        """The statistics of all that was added."""
         return FeatureStatistics(
             name=feature.name, dtype=feature.dtype, present=self.present, missing=self.missing
         )
@@ -203,7 +202,6 @@ class Classes(Values):
 
 
 def gathered_of(feature: Feature) -> Gathered:
-    """The empty accumulator of the feature."""
     return Gathered() if feature.statistics == "none" else _BY_TYPE.of(feature)(feature)
 
 

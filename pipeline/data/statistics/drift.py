@@ -41,7 +41,6 @@ def distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance | No
 
 
 def l_infinity(now: Mapping[str, int], before: Mapping[str, int]) -> Distance:
-    """The largest change of any value's share."""
     n, m = sum(now.values()), sum(before.values())
     changes = {value: abs(now.get(value, 0) / n - before.get(value, 0) / m) for value in {**now, **before}}
     where = max(changes, key=lambda value: (changes[value], value))

@@ -151,7 +151,6 @@ Splits = Mapping[str, bytes]  # by name, what `dumps_accumulator` wrote
 
 
 def dumps(splits: Splits, schema: Schema) -> bytes:
-    """The content of the file."""
     head = (_MAGIC, bytes.fromhex(schema.fingerprint), *map(varint, _limits()), varint(len(splits)))
     parts = (text(name) + varint(len(content)) + content for name, content in splits.items())
     return b"".join((*head, *parts))
@@ -181,7 +180,6 @@ def merged(parts: Iterable[Sequence[Gathered]], schema: Schema) -> list[Gathered
 
 
 def results(gathered: Sequence[Gathered], schema: Schema) -> SplitStatistics:
-    """The statistics of a split."""
     pairs = zip(schema.features, gathered, strict=True)
     features = {feature.name: each.result(feature) for feature, each in pairs}
     first = next(iter(features.values()))

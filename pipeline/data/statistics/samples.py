@@ -53,14 +53,12 @@ class Cursor:
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
         if size > len(self._content) - self._at:
             raise DamagedError(f"{size:,} bytes from byte {self._at:,} on, beyond the end")
         self._at += size
         return self._content[self._at - size : self._at]
 
     def varint(self, most: int = (1 << 64) - 1) -> int:
-        """A number from 0 to `most`."""
         number = 0
         for place in range(_VARINT_BYTES):
             byte = self.take(1)[0]
@@ -72,7 +70,6 @@ class Cursor:
         return number
 
     def signed(self) -> int:
-        """A whole number of any size and sign."""
         return int.from_bytes(self.take(self.varint()), "little", signed=True)
 
     def text(self) -> str:
@@ -104,7 +101,6 @@ def table_of(samples: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def table_bytes(table: np.ndarray) -> bytes:
-    """A table of order hashes, uint64 [n], ascending."""
     return varint(len(table)) + _packed(np.diff(table, prepend=table[:1] * 0))
 
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 from pipeline.base.errors import InputError
 from pipeline.base.tracing import for_each
 from pipeline.data.images.augmentation import Augmentation
-from pipeline.data.images.pixels import naming_refused_images
 from pipeline.data.images.training_image import CropPlan, decode_planned, decode_training_image, plan_crops
 from tests.pictures.subtypes import exif
+from tests.pipeline.data.images.training_images import naming_refused_images
 from tests.shared.pictures import encode, noise, smooth
 
 FILES = [
