@@ -112,7 +112,7 @@ class Dataset:
         return self.members or (self,)
 
     def span(self, member: "Dataset") -> str:
-        """The directory of one of `members`, relative to that of all; empty for the dataset itself."""
+        """The directory of one of `members`, relative to `directory`; empty for the dataset itself."""
         return str(member.directory.relative_to(self.directory)) if self.members else ""
 
     def owner(self, name: str) -> tuple["Dataset", str]:

@@ -73,7 +73,7 @@ def size_of(records: int) -> int:
 
 
 def offset_at(ordinal: int) -> int:
-    """Where the offset of a record stands in the index, in bytes; that of the next record follows it."""
+    """The byte of the index where a record's offset stands; the next record's offset follows it."""
     return _HEAD_BYTES + 8 * ordinal
 
 
@@ -113,7 +113,7 @@ class IndexFile:
         """The entries of the records [first, last); raises InputError if the file is no such index."""
         count = last - first
         with files.opened(self.path) as file:
-            # Not through a buffer: that of a network disk may have MiB.
+            # Not through a buffer, which may have MiB on a network disk.
             head, size = os.pread(file.fileno(), _HEAD_BYTES, 0), os.fstat(file.fileno()).st_size
             if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
                 raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)
@@ -142,7 +142,7 @@ def _is_none(path: str | os.PathLike, size: int, start: bytes, records: int) -> 
 # --- Checks that a shard and its index are those that were published, without reading all of them.
 
 _READ_AT_ONCE = 64 << 10  # 64 KiB: a smaller shard is read as a whole, not record by record
-_HASHED = 8 << 10  # 8 KiB: the digest of a smaller one takes less time than those of three records
+_HASHED = 8 << 10  # 8 KiB: the digest of a smaller shard takes less time than hashes of three records
 _COMPARED_TOGETHER = 1 << 16  # records: some MiB of copies
 
 States = tuple[FileState, FileState]  # of a shard and of its index
@@ -251,7 +251,7 @@ def _check_contents(
 
     Args:
       sampled: some entries of each shard's index.
-      is_published: the indexes are known to be those of the shards with the published digests.
+      is_published: the indexes are known to be the published ones.
 
     Returns: the shards as they were before they were read.
     """

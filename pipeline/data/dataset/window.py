@@ -1,7 +1,7 @@
 """Several published datasets of one schema, read as one: the spans of a window, one after the other.
 
-The rows of a split are those of the first dataset, then those of the second, and so on. So everything that
-takes a Dataset takes a window: rows, positions and files are numbered over all of its members.
+A split has the rows of the first dataset, then the rows of the second, and so on. So everything that takes a
+Dataset takes a window: rows, positions and files are numbered over all of its members.
 """
 
 import dataclasses
@@ -35,8 +35,8 @@ class WindowManifest(Manifest):
 def open_window(patterns: Sequence[str | os.PathLike]) -> Dataset:
     """Opens the datasets that `patterns` name, directories or globs, as one.
 
-    They are read in the order of `patterns`; those of a glob in the order of their paths, as text. One
-    directory gives what `manifest.open_dataset` gives. Every file of every dataset is checked as it does.
+    They are read in the order of `patterns`; the datasets of a glob in the order of their paths, as text. One
+    directory gives what `manifest.open_dataset` gives, which also checks every file of each.
 
     Raises:
       InputError: nothing is named, a glob matches no directory, a directory is named twice, one is no sound

@@ -271,7 +271,7 @@ def _turned(pixels: tf.Tensor, turns: Factor) -> tf.Tensor:
     """Turns hues about the circle of HSV: float32 [n, 3] → the same; greatest and least of a pixel stay.
 
     A. R. Smith, "Color Gamut Transform Pairs" (1978). Hues are kept times their pixel's chroma (greatest less
-    least), which takes no division: nearly half of the CPU time of AdjustHue (TensorFlow 2.21, measured).
+    least), which takes no division and nearly half of the CPU time of AdjustHue (TensorFlow 2.21, measured).
     """
     red, green, blue = tf.unstack(pixels, axis=1)
     most = tf.maximum(tf.maximum(red, green), blue)

@@ -54,8 +54,8 @@ def decode_training_image(
 class CropPlan(NamedTuple):
     """The crops of images, [n, …] each, or of one of them, found before any is decoded.
 
-    An operation costs about as much for one image as for a group of them: drawing and finding every crop by
-    itself took more time than resizing it.
+    An operation costs about as much for one image as for a group: drawing and finding every crop by itself
+    took more time than resizing it.
     """
 
     is_plain: tf.Tensor  # bool [n]: an upright JPEG that shrinks by less than two; others plan for themselves
@@ -208,7 +208,7 @@ def _others(images: tf.Tensor) -> tf.Tensor:
 
 
 def _within(centre: tf.Tensor, side: tf.Tensor, size: int) -> tf.Tensor:
-    """True for those of `size` pixels in a box around `centre`, a fraction of them: bool [size]."""
+    """True for the pixels of `size` that lie in a box around `centre`, a fraction of `size`: bool [size]."""
     pixels, middle = tf.range(size), tf.cast(centre * size, tf.int32)
     half = tf.cast(side * size, tf.int32) // 2
     return (pixels >= middle - half) & (pixels < middle + half)

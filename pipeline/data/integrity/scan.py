@@ -42,7 +42,7 @@ class DamagedRecord:
     offset: int  # byte of the file at which its frame starts
     rows: int  # how many it holds
     reason: str
-    span: str = ""  # directory of the dataset where several are read as one, relative to that of all
+    span: str = ""  # where several datasets are read as one: its directory, relative to their common one
 
     @property
     def key(self) -> tuple[str, str, int]:

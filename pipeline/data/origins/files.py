@@ -151,7 +151,7 @@ def _unpacked(content: bytes, head: Head, chunk: int) -> object:
 # bytes; and uint32, their checksum. The low r bits of a row are its number in the file, 0 where the file is
 # one row; the others number the file.
 
-ROW_BITS = 32  # of a row's number, in a number of 64 bits that holds it below that of the file
+ROW_BITS = 32  # of 64: a row's number stands in the low bits, the file's above it
 CHUNK_ROWS = 1 << 12
 CHECKSUM_BYTES = 4
 

@@ -81,8 +81,8 @@ class Origins:
     def of(self, shard: str, ordinal: int) -> Origin | None:
         """The origin of a row of the shard that the manifest calls `shard`; `ordinal` counts its rows from 0.
 
-        None where the shard's file of origins is not there. Raises InputError where it is damaged, or of
-        another dataset, and IndexError or KeyError where the dataset has no such row or shard.
+        None where the shard has no file of origins. Raises InputError where it is damaged, or of another
+        dataset, and IndexError or KeyError where the dataset has no such row or shard.
         """
         return self.of_rows(shard, np.array([ordinal]))[0]
 

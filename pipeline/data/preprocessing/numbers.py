@@ -103,7 +103,7 @@ def zero_where(is_zero: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
 def _in_groups(
     keys: Sequence[Hashable], of_group: Callable[[list[tf.Tensor], list[int]], tf.Tensor]
 ) -> Transform:
-    """A function of columns, each [batch], to [batch, n], which takes those of equal keys together.
+    """A function of columns, each [batch], to [batch, n], which handles columns of equal keys together.
 
     Thousands of columns would be thousands of operations otherwise.
 

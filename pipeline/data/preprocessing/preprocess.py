@@ -35,7 +35,7 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 
-# --- What the features of each kind give to a model: columns of numbers, ids, sequences of ids, an image.
+# --- The inputs that features of each type give to a model: numbers, ids, sequences of ids, an image.
 
 Transform = Callable[..., tf.Tensor]
 
@@ -53,7 +53,7 @@ class NumericInput:
 class CategoryInput:
     """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
 
-    They are [batch, len(cardinalities)]; those of one feature may be [batch].
+    The ids are [batch, len(cardinalities)]; with one feature they may be [batch].
     """
 
     features: tuple[str, ...]
@@ -202,7 +202,7 @@ def _token_ids(feature: Tokens) -> Transform:
 BY_TYPE = FeatureTypeTable(
     where=__name__,
     question="what a model gets of a feature",
-    entry="InModel, with `inputs` of (the features of the kind, SplitStatistics) to Inputs",
+    entry="InModel, with `inputs` of (the features of the type, SplitStatistics) to Inputs",
     entries={
         Categorical: InModel(inputs=_categorical),
         Numeric: InModel(inputs=_numeric, read=numbers.numbers_of, spelled=numbers.texts_of),

@@ -263,7 +263,7 @@ class CanonicalShards:
 
         Args:
           numbers: from 0 on, of any integer type and shape.
-          shards: the numbers of the shards among all, of a shape that goes with them.
+          shards: the numbers of their shards, of a shape that broadcasts with `numbers`.
         """
         size = tf.constant(self.size, numbers.dtype)
         batches = quotient(numbers, size)

@@ -29,7 +29,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """The schema, statistics and epochs of the first part are those of the mixture.
+    """Several selections as one; the first part gives the mixture's schema, statistics and epochs.
 
     Raises:
       InputError: a weight is not positive or gives less than a row a cycle, or the parts differ in layout or

@@ -46,13 +46,13 @@ def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Ten
 
 # --- Records one by one, each by its offset: as many reads at once as the storage needs.
 
-# Records that one call fetches: more save little more time, and take longer to trace (records of 221 bytes,
-# CPU µs each: 23 of 32, 19 of 64).
+# Records that one call fetches: more save little time, and take longer to trace (records of 221 bytes, CPU µs
+# each: 23 with 32, 19 with 64).
 _TOGETHER_ROWS = 64
 _TOGETHER_BYTES = 4 << 20  # 4 MiB
 CALLS_AT_ONCE = 2  # their order stays
-# Records that one call reads in turn, where reads are slow. Of 30 KB, CPU µs each at 10 ms a read: 342 where
-# it is one, 203 of 4, 189 of 8; but each waits for those before it.
+# Records that one call reads in turn, where reads are slow; each waits for the ones before it. Records of 30
+# KB at 10 ms a read take 342 CPU µs each with 1, 203 with 4, 189 with 8.
 _MOST_IN_TURN = 4
 
 
@@ -114,8 +114,8 @@ def _side_by_side(
 
 # --- Rows of local blocks, mapped into memory and gathered by number: nothing is read or parsed.
 
-# Several shards of no more bytes than that are copied. From maps, every shard is gathered from by itself, and
-# the rows are put in order afterwards: of 30 shards that took 1.4 times the CPU of one.
+# Several shards of no more bytes are copied. Rows of several maps are gathered shard by shard, and put in
+# order afterwards: with 30 shards that took 1.4 times the CPU of one.
 COPIED_BYTES = 256 << 20  # 256 MiB
 _PROGRESS_AFTER_S = 2.0
 

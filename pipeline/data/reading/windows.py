@@ -109,21 +109,21 @@ def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) 
 
 def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
     """What `_in_order` gives, for a unit of several parts."""
-    # A slice of the rows that go on would be another copy. So the others are written in the place of the
-    # first one; this comes last, and stays.
+    # A slice of the rows that go on would be another copy. So the others are written to the first place; its
+    # own row comes last, and stays.
     to = [tf.where((each >= 0) & (each < count), each, 0) for each in places]
     first = _chosen(rows, [each == 0 for each in places])
     to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
     stitched = tf.dynamic_stitch(to, rows + first)
-    # Where nothing goes on, it is one row that is not meant.
+    # Where no row goes on, the result is one row too many.
     return tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
 
 
 def _stitched(places: Sequence[tf.Tensor], rows: Sequence[tf.Tensor]) -> tf.Tensor:
     """Rows, [r, …] each, written to their places, int32 [r] each: every one from 0 on, once."""
     if len(rows) == 1:
-        # Without filling up what is written later. And strings lie in memory in the order in which they were
-        # copied: what parses them finds them faster where this is their own.
+        # A gather need not fill up memory first. It copies strings in the order of the result, where the parser
+        # then finds them faster.
         return tf.gather(rows[0], tf.math.invert_permutation(places[0]))
     return tf.dynamic_stitch(places, rows)
 
@@ -226,7 +226,7 @@ class WindowReader:
         return Unit(base=first, end=end, places=places, rows=rows)
 
     def _grouped(self, values: tf.Tensor, of_shards: tf.Tensor) -> list[tf.Tensor]:
-        """Values, shard after shard, of which each has so many, int64 [shards] → those of each group."""
+        """Splits values by group; they lie shard after shard, `of_shards`, int64 [shards], of each."""
         groups = tf.split(of_shards, self._group_sizes)
         return tf.split(values, [tf.reduce_sum(group) for group in groups], num=len(groups))
 
@@ -339,7 +339,7 @@ class PartRows:
     """Reads the rows of parts.
 
     Args:
-      usual: how many parts are mostly chosen.
+      usual: the usual number of chosen parts.
     """
 
     def __init__(self, selection: Selection, parts: WindowParts, *, usual: int) -> None:
@@ -352,10 +352,10 @@ class PartRows:
         self._words, self._runs = tf_function(self._words_of, some), tf_function(self._fetch.runs, some, some)
 
     def __call__(self, chosen: IndexRanges, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The places, int32 [r], of the r rows that are read of the chosen parts, and these, [r, …].
+        """Reads the chosen parts: the places of the r rows that are read, int32 [r], and the rows, [r, …].
 
         Args:
-          places: of those of them that are wanted, int32 [n].
+          places: the places of the wanted rows, int32 [n].
         """
         first = tf.gather(self._first, chosen.parts)
         if self._rows_in_record == 1:
@@ -380,7 +380,7 @@ class PartRows:
             return self._runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
-            # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer.
+            # Filled up, because TensorFlow may run this before the branch, with fewer numbers.
             filled = tf.pad(numbers, [[0, self._usual]])[: self._usual]
             return self._fetch.records(tf.reshape(filled, [self._usual]))
 

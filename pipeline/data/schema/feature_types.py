@@ -173,9 +173,8 @@ class Label(Feature):
 class Image(Feature):
     """An encoded image: a JPEG or PNG. A height and width of 0 mean that sizes vary.
 
-    `encoding` is that of the files that are converted; a record has their own bytes, or a PNG of the pixels.
-
-    An image of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
+    `encoding` is the format of the raw files; a record has their own bytes, or a PNG of the pixels. An image
+    of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
     """
 
     height: int = 0
@@ -267,7 +266,7 @@ FEATURE_TYPES: Mapping[str, type[Feature]] = {
 }
 
 
-# --- The rules of each task for its label. pipeline/training/tasks has those for a model.
+# --- The rules of each task for its label; pipeline/training/tasks has the rules for a model.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Accumulators as bytes, the same for the same rows: those of one split, and `accumulators.bin` for all.
+"""Accumulators as bytes, the same for the same rows: of one split, and of all in `accumulators.bin`.
 
 First the table of the order hashes that numbers were sampled from (`samples.py`). Then, for each feature
 of the schema, in its order: a byte that says what was gathered, the values present and missing as varints,
