@@ -33,6 +33,8 @@ from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.base.errors import EXIT_BAD_INPUT, InputError
+from pipeline.report import html, terminal
+from pipeline.report.section import Section
 
 _AGAINST = flags.DEFINE_string(
     "against", None, "DIRECTORY: an earlier version of the dataset to compare with."
@@ -68,12 +70,12 @@ def main(argv: Sequence[str]) -> int:
     changes = difference(other, verified, policy) if other else None
     leaked = leaks(verified, policy)
     sections = findings.sections(verified, other, changes, leaked)
-    print(findings.format_text(sections))
+    print(terminal.render(sections))
     if _JSON.value:
         document = findings.to_json(verified, other, changes, leaked)
         files.write_bytes(_JSON.value, findings.dumps(document).encode())
     if _HTML.value:
-        page = findings.format_page(f"Dataset {verified.directory}", sections)
+        page = html.page(Section(title=f"Dataset {verified.directory}"), sections)
         files.write_bytes(_HTML.value, page.encode())
     damaged = verified.problem_count or (other and other.problem_count)
     return EXIT_BAD_INPUT if damaged else 0

@@ -36,7 +36,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each reader runs.", 1)
 _SECONDS = flags.DEFINE_float("seconds", 5.0, "How long each run is measured, after half of it.", 0.1)
 _BUSY_CORES = flags.DEFINE_integer("busy_cores", 0, "Cores that a busy loop takes meanwhile.", 0)
 _EPOCHS = flags.DEFINE_bool("epochs", True, "Count an epoch of each reader first.")
-_PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements-peers.txt.")
+_PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements/peers.txt.")
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 _RESULTS = flags.DEFINE_string("results", None, "Markdown file to write the figures and verdicts to.")
 

@@ -30,7 +30,7 @@ _LOOPS = flags.DEFINE_integer(
     "loops", 10, "Steps of a measurement are 32 times so many; of resnet a fifth.", 5
 )
 _WORKLOADS = flags.DEFINE_list("workloads", ["wide_deep", "resnet"], "What to train.")
-_PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements-peers.txt.")
+_PEERS = flags.DEFINE_string("peers", "build/peers", "Virtual environment of requirements/peers.txt.")
 _JSON = flags.DEFINE_string("json", None, "File to write the figures to.")
 
 

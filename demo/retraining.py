@@ -1,11 +1,9 @@
 """Retraining of `make demo-retrain`: a model of all days but the newest, judged on that one."""
 
-from ml_collections import ConfigDict
-
 from pipeline.configs.retraining import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
     config.name = "tips"
     config.train.config = "pipeline/configs/tabular.py"

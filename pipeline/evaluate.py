@@ -92,8 +92,8 @@ def main(argv: Sequence[str]) -> None:
     numbers = {name: value for name, value in result.items() if isinstance(value, float)}
     for name, value in numbers.items():
         print(f"  {name:{max(16, *map(len, numbers))}} {number(value)}")
-    for what, advice in verdict(result):
-        print(f"note: {what} {advice}")
+    for finding in verdict(result):
+        print(f"note: {finding}")
 
 
 if __name__ == "__main__":

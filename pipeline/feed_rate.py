@@ -31,6 +31,7 @@ from pipeline.base.errors import InputError
 from pipeline.configs import base
 from pipeline.data.dataset import window
 from pipeline.feed import scaling
+from pipeline.training.experiment import config as config_lib
 
 with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
@@ -82,15 +83,17 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
+    asked = config_lib.parse(_CONFIG.value.to_dict()).data
     slice_ = scaling.parse_slices(_SLICE.value)
     dataset = window.open_window(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import files
     from pipeline.feed import chart, table
+    from pipeline.report import terminal
     from pipeline.training.run import feed
 
     certificate, advice = feed.certify(
-        _CONFIG.value,
+        asked,
         dataset,
         slice_=slice_,
         step_ms=_STEP_MS.value,
@@ -98,12 +101,13 @@ def main(argv: Sequence[str]) -> int:
         cold=_COLD.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
     )
-    print(table.render(certificate, advice))
+    print(terminal.render(table.sections(certificate, advice)))
     if _JSON.value:
         files.write_json(_JSON.value, certificate.as_json() | {"advice": advice})
     if _CHART.value:
-        draw = chart.feed_chart_svg if _CHART.value.endswith(".svg") else chart.feed_page
-        files.write_bytes(_CHART.value, draw(certificate, advice).encode())
+        is_svg = _CHART.value.endswith(".svg")
+        drawn = chart.svg(certificate) if is_svg else chart.page(certificate, advice)
+        files.write_bytes(_CHART.value, drawn.encode())
     return STARVED if certificate.is_fed is False else 0
 
 

@@ -38,6 +38,7 @@ from pipeline.configs import base
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset import window
 from pipeline.data.dataset.manifest import TRAIN
+from pipeline.training.experiment import config as config_lib
 from pipeline.training.state.workdir import existing
 
 if TYPE_CHECKING:
@@ -74,11 +75,12 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.training.parity.compare import as_json, format_verdict, lines
+    from pipeline.report import terminal
+    from pipeline.training.parity.compare import as_json, format_verdict, section
 
     found = []
     for comparison in _comparisons():
-        print("\n".join(lines(comparison)), flush=True)
+        print(terminal.render([section(comparison)]), flush=True)
         found.append(comparison)
     if _JSON.value:
         files.write_json(_JSON.value, as_json(found))
@@ -95,6 +97,7 @@ def _comparisons() -> "Iterator[Comparison]":
     from pipeline.training.parity import compare, layers, updates
     from pipeline.training.replay.stream import open_stream
 
+    experiment = config_lib.parse(_CONFIG.value.to_dict()) if _CONFIG.value else None
     many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
     one = strategy.create("one_device", logical_devices=updates.PARTS)
     run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
@@ -102,14 +105,14 @@ def _comparisons() -> "Iterator[Comparison]":
         stream = open_stream(run.workdir, run.record, moved_to=_DATASET.value)
         statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
         asked = compare.Subject(
-            config=run.config,
+            experiment=run.experiment,
             stream=stream,
-            learned=learned_scale(run.config, run.schema.label, statistics),
-            objective=objective.build(run.config, stream.schema, statistics),
+            learned=learned_scale(run.experiment.loss, run.schema.label, statistics),
+            objective=objective.build(run.experiment, stream.schema, statistics),
             weights=run.model.get_weights(),
         )
     else:
-        asked = compare.subject_of_config(_CONFIG.value, window.open_window(_DATASET.value))
+        asked = compare.of_experiment(experiment, window.open_window(_DATASET.value))
     yield layers.compare(asked)
     yield from updates.compare(asked, one, many)
     if run:

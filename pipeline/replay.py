@@ -17,7 +17,6 @@ if __name__ == "__main__":  # Ctrl-C may come while the imports below run
 
     signals.handle_signals()
 
-import functools
 import pathlib
 from collections.abc import Sequence
 
@@ -71,26 +70,24 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
     # isort: split
-    from pipeline.training.replay import document, page, terminal
+    from pipeline.report import html, terminal
+    from pipeline.training.replay import render
     from pipeline.training.replay.replay import Replay
 
     replay = Replay(pathlib.Path(_WORKDIR.value), moved_to=_DATASET.value, checkpoint=_CHECKPOINT.value)
     schema = replay.stream.schema
     if _SPIKES.value:
-        spikes = replay.spikes(examples=_EXAMPLES.value)
-        lines = terminal.spike_lines(spikes, schema)
-        html = functools.partial(page.of_spikes, spikes, schema, run=_WORKDIR.value)
-        json = functools.partial(document.of_spikes, spikes, schema)
+        found = replay.spikes(examples=_EXAMPLES.value)
+        sections = render.spikes_sections(found, schema, run=_WORKDIR.value)
     else:
-        step = replay.step(_STEP.value, examples=_EXAMPLES.value)
-        lines = terminal.step_lines(step, schema, total_steps=replay.steps)
-        html = functools.partial(page.of_step, step, schema, run=_WORKDIR.value, total_steps=replay.steps)
-        json = functools.partial(document.of_step, step, schema)
+        found = replay.step(_STEP.value, examples=_EXAMPLES.value)
+        sections = render.step_sections(found, schema, run=_WORKDIR.value, total_steps=replay.steps)
     if _HTML.value:
-        files.write_bytes(_HTML.value, html().encode())
+        files.write_bytes(_HTML.value, html.page(sections[0], sections[1:]).encode())
     if _JSON.value:
-        files.write_json(_JSON.value, json())
-    print("\n".join(lines))
+        to_json = render.spikes_json if _SPIKES.value else render.step_json
+        files.write_json(_JSON.value, to_json(found, schema))
+    print(terminal.render(sections))
 
 
 def _check_flags() -> None:

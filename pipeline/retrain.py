@@ -41,18 +41,10 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError, TryAgainError, did_you_mean, disk_full, disk_is_full
 from pipeline.configs.retraining import base
-from pipeline.retraining import (
-    backfill,
-    champion,
-    datasets,
-    operations,
-    reconcile,
-    records,
-    settings,
-    status,
-    store,
-)
+from pipeline.report import terminal
+from pipeline.retraining import backfill, champion, datasets, operations, reconcile, records, settings, store
 from pipeline.retraining import plan as plan_lib
+from pipeline.retraining import status as status_lib
 from pipeline.retraining.reconcile import Outcome
 from pipeline.retraining.records import PROMOTE
 from pipeline.retraining.settings import Commands, Settings
@@ -97,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
     act = _subcommand(argv)
     flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
-    asked = settings.parse(_CONFIG.value, _COMMANDS, like=base.get_config())
+    asked = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
     path = flags_lib.absolute(_ROOT.value)
     try:
         return _ACTS[act](asked, path) or 0
@@ -137,25 +129,25 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _plan(asked: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=asked.config.name)
+    opened = records.existing_root(path, name=asked.name)
     spans = datasets.survey_spans(opened, asked.sources(opened))
     plan = plan_lib.make(opened, asked, spans, now=_clock()())
     if _JSON.value:
-        files.write_json(_JSON.value, status.plan_as_json(plan))
-    print("\n".join(status.plan(plan)))
+        files.write_json(_JSON.value, status_lib.plan_as_json(plan))
+    print(terminal.render(status_lib.plan(plan)))
 
 
 def _status(asked: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=asked.config.name)
+    opened = records.existing_root(path, name=asked.name)
     served = champion.champion(opened, records.audit_entries(opened.audit))
     said = store.describe(opened, asked)
     if _JSON.value:
-        files.write_json(_JSON.value, status.as_json(opened, served, store=said))
+        files.write_json(_JSON.value, status_lib.as_json(opened, served, store=said))
     if _HTML.value:
         from pipeline.retraining import page
 
         files.write_bytes(_HTML.value, page.status_page(opened, served).encode(errors="backslashreplace"))
-    print("\n".join(status.status(opened, served, now=_clock()(), store=said)))
+    print(terminal.render(status_lib.status(opened, served, now=_clock()(), store=said)))
 
 
 def _promote(asked: Settings, path: pathlib.Path) -> None:
@@ -193,7 +185,7 @@ def _backfill(asked: Settings, path: pathlib.Path) -> None:
 
 
 def _gc(asked: Settings, path: pathlib.Path) -> None:
-    print(status.stage_line("gc", operations.gc(path, asked, clock=_clock())))
+    print(status_lib.stage_line("gc", operations.gc(path, asked, clock=_clock())))
 
 
 _ACTS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {

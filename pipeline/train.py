@@ -37,8 +37,9 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.configs import base
 from pipeline.data.dataset import selection, window
-from pipeline.training.experiment import evaluation_splits, rate_scaling
-from pipeline.training.experiment.rate_scaling import RateScaling
+from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import evaluation_splits
+from pipeline.training.experiment.config import RateScaling
 from pipeline.training.launch import grid, sweep, workers
 
 with config.clear_flagfile_errors():
@@ -87,8 +88,8 @@ _WORKERS = flags.DEFINE_integer(
 )
 _LR_SCALING = flags.DEFINE_enum(
     "lr_scaling",
-    rate_scaling.NONE,
-    [rate_scaling.NONE, rate_scaling.LINEAR],
+    config_lib.NONE,
+    [config_lib.NONE, config_lib.LINEAR],
     "linear: the learning rate is for the global batch of the config file, and grows with "
     "--config.global_batch. none: it is for any.",
 )
@@ -134,25 +135,24 @@ def main(argv: Sequence[str]) -> int:
     del argv
     flags_lib.check_local_files({"json": _JSON.value})
     workdir = flags_lib.local_directory("workdir", _WORKDIR.value)
+    scaling, values = _rate_scaling(), _CONFIG.value.to_dict()
+    experiment = config_lib.parse(scaling.scaled(values))
     dataset = window.open_window(_DATASET.value)
-    selection.selected_ranges(dataset, _CONFIG.value.train.split)
-    evaluation_splits.validation_split(_CONFIG.value, dataset)
-    evaluation_splits.final_split(_CONFIG.value, dataset)
+    selection.selected_ranges(dataset, experiment.data.split)
+    evaluation_splits.validation_split(experiment.evaluation, dataset)
+    evaluation_splits.final_split(experiment.evaluation, dataset)
     if _SWEEP.value:
-        points = grid.points(_SWEEP.value)
-        command = (COMMAND.name, *sys.argv[1:])
         sweep.run(
-            points,
-            config=_CONFIG.value,
+            grid.points(_SWEEP.value),
+            config_of=_config_of,
             dataset=dataset,
             root=workdir,
-            command=command,
-            adapted=_rate_scaling().scaled,
+            command=(COMMAND.name, *sys.argv[1:]),
             warm_start=_warm_start(),
         )
         return 0
     if _WORKERS.value > 1 and not workers.is_member():
-        return _launch()
+        return _launch(experiment.data.global_batch)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
     from pipeline.base import files
     from pipeline.training.engine import cluster, trace
@@ -163,7 +163,7 @@ def main(argv: Sequence[str]) -> int:
 
     logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
     request = run.Request(
-        config=_rate_scaling().scaled(_CONFIG.value),
+        experiment=experiment,
         config_file=flags.FLAGS["config"].config_filename,
         dataset=dataset,
         workdir=workdir,
@@ -174,7 +174,7 @@ def main(argv: Sequence[str]) -> int:
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
         data_service=tuple(_DATA_SERVICE.value),
         warm_start=_warm_start(),
-        learning_rate=_rate_scaling().told(_CONFIG.value),
+        learning_rate=scaling.summary(values),
         profile_steps=trace.parsed(_PROFILE_STEPS.value),
         command=f"python -m pipeline.train {shlex.join(sys.argv[1:])}",
     )
@@ -182,7 +182,7 @@ def main(argv: Sequence[str]) -> int:
         metrics = run.train(request, began=time.monotonic() - goodput.process_age_s())
     if _JSON.value and cluster.is_chief():
         files.write_json(_JSON.value, metrics)
-    notes = "".join(f"note: {what} {advice}\n" for what, advice in verdict(metrics))
+    notes = "".join(f"note: {finding}\n" for finding in verdict(metrics))
     print(
         f"{summary(metrics)}\n"
         f"{notes}"
@@ -196,19 +196,25 @@ def _warm_start() -> pathlib.Path | None:
     return flags_lib.local_directory("warm_start", _WARM_START.value) if _WARM_START.value else None
 
 
+def _config_of(point: grid.Point) -> config_lib.Values:
+    """The config of a run of a sweep, as its run.json has it."""
+    swept = config.swept(_CONFIG.value, point.values)
+    return config_lib.as_json(_rate_scaling().scaled(swept.to_dict()))
+
+
 def _rate_scaling() -> RateScaling:
-    is_used = _LR_SCALING.value == rate_scaling.LINEAR
+    is_used = _LR_SCALING.value == config_lib.LINEAR
     of_file = config.config_of_file(flags.FLAGS["config"]).global_batch if is_used else 0
     return RateScaling(how=_LR_SCALING.value, file_batch=of_file)
 
 
-def _launch() -> int:
+def _launch(global_batch: int) -> int:
     """Trains in processes of their own."""
     workers.check_workers(
         _WORKERS.value,
         strategy=_STRATEGY.value,
         replicas=_WORKERS.value * _LOGICAL_DEVICES.value,
-        global_batch=_CONFIG.value.global_batch,
+        global_batch=global_batch,
     )
     return workers.train(_WORKERS.value, (COMMAND.name, *sys.argv[1:]))
 

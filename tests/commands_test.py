@@ -5,6 +5,7 @@ Those that need no TensorFlow to answer must not import it: here its import fail
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -12,14 +13,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from pipeline.base.errors import EXIT_BAD_INPUT
-from tests.house import build_file
+from tests.house.imports import HOUSE, ROOT
 
-ROOT = build_file.ROOT
 CONFIG = "--config=pipeline/configs/tabular.py"
 
 
@@ -108,16 +108,22 @@ COMMANDS = {
         unreadable=["--flagfile=nowhere"],  # it reads no other file
     ),
 }
+Answer = Callable[..., subprocess.CompletedProcess]
 PIPES = ("part.tfrecord", "flags")
 every_command = pytest.mark.parametrize("module", COMMANDS)
 
 
-@pytest.fixture(scope="module")
-def without_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which `import tensorflow` fails, and is told as a traceback."""
-    folder = tmp_path_factory.mktemp("without")
-    (folder / "tensorflow.py").write_text("raise AssertionError('TensorFlow was imported')")
-    return os.environ | {"PYTHONPATH": str(folder)}
+def answer(
+    program: pathlib.Path, module: str, *arguments: str, env: dict[str, str]
+) -> subprocess.CompletedProcess:
+    command = [program, "-m", module, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def warm(python_without_tensorflow: pathlib.Path, without_tensorflow: dict[str, str]) -> Answer:
+    """Answers of commands, forks of a process that has imported Beam."""
+    return functools.partial(answer, python_without_tensorflow, env=without_tensorflow)
 
 
 @pytest.fixture
@@ -125,11 +131,6 @@ def pipes(tmp_path: pathlib.Path) -> pathlib.Path:
     for name in PIPES:
         os.mkfifo(tmp_path / name)
     return tmp_path
-
-
-def answer(module: str, *arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
 def assert_one_line(ended: subprocess.CompletedProcess, *, named: str) -> None:
@@ -145,38 +146,38 @@ def test_the_table_has_every_command():
         f"{folder}.{path.stem}"
         for folder in folders
         for path in (ROOT / folder).glob("*.py")
-        if build_file.rule_of(f"{folder}/{path.name}") == "py_binary"
+        if HOUSE.is_command(f"{folder}/{path.name}")
     }
     assert set(COMMANDS) == found
 
 
 @every_command
-def test_an_unknown_flag(module: str, without_tensorflow: dict[str, str]):
-    assert_one_line(answer(module, "--jsn=x", env=without_tensorflow), named="--jsn")
+def test_an_unknown_flag(module: str, warm: Answer):
+    assert_one_line(warm(module, "--jsn=x"), named="--jsn")
 
 
 @every_command
-def test_a_value_of_the_wrong_type(module: str, without_tensorflow: dict[str, str]):
+def test_a_value_of_the_wrong_type(module: str, warm: Answer):
     wrong = COMMANDS[module].wrong_type
     unread = ["nowhere"] if module == "beam_jobs.verify" else []
-    ended = answer(module, wrong, *unread, env=without_tensorflow)
+    ended = warm(module, wrong, *unread)
     assert_one_line(ended, named=wrong.partition("=")[0])
 
 
 @every_command
-def test_a_missing_flag(module: str, without_tensorflow: dict[str, str]):
+def test_a_missing_flag(module: str, warm: Answer):
     given, missing = COMMANDS[module].lacking
-    assert_one_line(answer(module, *given, env=without_tensorflow), named=f"error: {missing}: received no")
+    assert_one_line(warm(module, *given), named=f"error: {missing}: received no")
 
 
 @every_command
-def test_a_path_that_is_not_there(module: str, without_tensorflow: dict[str, str]):
-    assert_one_line(answer(module, *COMMANDS[module].unreadable, env=without_tensorflow), named="nowhere")
+def test_a_path_that_is_not_there(module: str, warm: Answer):
+    assert_one_line(warm(module, *COMMANDS[module].unreadable), named="nowhere")
 
 
 @pytest.mark.parametrize("module", ["pipeline.train", "pipeline.index"])  # with --config, and without
-def test_a_file_of_flags_that_is_not_there(module: str, without_tensorflow: dict[str, str]):
-    assert_one_line(answer(module, "--flagfile=nowhere", env=without_tensorflow), named="'nowhere'")
+def test_a_file_of_flags_that_is_not_there(module: str, warm: Answer):
+    assert_one_line(warm(module, "--flagfile=nowhere"), named="'nowhere'")
 
 
 @every_command

@@ -1,6 +1,10 @@
 """What holds for every test."""
 
+import ctypes
+import gc
+import os
 import pathlib
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,10 +18,60 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 
+def pytest_collection_finish() -> None:
+    """Takes what was imported out of the collector's sight: each look through TensorFlow takes a second."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _memory_given_back() -> Iterator[None]:
+    """A worker keeps no graphs of a file that it has run, and the C library none of their memory."""
+    yield
+    if keras := sys.modules.get("keras"):
+        keras.backend.clear_session(free_memory=False)
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read that fails is tried again at once."""
     monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0,) * len(files.RETRY_WAITS_S))
+
+
+@pytest.fixture(scope="module")
+def png_alone() -> Iterator[None]:
+    """Graphs decode PNG and JPEG alone: readers of the other formats take seconds to trace, each time."""
+    from pipeline.data.images import decoding
+
+    def refused(data: object, head: object, channels: int, max_pixels: int) -> object:
+        return decoding._refused(None, channels)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_read_gif", "_read_webp", "_read_bmp"):
+            patch.setattr(decoding, name, refused)
+        yield
+
+
+@pytest.fixture(scope="session")
+def without_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which `import tensorflow` fails, and is told as a traceback."""
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "tensorflow.py").write_text("raise AssertionError('TensorFlow was imported')")
+    return os.environ | {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="session")
+def python_without_tensorflow(
+    tmp_path_factory: pytest.TempPathFactory, without_tensorflow: dict[str, str]
+) -> Iterator[pathlib.Path]:
+    """A `python` whose commands need not import Beam, for that environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", without_tensorflow["PYTHONPATH"])
+        started = warm.python(tmp_path_factory.mktemp("warm"), imported=warm.WITHOUT_TENSORFLOW)
+        with started as program:
+            yield program
 
 
 @pytest.fixture(scope="session")

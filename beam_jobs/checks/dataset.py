@@ -15,7 +15,7 @@ from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, File, Manifest, Shard, sha256
+from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, File, Manifest, Shard
 from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.dataset.tfrecord import DamagedFrame, Record, read_records
 from pipeline.data.origins import reader
@@ -52,7 +52,7 @@ def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]
     if size != published.bytes:
         problem = f"{size:,} bytes in place of {published.bytes:,}, as published"
         yield Problem(file=published.path, problem=problem)
-    digest = sha256(path)
+    digest = files.sha256(path)
     if digest != published.sha256:
         problem = f"SHA-256 {digest[:12]}… in place of {published.sha256[:12]}…"
         yield Problem(file=published.path, problem=problem)

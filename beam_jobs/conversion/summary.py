@@ -10,6 +10,7 @@ from beam_jobs.conversion.plan import Plan
 from beam_jobs.launch.outcome import Outcome
 from beam_jobs.launch.run import Run
 from pipeline.data.dataset.manifest import Manifest
+from pipeline.report import terminal
 
 _PACKAGES = ("apache-beam", "numpy", "pyarrow", "pillow", "tensorflow-datasets")
 
@@ -67,15 +68,14 @@ def to_json(published: Published, directory: str, *, seconds: float) -> dict[str
 def text(summary: Mapping) -> str:
     """The summary as a small table."""
     rows = [
-        f"{split:<12} {part['rows']:>12,} {part['shards']:>7,} {part['bytes'] / 1e6:>10,.1f}"
+        (split, f"{part['rows']:,}", f"{part['shards']:,}", f"{part['bytes'] / 1e6:,.1f}")
         for split, part in summary["splits"].items()
     ]
     seconds, read = summary["seconds"], summary["rows_read"]
     rejected = "".join(f"\n  {count:,} × {reason}" for reason, count in summary["rejected_reasons"].items())
     return "\n".join(
         [
-            f"{'split':<12} {'rows':>12} {'shards':>7} {'MB':>10}",
-            *rows,
+            *terminal.aligned([("split", "rows", "shards", "MB"), *rows], numbers=range(1, 4)),
             f"{read:,} rows read, {summary['rows_written']:,} written, {summary['rows_rejected']:,} rejected"
             + rejected,
             *(line(Anomaly(**anomaly)) for anomaly in summary["anomalies"]),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from beam_jobs.launch import claims
 from beam_jobs.launch.claims import CLAIM_MARK, TEMPORARY, already_published, check_ours, leftovers_in_order
-from pipeline.base import files
+from pipeline.base import directories, files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 
@@ -32,15 +32,8 @@ class LocalDestination:
         pathlib.Path(path).replace(self.directory / name)
 
     def commit(self, name: str, content: str) -> None:
-        # Everything must be on the disk before the name that vouches for it is.
-        for path in self.directory.rglob("*"):
-            if path.is_file() and path.relative_to(self.directory).parts[0] != TEMPORARY:
-                files.synchronise(path)
         draft = self.local / name
-        draft.write_text(content)
-        files.synchronise(draft)
-        draft.replace(self.directory / name)
-        files.synchronise(self.directory)
+        directories.commit(self.directory, name, content.encode(), draft=draft, apart={TEMPORARY})
 
 
 @contextlib.contextmanager
@@ -101,7 +94,7 @@ def _clear(output: pathlib.Path) -> None:
         if name == TEMPORARY:
             _remove_temporary(output)
         else:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            directories.erase(path)
 
 
 def _make_temporary(output: pathlib.Path) -> pathlib.Path:

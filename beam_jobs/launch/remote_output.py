@@ -97,7 +97,7 @@ def _check_reachable(output: str) -> None:
             f"--output={output}",
             received=str(error),
             expected="a local directory, or a location that Beam reaches",
-            action="For gs://: pip install -r requirements-gcp.txt.",
+            action="For gs://: pip install -r requirements/gcp.txt.",
         ) from None
 
 

@@ -89,7 +89,7 @@ def _check_dataflow(options: PipelineOptions) -> None:
             "--runner=DataflowRunner",
             received=str(error),
             expected="Beam with what it needs for Google Cloud",
-            action="pip install --require-hashes -r requirements-gcp.txt",
+            action="pip install --require-hashes -r requirements/gcp.txt",
         ) from None
 
 
@@ -226,7 +226,7 @@ _OLDEST = (1980, 1, 1, 0, 0, 0)  # of ZIP; a fixed time, so that the same code g
 def build_wheel(directory: pathlib.Path) -> pathlib.Path:
     """Writes the wheel into `directory`, with no tool and no network, from a checkout or an installation.
 
-    It declares no dependencies: the worker's image holds those (requirements-gcp.txt). Its version is the
+    It declares no dependencies: the worker's image holds those (requirements/gcp.txt). Its version is the
     hash of the code, so that a worker never takes an older one for it.
     """
     code = _code()

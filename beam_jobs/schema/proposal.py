@@ -20,11 +20,12 @@ from beam_jobs.sources.files import COMPRESSION
 from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN, ImageFolders
 from beam_jobs.sources.source import Input, Piece, Source
 from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
-from pipeline.base.errors import InputError, printable
+from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Datetime, Image, Label, Tokens
 from pipeline.data.schema.schema import Schema, ascii_words
+from pipeline.report import terminal
 
 _SPLIT_AT_END = re.compile(r"(^|_)(train|training|validation|valid|val|dev|test|testing|eval)$")
 
@@ -104,11 +105,8 @@ def format_summary(schema: Schema) -> str:
         seen = feature.evidence
         missing = _percent(seen["missing_fraction"]) if "missing_fraction" in seen else ""
         examples = ", ".join(map(str, seen.get("examples", seen.get("sizes", ()))))
-        row = (feature.name, _description(feature), missing, str(seen.get("distinct", "")), examples)
-        rows.append(tuple(map(printable, row)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(line.rstrip()[:_LINE] for line in lines)
+        rows.append((feature.name, _description(feature), missing, seen.get("distinct", ""), examples))
+    return "\n".join(line[:_LINE] for line in terminal.aligned(rows))
 
 
 def _percent(fraction: float) -> str:

@@ -33,7 +33,7 @@ def _real_client() -> Any:
             "--format=bigquery",
             received="no library 'google-cloud-bigquery-storage'",
             expected="that library, which is not installed by default",
-            action="Install requirements-gcp.txt, here and where the workers run.",
+            action="Install requirements/gcp.txt, here and where the workers run.",
         ) from None
     return bigquery_storage.BigQueryReadClient()
 

@@ -53,7 +53,7 @@ def python_of(case: Case, peers: pathlib.Path) -> pathlib.Path:
         raise InputError(
             f"--peers={peers}",
             received="no bin/python in it",
-            expected=f"a virtual environment of benchmarks/requirements-peers.txt, which '{case.name}' needs",
+            expected=f"a virtual environment of requirements/peers.txt, which '{case.name}' needs",
             action="Install it with `make peers`, or choose others with --names.",
         )
     return python

@@ -22,7 +22,7 @@ def torch_loop(workload: Workload, *, python: pathlib.Path, folder: pathlib.Path
     """Runs so many steps; CPU seconds of one, over all threads of the process.
 
     Args:
-      python: of an environment with benchmarks/requirements-peers.txt.
+      python: of an environment with requirements/peers.txt.
       folder: where the model's weights and batches are written.
 
     Raises:

@@ -22,6 +22,7 @@ from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import optimizer
+from pipeline.training.experiment.config import parse
 from pipeline.training.experiment.model import build_model
 from pipeline.training.experiment.optimizer import WarmedUp
 from pipeline.training.run import parts
@@ -71,7 +72,7 @@ def wide_deep(folder: pathlib.Path) -> Workload:
     config = adult_wide_deep.get_config()
     config.train.steps = _STEPS
     request = Request(
-        config=config,
+        experiment=parse(config.to_dict()),
         dataset=_table(folder / "adult_like"),
         workdir=folder / "run",
         strategy="one_device",
@@ -101,7 +102,9 @@ def wide_deep(folder: pathlib.Path) -> Workload:
 
 
 def _wide_deep(config: ConfigDict, dataset: Dataset, inputs: ModelInputs) -> keras.Model:
-    model = build_model(config, schema=dataset.schema, inputs=inputs, precision=_FLOAT32)
+    model = build_model(
+        parse(config.to_dict()).model, schema=dataset.schema, inputs=inputs, precision=_FLOAT32
+    )
     return _with_optimizer(model, config)
 
 
@@ -135,7 +138,7 @@ def _resnet(config: ConfigDict) -> keras.Model:
 
 def _with_optimizer(model: keras.Model, config: ConfigDict) -> keras.Model:
     model.optimizer = optimizer.build(
-        config.optimizer, model.trainable_variables, total_steps=_STEPS, precision=_FLOAT32
+        parse(config.to_dict()).optimizer, model.trainable_variables, total_steps=_STEPS, precision=_FLOAT32
     )
     return model
 

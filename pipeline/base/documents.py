@@ -1,7 +1,12 @@
-"""JSON documents that carry the digest of all else that they say, so that a damaged one is noticed."""
+"""JSON that carries a checksum of what it says, so that damage is noticed: whole documents, and lines.
+
+A document has the SHA-256 of all else in it under `digest`. A line has a CRC32 under `crc32`: a file of lines
+is appended to, and a kill may cut its last line short.
+"""
 
 import hashlib
 import json
+import os
 import pathlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -9,34 +14,61 @@ from collections.abc import Callable, Iterable, Mapping
 from pipeline.base import files
 from pipeline.base.errors import InputError
 
-DIGEST_KEY = "digest"
+KEY = "digest"
+CHECKSUM = "crc32"  # of the rest of the line
+
+# What reading a document raises where it is not as it was written: the reader says what that means.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
 
 
 def digest(document: Mapping) -> str:
     """SHA-256, in hexadecimal, of what the document says besides its digest, however it is written."""
-    said = {key: value for key, value in document.items() if key != DIGEST_KEY}
+    said = {key: value for key, value in document.items() if key != KEY}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def with_digest(document: Mapping) -> dict:
     """The document and its digest."""
-    return {**document, DIGEST_KEY: digest(document)}
+    return {**document, KEY: digest(document)}
 
 
-def check_digest(document: Mapping) -> None:
+def check(document: Mapping) -> None:
     """Raises ValueError where the digest is absent or another."""
-    if document.get(DIGEST_KEY) != digest(document):
-        raise ValueError(
-            f"digest {digest(document)[:12]} where the file says {str(document.get(DIGEST_KEY))[:12]}"
-        )
+    if document.get(KEY) != digest(document):
+        raise ValueError(f"digest {digest(document)[:12]} where the file says {str(document.get(KEY))[:12]}")
 
 
-# --- Files of one line of JSON each, with a checksum a line, so that a damaged line is noticed.
+def dumps(document: Mapping, *, indent: int = 2) -> bytes:
+    """The content of a document's file."""
+    return (json.dumps(document, indent=indent, default=repr) + "\n").encode()
 
 
-CHECKSUM = "crc32"  # of the rest of the line
+def loads(content: bytes, *, file_format: str = "", indent: int | None = None) -> dict:
+    """The document of a file, with its digest; raises one of UNREADABLE where it is damaged.
 
-Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
+    Args:
+      file_format: what the document says under `format`, where its reader knows one alone.
+      indent: what it was written with. Then every byte counts: a space, for one, is in no digest.
+    """
+    document = json.loads(content)
+    check(document)
+    if indent is not None and content != (written := dumps(document, indent=indent)):
+        raise ValueError(f"{len(content):,} bytes in place of {len(written):,}, or others")
+    if file_format and document["format"] != file_format:
+        raise ValueError(f"format {document['format']!r} in place of {file_format!r}")
+    return document
+
+
+def write(path: str | os.PathLike, document: Mapping) -> None:
+    """Replaces the file in one step by the document with its digest."""
+    files.write_bytes(path, dumps(with_digest(document)))
+
+
+def read(path: str | os.PathLike, *, file_format: str = "", indent: int | None = None) -> dict:
+    """The document in a file; raises as `loads` does, and FileNotFoundError."""
+    return loads(files.read_bytes(path), file_format=file_format, indent=indent)
 
 
 def append_line(path: pathlib.Path, document: Mapping) -> None:
@@ -96,7 +128,7 @@ def damaged_lines(path: pathlib.Path, received: str, *, without: str) -> InputEr
 def _document(path: pathlib.Path, number: int, line: bytes, checked: Checked, without: str) -> dict:
     try:
         return checked(json.loads(line))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise damaged_lines(path, f"a line {number:,} that is damaged ({error})", without=without) from None
 
 

@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import errno
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -21,11 +22,15 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from pipeline.base.errors import TryAgainError
 
 
-def write_bytes(path: str | os.PathLike, data: bytes) -> None:
-    """Replaces `path` in one step: a reader sees the old or the new content, even if the run is killed."""
+def write_bytes(path: str | os.PathLike, data: bytes, *, draft: pathlib.Path | None = None) -> None:
+    """Replaces `path` in one step: a reader sees the old or the new content, even if the run is killed.
+
+    Args:
+      draft: where it is written first, in the same file system; None: beside `path`, as `NAME.tmp`.
+    """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = draft or path.with_name(f"{path.name}.tmp")
     try:
         temporary.unlink(missing_ok=True)  # a pipe would be waited for, a link be followed
         with temporary.open("wb") as file:
@@ -139,6 +144,16 @@ def opened(path: str | os.PathLike) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def sha256(path: str | os.PathLike) -> str:
+    """Digest of a file of any size, in hexadecimal; raises as `read_bytes` does."""
+    with opened(path) as file:
+        try:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
 
 
 def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:

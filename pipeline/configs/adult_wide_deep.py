@@ -6,17 +6,19 @@ r"""Adult (census income): is a person's income above 50,000 dollars a year?
 Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
 """
 
-from ml_collections import ConfigDict
-
 from pipeline.configs import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
     config.global_batch = 256
-    config.model = ConfigDict(
-        {"name": "wide_deep", "embedding": 16, "frequencies": 8, "hidden": (256, 128), "dropout": 0.5}
-    )
+    config.model = {
+        "name": "wide_deep",
+        "embedding": 16,
+        "frequencies": 8,
+        "hidden": (256, 128),
+        "dropout": 0.5,
+    }
     config.train.epochs = 8.0
     config.optimizer.learning_rate = 1e-3
     config.optimizer.weight_decay = 1e-2

@@ -10,15 +10,18 @@ from pipeline.data.images import augmentation
 MEANINGS = {f"augmentation.{name}": meaning for name, meaning in augmentation.meanings().items()}
 
 
-def get_config() -> ConfigDict:
-    config = ConfigDict()
+Config = ConfigDict  # what get_config() of a config file returns
+
+
+def get_config() -> Config:
+    config = Config()
 
     config.seed = 0  # of weights, order and augmentation
     config.global_batch = 128  # examples a step, over all replicas
 
     # `name` is one of models/registry.py; the rest are that function's own keyword
     # arguments, as in --config.model.dropout=0.1.
-    config.model = ConfigDict({"name": ""})
+    config.model = {"name": ""}
 
     # More datasets of the same schema to train on: (directory, split, weight) each; see
     # pipeline/data/reading/plan.py.
@@ -29,9 +32,9 @@ def get_config() -> ConfigDict:
 
     # What training images go through; by default nothing. The keys are those of
     # pipeline/data/images/augmentation.py.
-    config.augmentation = ConfigDict(dataclasses.asdict(augmentation.Augmentation()))
+    config.augmentation = dataclasses.asdict(augmentation.Augmentation())
 
-    config.train = ConfigDict()
+    config.train = {}
     config.train.split = "train"  # or a part: train[:90%], train[1000:], train+validation
     config.train.weight = 1.0  # of --dataset in a mixture
     config.train.epochs = 10.0  # passes over the data
@@ -50,7 +53,7 @@ def get_config() -> ConfigDict:
     config.train.example_weights = ""  # a numeric feature that weighs the losses; the model does not get it
     config.train.jit_compile = False  # XLA; a TPU always does
 
-    config.optimizer = ConfigDict()
+    config.optimizer = {}
     config.optimizer.name = "adamw"  # adamw, adam or sgd
     config.optimizer.learning_rate = 1e-3  # the largest, after the warm-up
     config.optimizer.schedule = "cosine"  # cosine or linear (to 0 at the end), rsqrt, constant
@@ -62,7 +65,7 @@ def get_config() -> ConfigDict:
     config.optimizer.not_decayed = ()  # variables besides bias, gamma and beta, such as ('embeddings/*',)
     config.optimizer.momentum = 0.9  # sgd
 
-    config.evaluation = ConfigDict()
+    config.evaluation = {}
     config.evaluation.split = "validation"  # evaluated after epochs; skipped where there is none
     config.evaluation.every_epochs = 1  # epochs between evaluations
     config.evaluation.final_split = ""  # evaluated at the end; empty: test, else validation

@@ -6,15 +6,13 @@ r"""Handwritten digits, 8x8 pixels, 1,797 of them: the demo.
 Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
 """
 
-from ml_collections import ConfigDict
-
 from pipeline.configs import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
     config.global_batch = 64
-    config.model = ConfigDict({"name": "resnet", "widths": (32, 64), "blocks_per_stage": 1})
+    config.model = {"name": "resnet", "widths": (32, 64), "blocks_per_stage": 1}
     config.augmentation.shift = 0.1
     config.augmentation.rotate_degrees = 10.0
     config.train.epochs = 25.0

@@ -8,22 +8,18 @@ Where the images differ in size, say what to resize them to: --config.image_size
 Hardware: a GPU or TPU for photographs; 2 CPU cores are enough for images of 28x28 pixels.
 """
 
-from ml_collections import ConfigDict
-
 from pipeline.configs import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
-    config.model = ConfigDict(
-        {
-            "name": "resnet",
-            "widths": (32, 64, 128, 256),
-            "blocks_per_stage": 2,
-            "stem_stride": 0,
-            "dropout": 0.0,
-        }
-    )
+    config.model = {
+        "name": "resnet",
+        "widths": (32, 64, 128, 256),
+        "blocks_per_stage": 2,
+        "stem_stride": 0,
+        "dropout": 0.0,
+    }
     config.augmentation.shift = 0.1
     config.train.epochs = 30.0
     config.optimizer.learning_rate = 3e-3

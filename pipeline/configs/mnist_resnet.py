@@ -6,18 +6,14 @@ r"""MNIST, 28x28 pixels, 60,000 + 10,000 images.
 Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
 """
 
-from ml_collections import ConfigDict
-
 from pipeline.configs import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
     config.global_batch = 128
     # The stem halves the image: a quarter of the work for 0.1% of accuracy.
-    config.model = ConfigDict(
-        {"name": "resnet", "widths": (32, 64, 128), "blocks_per_stage": 1, "stem_stride": 2}
-    )
+    config.model = {"name": "resnet", "widths": (32, 64, 128), "blocks_per_stage": 1, "stem_stride": 2}
     config.augmentation.shift = 0.08
     config.augmentation.rotate_degrees = 10.0
     config.train.epochs = 12.0

@@ -7,16 +7,18 @@ A start to improve on: --config.model.hidden=512,256 --config.model.dropout=0.2 
 Hardware: 2 CPU cores are enough.
 """
 
-from ml_collections import ConfigDict
-
 from pipeline.configs import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
     config.global_batch = 256
-    config.model = ConfigDict(
-        {"name": "wide_deep", "embedding": 16, "frequencies": 8, "hidden": (256, 128), "dropout": 0.3}
-    )
+    config.model = {
+        "name": "wide_deep",
+        "embedding": 16,
+        "frequencies": 8,
+        "hidden": (256, 128),
+        "dropout": 0.3,
+    }
     config.optimizer.weight_decay = 1e-2
     return config

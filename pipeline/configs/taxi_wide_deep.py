@@ -6,17 +6,19 @@ r"""Chicago taxi trips: is the tip more than a fifth of the fare?
 Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
 """
 
-from ml_collections import ConfigDict
-
 from pipeline.configs import base
 
 
-def get_config() -> ConfigDict:
+def get_config() -> base.Config:
     config = base.get_config()
     config.global_batch = 256
-    config.model = ConfigDict(
-        {"name": "wide_deep", "embedding": 8, "frequencies": 8, "hidden": (128, 64), "dropout": 0.5}
-    )
+    config.model = {
+        "name": "wide_deep",
+        "embedding": 8,
+        "frequencies": 8,
+        "hidden": (128, 64),
+        "dropout": 0.5,
+    }
     config.train.epochs = 8.0
     config.optimizer.weight_decay = 1e-2
     return config

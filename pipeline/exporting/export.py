@@ -7,7 +7,6 @@ file with its SHA-256.
 
 import contextlib
 import dataclasses
-import json
 import pathlib
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base import documents, files
+from pipeline.base import directories, documents, files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import records
@@ -72,16 +71,12 @@ def export_model(trained: Trained, output: pathlib.Path, *, examples: Sequence[b
     records.check_new(output)
     staging = output.with_name(f".{output.name}.staging")
     staging.mkdir(parents=True, exist_ok=True)
-    with files.hold_directory(staging, thing=f"--output={output}"):
-        try:
-            records.check_new(output)  # again: an export that held it may just have ended
-            _empty(staging)
-            _write(trained, staging, examples)
-            replay_in_fresh_process(staging)
-            document = _write_contents(trained, staging)
-            staging.rename(output)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+    with files.hold_directory(staging, thing=f"--output={output}"), directories.staged(staging):
+        records.check_new(output)  # again: an export that held it may just have ended
+        _write(trained, staging, examples)
+        replay_in_fresh_process(staging)
+        document = _write_contents(trained, staging)
+        directories.rename(staging, output)
     return document
 
 
@@ -144,7 +139,6 @@ def _scratch(directory: pathlib.Path) -> Iterator[None]:
 
 
 def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
     document = {
         "format": records.FORMAT,
         "step": trained.step,
@@ -154,14 +148,8 @@ def _write_contents(trained: Trained, directory: pathlib.Path) -> dict:
         "dataset_digest": trained.dataset_digest,
         "signatures": [records.SERVING_DEFAULT, records.RAW],
         **({"renamed_in_raw": others} if (others := renamed(trained.schema)) else {}),
-        "files": {str(path.relative_to(directory)): manifest_lib.sha256(path) for path in files},
+        "files": {name: each["sha256"] for name, each in directories.listed(directory).items()},
     }
     document = documents.with_digest(document)
-    (directory / records.FILE_NAME).write_text(json.dumps(document, indent=2) + "\n")
+    directories.commit(directory, records.FILE_NAME, documents.dumps(document))
     return document
-
-
-def _empty(directory: pathlib.Path) -> None:
-    """Deletes what a killed export of the same name left behind."""
-    for path in directory.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -8,7 +8,6 @@ the answers were computed.
 import dataclasses
 import hashlib
 import io
-import json
 import os
 import pathlib
 import re
@@ -84,17 +83,14 @@ def save(requests: Requests, directory: pathlib.Path) -> None:
         "sha256": hashlib.sha256(records).hexdigest(),
     }
     files.write_bytes(directory / RECORDS_NAME, records)
-    files.write_json(directory / ABOUT_NAME, documents.with_digest(document))
+    documents.write(directory / ABOUT_NAME, document)
 
 
 def load(directory: pathlib.Path) -> Requests:
     """Raises InputError where a file is missing, damaged, or of a format that this version does not read."""
     about, records = directory / ABOUT_NAME, directory / RECORDS_NAME
     try:
-        document = json.loads(files.read_bytes(about))
-        documents.check_digest(document)
-        if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r} in place of {FORMAT!r}")
+        document = documents.read(about, file_format=FORMAT)
         content = files.read_bytes(records)
         if hashlib.sha256(content).hexdigest() != document["sha256"]:
             raise ValueError(f"{RECORDS_NAME} has another SHA-256 than {ABOUT_NAME} says")
@@ -104,7 +100,7 @@ def load(directory: pathlib.Path) -> Requests:
             tolerance=float(document["tolerance"]),
             computed_by=document["computed_by"],
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, DecodeError) as error:
+    except (*documents.UNREADABLE, DecodeError) as error:
         raise InputError(
             f"recorded requests {records}",
             received=str(error) or repr(error),

@@ -43,7 +43,7 @@ class Assumed:
 
 
 # From one core to two, eight pipelines took 0.9 to 1.4 times the CPU time of an example, in the median 1.13,
-# and handing over a batch took 15 to 50 µs more (`make certificate-check`, 2 cores of a virtual AMD EPYC).
+# and handing over a batch took 15 to 50 µs more (tests/soak/certificate.py, 2 cores of a virtual AMD EPYC).
 EXPECTED = Assumed(cpu_times=1.15, hand_over_us=25.0, untried_calls=True, stuck_calls=False)
 LEAST = Assumed(cpu_times=1.45, hand_over_us=60.0, untried_calls=False, stuck_calls=False)
 MOST = Assumed(cpu_times=0.9, hand_over_us=0.0, untried_calls=True, stuck_calls=True)

@@ -72,9 +72,9 @@ class GateRules:
 
     @staticmethod
     def of(mapping: Mapping[str, Any]) -> "GateRules":
-        """Of a dict or an ml_collections ConfigDict; raises InputError for a key that is no rule."""
+        """Reads the rules from their names and values; raises InputError for a key that is no rule."""
         known = [field.name for field in dataclasses.fields(GateRules)]
-        given = dict(mapping.items())
+        given = dict(mapping)
         for key in given.keys() - set(known):
             raise InputError(
                 "rules of the gate",

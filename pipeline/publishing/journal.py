@@ -5,7 +5,6 @@ number is never given twice, though its version may have been taken back or coll
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Iterable, Mapping
 
@@ -92,10 +91,10 @@ def load(directory: pathlib.Path) -> Journal:
     """
     path = directory / FILE_NAME
     try:
-        journal = _loads(files.read_bytes(path))
+        journal = _journal(documents.read(path, file_format=FORMAT))
     except FileNotFoundError:
         journal = Journal()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise InputError(
             f"journal {path}",
             received=f"other content than was written ({error!r})",
@@ -112,15 +111,11 @@ def save(directory: pathlib.Path, journal: Journal) -> None:
         "versions": {str(version): dataclasses.asdict(known) for version, known in journal.known.items()},
         "moves": [dataclasses.asdict(move) for move in journal.moves],
     }
-    files.write_json(directory / FILE_NAME, documents.with_digest(document))
+    documents.write(directory / FILE_NAME, document)
     files.synchronise(directory)
 
 
-def _loads(content: bytes) -> Journal:
-    document = json.loads(content)
-    documents.check_digest(document)
-    if document["format"] != FORMAT:
-        raise ValueError(f"format {document['format']!r}")
+def _journal(document: Mapping) -> Journal:
     known = {int(version): Known(**said) for version, said in document["versions"].items()}
     return Journal(known=known, moves=tuple(Move(**move) for move in document["moves"]))
 
@@ -149,7 +144,7 @@ def _untold(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
 def _known(path: pathlib.Path) -> Known:
     """By the version's own word."""
     try:
-        document = versions.read_publication(path)
+        document = versions.read(path)
     except InputError:
         return Known(cycle="")
     return Known(cycle=document["cycle"], at=document["at"])

@@ -19,9 +19,9 @@ from pipeline.base.errors import InputError
 from pipeline.publishing import journal as journal_lib
 from pipeline.publishing import staging, versions
 from pipeline.publishing.journal import Journal
-from pipeline.publishing.staging import commit, move_away, remove, settled, staged_folder
 
 _CYCLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")  # it is part of a folder's name
+_DAMAGED = "its files are not those that were published"
 
 
 def publish(
@@ -48,19 +48,19 @@ def publish(
       TryAgainError: another process writes to `directory`, or the disk is full.
     """
     _check_cycle(cycle)
-    with settled(directory) as journal:
+    with staging.settled(directory) as journal:
         _check_not_barred(journal, cycle, directory)
         before = [version for version in journal.of_cycle(cycle) if version in versions.numbers(directory)]
         if sound := [version for version in before if versions.is_sound(directory, version)]:
             return sound[-1]
         number = journal.next_version
         _check_number(directory, number)
-        with staged_folder(directory, cycle) as staged:
+        with staging.staged_folder(directory, cycle) as staged:
             staging.stage_export(export, staged, documents=documents, version=number, cycle=cycle, at=at)
             if verify is not None:
                 verify(staged)
         journal = journal.with_version(number, cycle=cycle, at=at, staged=staged.name)
-        commit(directory, journal.without(before, reason=DAMAGED, at=at, barred=False))
+        staging.commit(directory, journal.without(before, reason=_DAMAGED, at=at, barred=False))
         return number
 
 
@@ -74,14 +74,14 @@ def take_back(directory: pathlib.Path, version: int, *, reason: str, at: str) ->
       InputError: there never was such a version.
       TryAgainError: another process writes to `directory`, or the disk is full.
     """
-    with settled(directory) as journal:
+    with staging.settled(directory) as journal:
         if version not in journal.known:
             raise _no_such(directory, version, "no version of that number")
         known = journal.known[version]
         if not known.barred or known.aside == journal_lib.UNTOLD:
             gone = sorted({version, *journal.of_cycle(known.cycle)})
-            journal = move_away(directory, journal.without(gone, reason=reason, at=at, barred=True))
-        return lead_with_a_sound_one(directory, journal, at=at)
+            journal = staging.move_away(directory, journal.without(gone, reason=reason, at=at, barred=True))
+        return _lead_with_a_sound_one(directory, journal, at=at)
 
 
 def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
@@ -94,13 +94,13 @@ def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
       InputError: `to` is not published, or damaged.
       TryAgainError: another process writes to `directory`, or the disk is full.
     """
-    with settled(directory) as journal:
+    with staging.settled(directory) as journal:
         if to not in versions.versions(directory):
             raise _no_such(directory, to, "one that is not published, or damaged")
         if not versions.is_sound(directory, to):
             raise _no_such(directory, to, "one whose bytes are not those that were published")
-        newest = serving(directory, journal, to)
-        return newest or publish_again(directory, journal, to=to, reason=reason, at=at, barred=True)
+        newest = _serving(directory, journal, to)
+        return newest or _publish_again(directory, journal, to=to, reason=reason, at=at, barred=True)
 
 
 def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = ()) -> list[int]:
@@ -119,7 +119,7 @@ def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = 
             expected="at least 1: the newest is served",
             action="Correct it.",
         )
-    with settled(directory) as journal:
+    with staging.settled(directory) as journal:
         journal_lib.save(directory, journal)  # what is removed is known afterwards
         there = versions.versions(directory)
         ours = {number for number, known in journal.known.items() if known.cycle}
@@ -127,10 +127,10 @@ def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = 
         older = [number for number in versions.numbers(directory) if number < oldest_kept]
         gone = [number for number in older if number in ours and number not in protected]
         for number in gone:
-            remove(directory, str(number))
+            staging.remove(directory, str(number))
         for number in versions.numbers(directory / journal_lib.QUARANTINE)[:-keep]:
             if number not in protected:
-                remove(directory, f"{journal_lib.QUARANTINE}/{number}")
+                staging.remove(directory, f"{journal_lib.QUARANTINE}/{number}")
         return gone
 
 
@@ -142,6 +142,53 @@ def quarantined(directory: pathlib.Path) -> dict[str, str]:
 def set_aside(directory: pathlib.Path) -> set[int]:
     """The versions that were taken back, or stepped over when an older one was served again."""
     return {number for number, known in journal_lib.load(directory).known.items() if known.aside}
+
+
+def _publish_again(
+    directory: pathlib.Path, journal: Journal, *, to: int, reason: str, at: str, barred: bool
+) -> int:
+    """Publishes the bytes of version `to` as the next one, then sets aside those between; returns the number.
+
+    Args:
+      barred: whether cycles of those between may never be published again, but for that of `to` itself.
+    """
+    above, number = journal.above(to), journal.next_version
+    with staging.staged_folder(directory, f"version-{number}") as staged:
+        staging.stage_again(
+            directory,
+            staged,
+            to=to,
+            version=number,
+            instead_of=max([to, *above]),
+            reason=reason,
+            at=at,
+        )
+    cycle = journal.known[to].cycle
+    same = {*above}.intersection(journal.of_cycle(cycle))
+    journal = journal.with_version(number, cycle=cycle, at=at, staged=staged.name)
+    journal = journal.without(sorted(same), reason=reason, at=at, barred=False)
+    staging.commit(directory, journal.without(sorted({*above} - same), reason=reason, at=at, barred=barred))
+    return number
+
+
+def _serving(directory: pathlib.Path, journal: Journal, to: int) -> int | None:
+    """The newest version, if it is sound and has the bytes of `to`; otherwise None."""
+    newest = max([to, *journal.above(to)])
+    if newest not in {to, *journal.of_cycle(journal.known[to].cycle)} or not versions.is_sound(
+        directory, newest
+    ):
+        return None
+    files = (versions.published(directory, version)["files"] for version in (newest, to))
+    return newest if len({*map(repr, files)}) == 1 else None
+
+
+def _lead_with_a_sound_one(directory: pathlib.Path, journal: Journal, *, at: str) -> int | None:
+    """Returns the newest version; first publishes it again if one above it is damaged or has disappeared."""
+    there = reversed(versions.numbers(directory))
+    sound = next((number for number in there if versions.is_sound(directory, number)), None)
+    if sound is None or not journal.above(sound):
+        return sound
+    return _publish_again(directory, journal, to=sound, reason=_DAMAGED, at=at, barred=False)
 
 
 def _check_cycle(cycle: str) -> None:
@@ -183,57 +230,3 @@ def _no_such(directory: pathlib.Path, version: int, received: str) -> InputError
         expected=f"one of those that are published: {there}",
         action="Name one of them.",
     )
-
-
-# --- Old bytes under a new, higher number: what rolling back is, and what follows where a version is
-# damaged.
-
-
-DAMAGED = "its files are not those that were published"
-
-
-def publish_again(
-    directory: pathlib.Path, journal: Journal, *, to: int, reason: str, at: str, barred: bool
-) -> int:
-    """Publishes the bytes of version `to` as the next one, then sets aside those between; returns the number.
-
-    Args:
-      barred: whether cycles of those between may never be published again, but for that of `to` itself.
-    """
-    above, number = journal.above(to), journal.next_version
-    with staged_folder(directory, f"version-{number}") as staged:
-        staging.stage_again(
-            directory,
-            staged,
-            to=to,
-            version=number,
-            instead_of=max([to, *above]),
-            reason=reason,
-            at=at,
-        )
-    cycle = journal.known[to].cycle
-    same = {*above}.intersection(journal.of_cycle(cycle))
-    journal = journal.with_version(number, cycle=cycle, at=at, staged=staged.name)
-    journal = journal.without(sorted(same), reason=reason, at=at, barred=False)
-    commit(directory, journal.without(sorted({*above} - same), reason=reason, at=at, barred=barred))
-    return number
-
-
-def serving(directory: pathlib.Path, journal: Journal, to: int) -> int | None:
-    """The newest version, if it is sound and has the bytes of `to`; otherwise None."""
-    newest = max([to, *journal.above(to)])
-    if newest not in {to, *journal.of_cycle(journal.known[to].cycle)} or not versions.is_sound(
-        directory, newest
-    ):
-        return None
-    files = (versions.published(directory, version)["files"] for version in (newest, to))
-    return newest if len({*map(repr, files)}) == 1 else None
-
-
-def lead_with_a_sound_one(directory: pathlib.Path, journal: Journal, *, at: str) -> int | None:
-    """Returns the newest version; first publishes it again if one above it is damaged or has disappeared."""
-    there = reversed(versions.numbers(directory))
-    sound = next((number for number in there if versions.is_sound(directory, number)), None)
-    if sound is None or not journal.above(sound):
-        return sound
-    return publish_again(directory, journal, to=sound, reason=DAMAGED, at=at, barred=False)

@@ -1,10 +1,16 @@
-"""A version before it is one: a folder that TensorFlow Serving passes over, whole and on the disk."""
+"""Who writes to a serving directory, and how a version comes and goes there.
+
+One process writes at a time, and first finishes what a killed one began. A version is staged in a folder that
+TensorFlow Serving passes over, is on the disk as a whole, and gets its number by a rename that the journal
+knows of. It goes under another name, too.
+"""
 
 import contextlib
 import pathlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 
+from pipeline.base import directories
 from pipeline.base import files as files_lib
 from pipeline.base.errors import InputError, TryAgainError, disk_full, disk_is_full
 from pipeline.data.dataset import records
@@ -12,86 +18,7 @@ from pipeline.publishing import journal as journal_lib
 from pipeline.publishing import versions
 from pipeline.publishing.journal import Journal, Move
 
-PREFIX = ".staging-"
-
-
-def stage_export(
-    export: pathlib.Path,
-    staged: pathlib.Path,
-    *,
-    documents: Mapping[str, bytes],
-    version: int,
-    cycle: str,
-    at: str,
-) -> None:
-    """Copies the files that the export lists, and `documents` beside them, to the new folder `staged`.
-
-    Raises:
-      InputError: the export is not as it was written, or a document has the name of one of its files.
-    """
-    files = [*records.open_export(export)["files"], records.FILE_NAME]
-    _check_names(documents, files)
-    _copy(export, staged, files)
-    records.open_export(staged)  # it may have changed while it was copied
-    for name, content in documents.items():
-        files_lib.write_bytes(staged / name, content)
-    _finish(staged, versions.describe_publication(staged, version=version, cycle=cycle, at=at))
-
-
-def stage_again(
-    directory: pathlib.Path,
-    staged: pathlib.Path,
-    *,
-    to: int,
-    version: int,
-    instead_of: int,
-    reason: str,
-    at: str,
-) -> None:
-    """Copies the files of the published version `to` to the new folder `staged`, which becomes `version`.
-
-    Raises:
-      InputError: the files are not those that were published.
-    """
-    published = versions.published(directory, to)
-    _copy(versions.path_of(directory, to), staged, published["files"])
-    versions.check_bytes(staged, published)
-    rolled_back = {"from": instead_of, "to": to, "reason": reason}
-    document = versions.describe_publication(
-        staged, version=version, cycle=published["cycle"], at=at, rolled_back=rolled_back
-    )
-    _finish(staged, document)
-
-
-def _copy(source: pathlib.Path, target: pathlib.Path, names: Iterable[str]) -> None:
-    for name in names:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, target / name)
-
-
-def _finish(staged: pathlib.Path, document: Mapping) -> None:
-    """Adds publication.json; then every file, and every name in every folder, is on the disk."""
-    files_lib.write_bytes(staged / versions.PUBLICATION_FILE_NAME, versions.dumps_publication(document))
-    for path in (*staged.rglob("*"), staged):
-        files_lib.synchronise(path)
-
-
-def _check_names(documents: Mapping[str, bytes], files: Iterable[str]) -> None:
-    taken = {*files, versions.PUBLICATION_FILE_NAME}
-    for name in documents:
-        if name in taken or pathlib.PurePath(name).name != name or name in ("", ".", ".."):
-            raise InputError(
-                f"document {name!r}",
-                received="the name of a file of the model" if name in taken else "a path",
-                expected="a file name of its own, beside the model",
-                action="Give it another name.",
-            )
-
-
-# --- Who writes to a serving directory: one process at a time, which first finishes what a killed one began.
-
-
-_COLLECTED = ".collected-"
+_STAGED, _COLLECTED = ".staging-", ".collected-"
 
 
 @contextlib.contextmanager
@@ -102,7 +29,7 @@ def settled(directory: pathlib.Path) -> Iterator[Journal]:
       TryAgainError: another process writes there, or the disk is full.
       InputError: the journal was altered.
     """
-    with _told_if_full(directory):
+    with _full_disk_as_ours(directory):
         if not directory.is_dir():
             directory.mkdir(parents=True)
             files_lib.synchronise(directory.parent)
@@ -140,21 +67,83 @@ def move_away(directory: pathlib.Path, journal: Journal) -> Journal:
 @contextlib.contextmanager
 def staged_folder(directory: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
     """A new folder beside the versions; if the block fails, it is gone."""
-    staged = directory / f"{PREFIX}{name}"
-    staged.mkdir()
-    try:
+    with directories.staged(directory / f"{_STAGED}{name}") as staged:
         yield staged
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
+
+
+def stage_export(
+    export: pathlib.Path,
+    staged: pathlib.Path,
+    *,
+    documents: Mapping[str, bytes],
+    version: int,
+    cycle: str,
+    at: str,
+) -> None:
+    """Copies the files that the export lists, and `documents` beside them, to the new folder `staged`.
+
+    Raises:
+      InputError: the export is not as it was written, or a document has the name of one of its files.
+    """
+    files = [*records.open_export(export)["files"], records.FILE_NAME]
+    _check_names(documents, files)
+    _copy(export, staged, files)
+    records.open_export(staged)  # it may have changed while it was copied
+    for name, content in documents.items():
+        files_lib.write_bytes(staged / name, content)
+    _finish(staged, versions.describe(staged, version=version, cycle=cycle, at=at))
+
+
+def stage_again(
+    directory: pathlib.Path,
+    staged: pathlib.Path,
+    *,
+    to: int,
+    version: int,
+    instead_of: int,
+    reason: str,
+    at: str,
+) -> None:
+    """Copies the files of the published version `to` to the new folder `staged`, which becomes `version`.
+
+    Raises:
+      InputError: the files are not those that were published.
+    """
+    published = versions.published(directory, to)
+    _copy(versions.path_of(directory, to), staged, published["files"])
+    versions.check_files(staged, published)
+    rolled_back = {"from": instead_of, "to": to, "reason": reason}
+    _finish(
+        staged,
+        versions.describe(staged, version=version, cycle=published["cycle"], at=at, rolled_back=rolled_back),
+    )
 
 
 def remove(directory: pathlib.Path, name: str) -> None:
     """Removes a version, or another folder: under a name that readers pass over, before its files go."""
-    target = directory / f"{_COLLECTED}{name.replace('/', '-')}"
-    (directory / name).rename(target)
-    files_lib.synchronise((directory / name).parent)
-    shutil.rmtree(target)
+    directories.remove(directory / name, under=directory / f"{_COLLECTED}{name.replace('/', '-')}")
+
+
+def _copy(source: pathlib.Path, target: pathlib.Path, names: Iterable[str]) -> None:
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+
+
+def _finish(staged: pathlib.Path, document: Mapping) -> None:
+    directories.commit(staged, versions.FILE_NAME, versions.dumps(document))
+
+
+def _check_names(documents: Mapping[str, bytes], files: Iterable[str]) -> None:
+    taken = {*files, versions.FILE_NAME}
+    for name in documents:
+        if name in taken or pathlib.PurePath(name).name != name or name in ("", ".", ".."):
+            raise InputError(
+                f"document {name!r}",
+                received="the name of a file of the model" if name in taken else "a path",
+                expected="a file name of its own, beside the model",
+                action="Give it another name.",
+            )
 
 
 def _make(directory: pathlib.Path, move: Move) -> None:
@@ -164,9 +153,7 @@ def _make(directory: pathlib.Path, move: Move) -> None:
     if target.exists():
         _make_way(directory, move)
     target.parent.mkdir(exist_ok=True)
-    source.rename(target)
-    for folder in {directory, target.parent}:
-        files_lib.synchronise(folder)
+    directories.rename(source, target)
 
 
 def _make_way(directory: pathlib.Path, move: Move) -> None:
@@ -183,13 +170,13 @@ def _make_way(directory: pathlib.Path, move: Move) -> None:
 
 def _sweep(directory: pathlib.Path) -> None:
     """Removes what killed processes left: nobody else writes here now."""
-    for prefix in (PREFIX, _COLLECTED):
+    for prefix in (_STAGED, _COLLECTED):
         for path in directory.glob(f"{prefix}*"):
-            shutil.rmtree(path)
+            directories.erase(path)
 
 
 @contextlib.contextmanager
-def _told_if_full(directory: pathlib.Path) -> Iterator[None]:
+def _full_disk_as_ours(directory: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

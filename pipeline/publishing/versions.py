@@ -1,20 +1,23 @@
 """Which versions of a model are published: all that a reader of the serving directory needs. Takes no lock.
 
-A version appears whole and goes whole, under a reader too. So a reader that finds a file missing asks again
-for the newest version; `DIRECTORY/<integer>/` that still is there after that is damaged, not half published.
+`publication.json` stands in every version and lists its files with size and SHA-256. A version appears whole
+and goes whole, under a reader too. So a reader that finds a file missing asks again for the newest version;
+`DIRECTORY/<integer>/` that still is there after that is damaged, not half published.
 """
 
-import json
 import pathlib
 import re
 from collections.abc import Mapping
 
-from pipeline.base import documents, files
+from pipeline.base import directories, documents, files
+from pipeline.base.directories import ChangedError
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import check_inside, sha256
 
-_NUMBER = re.compile("[0-9]+")
+FORMAT = "penstock.publication/1"
+FILE_NAME = "publication.json"
 LARGEST = 2**63 - 1  # TensorFlow Serving reads versions as int64, and passes over what does not fit
+_NUMBER = re.compile("[0-9]+")
+_INDENT = 2
 
 
 def versions(directory: pathlib.Path) -> list[int]:
@@ -41,6 +44,13 @@ def path_of(directory: pathlib.Path, version: int) -> pathlib.Path:
     return directory / str(version)
 
 
+def numbers(directory: pathlib.Path) -> list[int]:
+    """Every number that TensorFlow Serving finds there, ascending, whatever lies under it."""
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    found = {int(name) for name in names if _NUMBER.fullmatch(name)}
+    return sorted(number for number in found if number <= LARGEST)
+
+
 def published(directory: pathlib.Path, version: int) -> dict:
     """What the version's publication.json says.
 
@@ -51,7 +61,7 @@ def published(directory: pathlib.Path, version: int) -> dict:
       InputError: there is none, it was altered, or it is that of another version.
     """
     path = path_of(directory, version)
-    document = read_publication(path)
+    document = read(path)
     if document["version"] != version:
         raise InputError(
             f"version {path}",
@@ -65,7 +75,7 @@ def published(directory: pathlib.Path, version: int) -> dict:
 def check(directory: pathlib.Path, version: int) -> dict:
     """As `published`, after reading every file; raises InputError where one has other bytes than then."""
     document = published(directory, version)
-    check_bytes(path_of(directory, version), document)
+    check_files(path_of(directory, version), document)
     return document
 
 
@@ -78,102 +88,65 @@ def is_sound(directory: pathlib.Path, version: int) -> bool:
     return True
 
 
-def numbers(directory: pathlib.Path) -> list[int]:
-    """Every number that TensorFlow Serving finds there, ascending, whatever lies under it."""
-    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
-    found = {int(name) for name in names if _NUMBER.fullmatch(name)}
-    return sorted(number for number in found if number <= LARGEST)
-
-
-def _is_whole(directory: pathlib.Path, version: int) -> bool:
-    try:
-        check_sizes(path_of(directory, version), published(directory, version))
-    except (InputError, OSError):
-        return False
-    return True
-
-
-# --- `publication.json`, which stands in every published version and lists its files with size and SHA-256.
-
-
-FORMAT = "penstock.publication/1"
-PUBLICATION_FILE_NAME = "publication.json"
-
-
-def describe_publication(
-    directory: pathlib.Path, *, version: int, cycle: str, at: str, rolled_back: Mapping | None = None
+def describe(
+    folder: pathlib.Path, *, version: int, cycle: str, at: str, rolled_back: Mapping | None = None
 ) -> dict:
-    """The document of the files that lie in `directory` now, those of its folders included.
+    """The publication.json of the files that lie in `folder` now, those of its folders included.
 
     Args:
       at: when it is published, ISO 8601.
       rolled_back: `from` and `to`, the versions, and the `reason`, where old bytes are published again.
     """
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
     document = {
         "format": FORMAT,
         "version": version,
         "cycle": cycle,
         "at": at,
         **({"rolled_back": dict(rolled_back)} if rolled_back else {}),
-        "files": {
-            path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
-            for path in files
-        },
+        "files": directories.listed(folder),
     }
     return documents.with_digest(document)
 
 
-def dumps_publication(document: Mapping) -> bytes:
-    return (json.dumps(document, indent=2) + "\n").encode()
+def dumps(document: Mapping) -> bytes:
+    """The content of publication.json."""
+    return documents.dumps(document, indent=_INDENT)
 
 
-def read_publication(directory: pathlib.Path) -> dict:
-    """What the version's document says; raises InputError where it is absent or was altered."""
-    path = directory / PUBLICATION_FILE_NAME
+def read(folder: pathlib.Path) -> dict:
+    """What a version says of itself; raises InputError where that is absent or was altered."""
+    path = folder / FILE_NAME
     try:
-        return loads_publication(files.read_bytes(path), path)
+        return loads(files.read_bytes(path), path)
     except OSError as error:
         raise _damaged(path, error.strerror or str(error), "what was published") from None
 
 
-def loads_publication(content: bytes, path: pathlib.PurePath) -> dict:
+def loads(content: bytes, path: pathlib.PurePath) -> dict:
     """The document of such a file; `path` is where it was read. Raises InputError where it was altered."""
     try:
-        document = json.loads(content)
-        documents.check_digest(document)
-        if content != dumps_publication(document):  # a space, for one, is in no digest
-            raise ValueError(
-                f"{len(content):,} bytes in place of {len(dumps_publication(document)):,}, or others"
-            )
-        if document["format"] != FORMAT:
-            raise ValueError(f"format {document['format']!r}")
+        document = documents.loads(content, file_format=FORMAT, indent=_INDENT)
         _check_types(document)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise _damaged(path, f"other content than was published ({error!r})", "what was published") from None
-    check_inside(path, path.parent, document["files"])
+    directories.check_inside(path, path.parent, document["files"])
     return document
 
 
-def check_sizes(directory: pathlib.Path, document: Mapping) -> None:
-    """Raises InputError where a file is missing or has another size than was published."""
-    for name, said in document["files"].items():
-        path = directory / name
-        found = path.stat().st_size if path.is_file() else None
-        if found != said["bytes"]:
-            received = "no such file" if found is None else f"{found:,} bytes"
-            raise _damaged(path, received, f"{said['bytes']:,} bytes, as published")
+def check_files(folder: pathlib.Path, document: Mapping, *, sizes_alone: bool = False) -> None:
+    """Raises InputError where a file is missing, or has another size or other bytes than were published."""
+    try:
+        directories.check(folder, document["files"], sizes_alone=sizes_alone)
+    except ChangedError as error:
+        raise _damaged(folder / error.name, error.received, f"{error.expected}, as published") from None
 
 
-def check_bytes(directory: pathlib.Path, document: Mapping) -> None:
-    """Reads every file; raises InputError where one is missing or has other bytes than were published."""
-    check_sizes(directory, document)
-    for name, said in document["files"].items():
-        found = sha256(directory / name)
-        if found != said["sha256"]:
-            raise _damaged(
-                directory / name, f"{found[:12]}…", f"SHA-256 {said['sha256'][:12]}…, as published"
-            )
+def _is_whole(directory: pathlib.Path, version: int) -> bool:
+    try:
+        check_files(path_of(directory, version), published(directory, version), sizes_alone=True)
+    except (InputError, OSError):
+        return False
+    return True
 
 
 def _check_types(document: Mapping) -> None:

@@ -11,7 +11,6 @@ from pipeline.report.html import Markup, join, tag
 
 # At this width text of 12 stays readable on a phone, where the figure shrinks to about 340 pixels.
 WIDTH, HEIGHT = 420.0, 230.0
-LEFT, RIGHT, TOP, BOTTOM = 60.0, 24.0, 20.0, 38.0
 
 # Characters that fit left of the axis, and between two ticks below it; a digit of text of 12 has 7 pixels.
 _Y_LABEL, _X_LABEL = 7, 9
@@ -25,6 +24,10 @@ class Axes:
     y_range: tuple[float, float]
     width: float = WIDTH
     height: float = HEIGHT
+    left: float = 60.0
+    right: float = 24.0
+    top: float = 20.0
+    bottom: float = 38.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x_range", _widened(self.x_range))
@@ -33,65 +36,88 @@ class Axes:
     def x(self, values: float | np.ndarray) -> float | np.ndarray:
         """Pixels from the left of data, a number or float64 [n]."""
         low, high = self.x_range
-        return LEFT + (values - low) / (high - low) * (self.width - LEFT - RIGHT)
+        return self.left + (values - low) / (high - low) * (self.width - self.left - self.right)
 
     def y(self, values: float | np.ndarray) -> float | np.ndarray:
         """Pixels from the top of data, a number or float64 [n]."""
         low, high = self.y_range
-        return self.height - BOTTOM - (values - low) / (high - low) * (self.height - TOP - BOTTOM)
+        return (
+            self.height - self.bottom - (values - low) / (high - low) * (self.height - self.top - self.bottom)
+        )
 
     def path(self, xs: Sequence[float], ys: Sequence[float]) -> str:
         """An SVG path through the points; NaN and infinity leave a gap."""
-        pixels_x, pixels_y = self.x(_array(xs)), self.y(_array(ys))
-        parts, drawing = [], False
-        for x, y in zip(pixels_x, pixels_y, strict=True):
-            if math.isfinite(x) and math.isfinite(y):
-                parts.append(f"{'L' if drawing else 'M'}{x:.1f} {y:.1f}")
-            drawing = math.isfinite(x) and math.isfinite(y)
+        parts, command = [], "M"
+        for x, y in self._pixels(xs, ys):
+            is_drawn = math.isfinite(x) and math.isfinite(y)
+            if is_drawn:
+                parts.append(f"{command}{x:.1f} {y:.1f}")
+            command = "L" if is_drawn else "M"
         return "".join(parts)
 
     def dots(self, xs: Sequence[float], ys: Sequence[float]) -> str:
         """An SVG path of points: drawn as dots by a round line cap, a tenth of the bytes of circles."""
-        pairs = zip(self.x(_array(xs)), self.y(_array(ys)), strict=True)
-        return "".join(f"M{x:.1f} {y:.1f}h0" for x, y in pairs if math.isfinite(x) and math.isfinite(y))
+        finite = ((x, y) for x, y in self._pixels(xs, ys) if math.isfinite(x) and math.isfinite(y))
+        return "".join(f"M{x:.1f} {y:.1f}h0" for x, y in finite)
 
-    def frame(self, *, x_title: str, y_title: str = "", x_format: Callable, y_format: Callable) -> Markup:
-        """Grid lines, tick labels and titles."""
-        bottom, right = self.height - BOTTOM, self.width - RIGHT
+    def frame(
+        self,
+        *,
+        x_title: str,
+        y_title: str = "",
+        x_format: Callable = formats.number,
+        y_format: Callable = formats.number,
+    ) -> Markup:
+        """Lines at the ticks of the y axis, tick labels and titles."""
+        end = self.width - self.right
         lines = [
             join(
-                tag("path", d=f"M{LEFT:.0f} {self.y(tick):.1f}H{right:.0f}", class_="grid"),
-                tag(
-                    "text",
+                tag("path", d=f"M{self.left:.0f} {self.y(tick):.1f}H{end:.0f}", class_="grid"),
+                text(
                     _fitting(y_format(tick), tick, _Y_LABEL),
-                    x=LEFT - 6,
+                    x=self.left - 6,
                     y=self.y(tick) + 4,
-                    class_="end",
+                    style="end",
                 ),
             )
             for tick in ticks(self.y_range)
         ]
-        labels = [
-            tag(
-                "text",
-                _fitting(x_format(tick), tick, _X_LABEL),
-                x=self.x(tick),
-                y=bottom + 15,
-                class_="middle",
-            )
-            for tick in ticks(self.x_range, wanted=5)
-        ]
-        titles = (
-            tag("text", x_title, x=(LEFT + right) / 2, y=self.height - 5, class_="middle title"),
-            # Above its axis, not along it, where long tick labels would run into it.
-            tag("text", y_title, x=4, y=10, class_="title") if y_title else None,
+        # Above its axis, not along it, where long tick labels would run into it.
+        name = text(y_title, x=4, y=10, style="title") if y_title else None
+        return join(
+            *lines, *self._labels(ticks(self.x_range, wanted=5), x_format), self._title(x_title), name
         )
-        return join(*lines, *labels, *titles)
 
-    def svg(self, *children: object, label: str) -> Markup:
+    def columns(self, *, x_title: str, at: Sequence[float], x_format: Callable = formats.number) -> Markup:
+        """Lines from top to bottom at some places of the x axis, their labels, and the title."""
+        edges = f"{self.top:.0f}V{self.height - self.bottom:.0f}"
+        lines = (tag("path", d=f"M{self.x(tick):.1f} {edges}", class_="grid") for tick in at)
+        return join(*lines, *self._labels(at, x_format), self._title(x_title))
+
+    def svg(self, *children: object, label: str, **attributes: object) -> Markup:
         """The picture that holds `children`; `label` is read to those who cannot see it."""
         view = f"0 0 {self.width:.0f} {self.height:.0f}"
-        return tag("svg", *children, viewBox=view, role="img", aria_label=label, class_="chart")
+        return tag(
+            "svg", *children, viewBox=view, role="img", aria_label=label, **{"class_": "chart"} | attributes
+        )
+
+    def _labels(self, at: Sequence[float], x_format: Callable) -> list[Markup]:
+        y = self.height - self.bottom + 15
+        return [
+            text(_fitting(x_format(tick), tick, _X_LABEL), x=self.x(tick), y=y, style="middle") for tick in at
+        ]
+
+    def _title(self, title: str) -> Markup:
+        middle = (self.left + self.width - self.right) / 2
+        return text(title, x=middle, y=self.height - 5, style="middle title")
+
+    def _pixels(self, xs: Sequence[float], ys: Sequence[float]) -> zip:
+        return zip(self.x(_array(xs)), self.y(_array(ys)), strict=True)
+
+
+def text(content: object, *, x: float, y: float, style: str, **attributes: object) -> Markup:
+    """A text of a picture; `style` is a class of the page's style sheet."""
+    return tag("text", content, x=x, y=y, class_=style, **attributes)
 
 
 def ticks(bounds: tuple[float, float], wanted: int = 4) -> list[float]:
@@ -104,11 +130,12 @@ def ticks(bounds: tuple[float, float], wanted: int = 4) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-def finite_range(*arrays: Sequence[float]) -> tuple[float, float]:
-    """Smallest and largest finite value; (0, 1) where there is none."""
+def finite_range(*arrays: Sequence[float], margin: float = 0.0) -> tuple[float, float]:
+    """Smallest and largest finite value, `margin` of their distance farther out; (0, 1) if there is none."""
     values = np.concatenate([_array(values) for values in arrays]) if arrays else np.empty(0)
     values = values[np.isfinite(values)]
-    return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+    return low - margin * (high - low), high + margin * (high - low)
 
 
 def _fitting(label: str, tick: float, limit: int) -> str:
@@ -122,9 +149,8 @@ def _array(values: Sequence[float]) -> np.ndarray:
 
 def _widened(bounds: tuple[float, float]) -> tuple[float, float]:
     low, high = bounds
-    spread = high - low
     # Also where the ends differ by rounding only: there would be no tick between them.
-    if spread > 1e-9 * max(abs(low), abs(high)):
+    if abs(high - low) > 1e-9 * max(abs(low), abs(high)):
         return low, high
     margin = abs(low) * 0.1 or 0.5
     return low - margin, high + margin

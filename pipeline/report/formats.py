@@ -1,4 +1,4 @@
-"""How the report writes quantities: thousands separators, sensible digits, units."""
+"""Quantities as people write them: thousands separators, sensible digits, units."""
 
 import math
 

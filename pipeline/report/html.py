@@ -1,7 +1,15 @@
-"""HTML and SVG that cannot be broken by what it shows: text is escaped unless it is markup already."""
+"""Sections as one HTML page that needs nothing but itself and runs nothing, whatever a value holds."""
 
 import html
+import itertools
 import pathlib
+from collections.abc import Iterable, Sequence
+
+from pipeline.report.section import Cell, Code, Facts, Figure, Finding, Folded, Note, Section, Table, Tiles
+
+_STYLE = pathlib.Path(__file__).parent / "style.css"
+_MOST_DENSE = 24  # facts that are shown at once, where there may be many
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 class Markup(str):
@@ -30,63 +38,131 @@ def join(*children: object) -> Markup:
 
 
 def escape(value: object) -> Markup:
-    """The value as it is where it is Markup; any other as text that cannot become a tag."""
+    """Markup as it is, a Cell as markup, any other value as text that cannot become a tag."""
     if isinstance(value, Markup):
         return value
+    if isinstance(value, Cell):
+        return _cell(value)
     if isinstance(value, float):
         return Markup(f"{value:.1f}".removesuffix(".0"))
     return Markup(html.escape(str(value)))
 
 
-def table(header: list[object], rows: list[list[object]], *, numbers: frozenset[int] = frozenset()) -> Markup:
-    """A table that scrolls sideways where the screen is narrow; columns in `numbers` align right."""
-
-    def line(kind: str, cells: list[object]) -> Markup:
-        align = ("n" if i in numbers else None for i in range(len(cells)))
-        return tag("tr", *(tag(kind, cell, class_=c) for cell, c in zip(cells, align, strict=True)))
-
-    head = tag("thead", line("th", header)) if header else None
-    body = tag("tbody", *(line("td", row) for row in rows))
-    return tag("div", tag("table", head, body), class_="scroll")
-
-
-def definitions(items: dict[str, object]) -> Markup:
-    """Terms with their values, one a line; those that are None are left out."""
-    known = ((term, value) for term, value in items.items() if value is not None)
-    return tag("dl", *(tag("div", tag("dt", term), tag("dd", value)) for term, value in known))
-
-
-def folded(summary: object, *children: object) -> Markup:
-    """Content that is shown when the reader opens it."""
-    return tag("details", tag("summary", summary), *children)
-
-
-# --- A page that needs nothing but itself, and runs and loads nothing, whatever a value of the data holds.
-
-
-STYLE = pathlib.Path(__file__).parent / "style.css"
-_ENCODING_AND_WIDTH = Markup(
-    '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-)
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_PICTURES = "; img-src data:"  # those that stand in the page
-
-
-def document(
-    title: str, header: Markup, *sections: Markup | None, style: str = "", with_pictures: bool = False
-) -> Markup:
-    """The whole page, its style included.
-
-    Args:
-      style: of this page alone, CSS.
-    """
-    policy = f"{_POLICY}{_PICTURES}" if with_pictures else _POLICY
-    head = tag(
-        "head",
-        _ENCODING_AND_WIDTH,
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        tag("title", title),
-        tag("style", Markup(STYLE.read_text()), Markup(style)),
+def page(head: Section, sections: Iterable[Section | None]) -> Markup:
+    """The whole page; the title of `head` is also that of the document."""
+    meta = Markup(
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     )
-    body = tag("body", header, tag("main", *sections))
-    return Markup(f"<!doctype html>\n{tag('html', head, body, lang='en')}\n")
+    header = tag("header", tag("h1", head.title), blocks(head.parts))
+    body = tag("body", header, tag("main", *(_section(section) for section in sections if section)))
+    top = tag("head", meta, tag("title", head.title), style())
+    return Markup(f"<!doctype html>\n{tag('html', top, body, lang='en')}\n")
+
+
+def style() -> Markup:
+    """The style sheet of all pages and figures, light or dark as its reader is."""
+    return tag("style", Markup(_STYLE.read_text()))
+
+
+def blocks(parts: Iterable[object]) -> Markup:
+    """Parts of a section in order: figures that follow each other stand in a grid, findings in a list."""
+    known = (part for part in parts if part is not None)
+    return join(*(_joined(kind, group) for kind, group in itertools.groupby(known, key=_kind)))
+
+
+def _section(section: Section) -> Markup:
+    judged = {True: "good", False: "bad", None: None}[section.good]
+    classes = " ".join(filter(None, (section.style, judged))) or None
+    title = tag("h2", section.title) if section.title else None
+    return tag("section", title, blocks(section.parts), class_=classes, id=section.id)
+
+
+def _kind(part: object) -> type | None:
+    """What decides which parts stand together."""
+    if isinstance(part, Finding):
+        return Finding
+    return Figure if isinstance(part, Figure | tuple) else None
+
+
+def _joined(kind: type | None, parts: Iterable[object]) -> Markup:
+    if kind is Finding:
+        return tag("ul", *map(_finding, parts))
+    if kind is Figure:
+        return tag("div", *map(_block, parts), class_="figures")
+    return join(*map(_block, parts))
+
+
+def _block(part: object) -> Markup:
+    for kind, render in _RENDER.items():
+        if isinstance(part, kind):
+            return render(part)
+    raise TypeError(f"no part of a section: {part!r}")
+
+
+def _cell(cell: Cell) -> Markup:
+    note = tag("small", cell.note) if cell.note else None
+    if cell.link is not None:
+        return join(tag("a", cell.text, href=cell.link, class_=cell.style), note)
+    return join(tag("span", cell.text, class_=cell.style) if cell.style else cell.text, note)
+
+
+def _finding(finding: Finding) -> Markup:
+    return tag("li", *([tag("b", f"{finding.text} "), finding.advice] if finding.advice else [finding.text]))
+
+
+def _table(table: Table) -> Markup:
+    shown = table.rows if table.open_rows is None else table.rows[: table.open_rows]
+    rest = table.rows[len(shown) :]
+    folded = tag("details", tag("summary", f"{len(rest):,} more {table.more}"), _grid(table, rest))
+    return join(
+        tag("h3", table.title) if table.title else None, _grid(table, shown), folded if rest else None
+    )
+
+
+def _grid(table: Table, rows: Sequence[Sequence[object]]) -> Markup:
+    """A table that scrolls sideways where the screen is narrow."""
+
+    def line(kind: str, cells: Sequence[object]) -> Markup:
+        styled = ((cell, "n" if at in table.numbers else None) for at, cell in enumerate(cells))
+        return tag("tr", *(tag(kind, cell, class_=style) for cell, style in styled))
+
+    head = tag("thead", line("th", table.header)) if table.header else None
+    return tag("div", tag("table", head, tag("tbody", *(line("td", row) for row in rows))), class_="scroll")
+
+
+def _facts(facts: Facts) -> Markup:
+    items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.known]
+    most = _MOST_DENSE if facts.is_dense else len(items)
+    folded = tag("details", tag("summary", f"{len(items) - most:,} more"), tag("dl", *items[most:]))
+    title = tag("h3", facts.title) if facts.title and items else None
+    return join(title, tag("dl", *items[:most]), folded if items[most:] else None)
+
+
+def _figure(figure: Figure) -> Markup:
+    note = tag("span", figure.note) if figure.note else None
+    return tag("figure", tag("figcaption", tag("b", figure.title), note), figure.drawing)
+
+
+def _tiles(tiles: Tiles) -> Markup:
+    each = (tag("div", tag("strong", value), tag("span", name), class_="tile") for value, name in tiles.items)
+    return tag("div", *each, class_="tiles")
+
+
+def _code(code: Code) -> Markup:
+    return join(tag("h3", code.title) if code.title else None, tag("pre", code.text))
+
+
+_RENDER = {
+    Markup: lambda part: part,
+    str: lambda part: tag("p", part),
+    Cell: lambda part: tag("p", part),
+    Note: lambda part: tag("p", part.text, class_="note"),
+    Table: _table,
+    Facts: _facts,
+    Figure: _figure,
+    Tiles: _tiles,
+    Code: _code,
+    Folded: lambda part: tag("details", tag("summary", part.title), blocks(part.parts)),
+    tuple: lambda parts: tag("div", blocks(parts)),
+}

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from pipeline.base.errors import InputError
-from pipeline.retraining import datasets, records, status
+from pipeline.retraining import datasets, records
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining.job import Job
 from pipeline.retraining.reconcile import Clock, Outcome, look
 from pipeline.retraining.records import Root
 from pipeline.retraining.settings import Settings, ending_at
 from pipeline.retraining.start import begin
+from pipeline.retraining.status import cycle_line, hold_line
 
 
 def backfill(
@@ -33,9 +34,9 @@ def backfill(
     Raises:
       InputError: no span lies between them; or as `reconcile`.
     """
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         if found := records.why_on_hold(opened):
-            yield Outcome(did="held", why=(status.held_line(found),))
+            yield Outcome(did="held", why=(hold_line(found),))
             return
         for name in _names(opened, settings, start, end):
             yield _of(opened, ending_at(settings, name), name, publishes=publishes, clock=clock, out=out)
@@ -73,7 +74,7 @@ def _of(
         return Outcome(did="nothing", why=(f"span {name}: {plan.window.missing}",))
     folder = opened.cycle(plan.id)
     receipt = begin(opened, settings, plan, at=clock(), backfill=True)
-    print(status.cycle_line(plan, receipt), file=out, flush=True)
+    print(cycle_line(plan, receipt), file=out, flush=True)
     job = Job(root=opened, settings=settings, id=folder.name, plan=receipt, now=clock, publishes=publishes)
     before = records.read_cycle(folder)
     end = before.end or cycle.run(job, out=out)

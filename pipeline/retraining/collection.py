@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 
+from pipeline.base import files
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing import versions
 from pipeline.retraining import champion as champion_lib
@@ -19,12 +20,12 @@ def collect(root: Root, settings: Settings, *, running: str = "") -> dict:
     Args:
       running: a cycle that is not finished, and keeps everything.
     """
-    anchor = champion_lib.anchor(root, settings.config.gate_anchor)
+    anchor = champion_lib.anchor(root, settings.gate_anchor)
     kept = {anchor.version} if anchor else set()
     gone = []
     if root.serving.is_dir():
-        gone = publish_lib.collect(root.serving, keep=settings.config.keep.versions, protected=kept)
-    return {"versions": gone, "cycles": _emptied(root, settings.config.keep.cycles, running)}
+        gone = publish_lib.collect(root.serving, keep=settings.keep.versions, protected=kept)
+    return {"versions": gone, "cycles": _emptied(root, settings.keep.cycles, running)}
 
 
 def _emptied(root: Root, keep: int, running: str) -> list[str]:
@@ -52,5 +53,5 @@ def _empty(cycle: Begun) -> bool:
     found = [path for name in _LARGE if (path := cycle.folder / name).exists()]
     for path in found:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    records.fsync_folder(cycle.folder)
+    files.synchronise(cycle.folder)
     return bool(found)

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from pipeline.base.errors import InputError, TryAgainError
-from pipeline.retraining import notify, records, report, status, store
+from pipeline.retraining import notify, records, report, store
 from pipeline.retraining.collection import collect
 from pipeline.retraining.decision import decide, publish, verify
 from pipeline.retraining.job import HeldError, Job
 from pipeline.retraining.records import PROMOTE, TAKEN_BACK
 from pipeline.retraining.stages import data, evaluate, export, infra, parity, train
+from pipeline.retraining.status import stage_line
 
 STARTED, FAILED = "started", "failed"
 
@@ -58,7 +59,7 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
     records.write_result(job.receipt_of(name), said)
     if name == decide.__name__:
         report.write(job)
-    print(f"  {name:<9} {seconds:6.1f} s  {status.stage_line(name, said)}", file=out, flush=True)
+    print(f"  {name:<9} {seconds:6.1f} s  {stage_line(name, said)}", file=out, flush=True)
 
 
 def _count_start(job: Job, name: str) -> None:
@@ -70,7 +71,7 @@ def _count_start(job: Job, name: str) -> None:
     ]
     retried = records.last_entry(job.root.audit, "retried", cycle=job.id)
     since = [entry for entry in starts if not retried or entry["at"] >= retried["at"]]
-    most = job.settings.config.attempts
+    most = job.settings.attempts
     if len(since) >= most:
         raise InputError(
             f"stage '{name}' of cycle {job.id}",

@@ -183,7 +183,7 @@ def _failures(job: Job, version: int) -> list[str]:
         return ["it failed before, and was taken back"]
     directory = versions.path_of(job.root.serving, version)
     found = [*checked(job, directory, against=None).reasons]
-    if url := job.settings.config.serving_url:
+    if url := job.settings.serving_url:
         from pipeline.serving import servers
 
         found += servers.ask(url, requests_lib.load(job.export), model=job.root.name, version=version).reasons

@@ -10,7 +10,7 @@ from pipeline.data.dataset.blocks import UNKNOWN_VALUE
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Image
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replay.value import MISSING, shown_value
+from pipeline.training.replay.format import MISSING, format_value
 
 OTHER = "(other)"  # a value that the vocabulary does not list: blocks hold no more of it
 _LONGEST = 60  # characters of a text; a cell may hold megabytes, and a NumPy array is as wide as its widest
@@ -57,7 +57,7 @@ def _is_possible(feature: Feature) -> bool:
 
 
 def _shown(feature: Feature, value: np.ndarray) -> str:
-    text = shown_value(feature, value)
+    text = format_value(feature, value)
     if text == UNKNOWN_VALUE:
         return OTHER
     if len(text) <= _LONGEST:

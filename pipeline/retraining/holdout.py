@@ -125,10 +125,7 @@ def load(path: pathlib.Path) -> Answers:
 
 
 def _answers(arrays: Mapping[str, np.ndarray]) -> Answers:
-    document = json.loads(str(arrays[_DOCUMENT]))
-    documents.check_digest(document)
-    if document["format"] != FORMAT:
-        raise ValueError(f"format '{document['format']}', not '{FORMAT}'")
+    document = documents.loads(str(arrays[_DOCUMENT]).encode(), file_format=FORMAT)
     if {*arrays} != {_DOCUMENT, *document["arrays"]}:
         raise ValueError(f"arrays {', '.join(arrays)}, not {', '.join(document['arrays'])}")
     found = Answers(

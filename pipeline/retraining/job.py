@@ -73,14 +73,14 @@ class Job:
     def training(self) -> Part:
         """All rows that training reads, to learn or to choose its best step by."""
         dataset = open_window(self.directories("training"))
-        is_later = self.settings.config.holdout.kind == LATER
+        is_later = self.settings.holdout.kind == LATER
         return Part(dataset=dataset, split=_joined(dataset, without="" if is_later else _TEST))
 
     @functools.cached_property
     def holdout(self) -> Part:
         """The rows that models are judged on."""
         dataset = open_window(self.directories("holdout"))
-        if self.settings.config.holdout.kind == LATER:
+        if self.settings.holdout.kind == LATER:
             return Part(dataset=dataset, split=_joined(dataset))
         if _TEST not in dataset.manifest.splits or not dataset.rows(_TEST):
             raise InputError(

@@ -26,7 +26,7 @@ def tell(job: Job, event: Mapping[str, object]) -> None:
 def send(root: Root, settings: Settings, event: Mapping[str, object]) -> None:
     """Gives the event, with the model's name and root, to config.notify's command and webhook, as JSON."""
     content = json.dumps({"model": root.name, "root": str(root.path), **event}).encode()
-    asked = settings.config.notify
+    asked = settings.notify
     for told, is_asked, way in (
         ("config.notify.command", asked.command, _run),
         ("config.notify.webhook", asked.webhook, _post),

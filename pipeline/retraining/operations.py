@@ -27,7 +27,7 @@ def promote(path: pathlib.Path, settings: Settings, *, cycle: str, reason: str, 
     # isort: split
     from pipeline.retraining.decision import put_version, verify_version
 
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         begun = _promotable(opened, cycle)
         records.add_entry(opened.audit, "promoted", at=clock(), cycle=begun.id, reason=reason)
         job = Job(root=opened, settings=settings, id=begun.id, plan=begun.plan, now=clock)
@@ -93,7 +93,7 @@ def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, cl
 
     The cycles published since are quarantined: they are never published again.
     """
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         at = clock()
         version = publish_lib.rollback(opened.serving, to=to, reason=reason, at=at.isoformat())
         records.add_entry_once(opened.audit, ROLLED_BACK, at=at, version=version, to=to, reason=reason)
@@ -103,20 +103,18 @@ def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, cl
 
 def put_on_hold(path: pathlib.Path, settings: Settings, *, reason: str, at: datetime.datetime) -> None:
     """Without the lock: a cycle that runs stops before it publishes."""
-    records.put_hold(
-        records.existing_root(path, name=settings.config.name), reason=reason, by="a person", at=at
-    )
+    records.put_hold(records.existing_root(path, name=settings.name), reason=reason, by="a person", at=at)
 
 
 def release(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock) -> dict:
     """Returns why it was held."""
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         return records.release_hold(opened, reason=reason, at=clock())
 
 
 def gc(path: pathlib.Path, settings: Settings, *, clock: Clock) -> dict:
     """See collect; returns what went."""
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         running = [cycle.id for cycle in records.cycle_history(opened) if not cycle.end and not cycle.failure]
         gone = collect(opened, settings, running=running[0] if running else "")
         if any(gone.values()):

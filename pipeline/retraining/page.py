@@ -1,92 +1,58 @@
 """`status --html`: what is served, and the history of cycles and versions, on one page."""
 
+import dataclasses
 from collections.abc import Sequence
 
-from pipeline.publishing import versions
+from pipeline.report import html
 from pipeline.report.charts import Series, line_chart
-from pipeline.report.html import Markup, document, table, tag
-from pipeline.retraining import records, status
+from pipeline.report.html import Markup
+from pipeline.report.section import Section, Table, Tiles
+from pipeline.retraining import records
 from pipeline.retraining.champion import Served
 from pipeline.retraining.records import Begun, Root
-from pipeline.retraining.status import decision, published, time, why
+from pipeline.retraining.status import cycle_table, hold_line, time, version_table
 
 _ENTRIES = 200  # of the audit log
+_DECISIONS = {"PROMOTE": "promoted", "REJECT": "rejected", "UNDECIDED": "undecided", "FAILED": "failed"}
 
 
 def status_page(root: Root, served: Served | None) -> Markup:
-    """The whole page; links lead to the cycles' reports, relative to the root."""
-    cycles = records.cycle_history(root)
-    held = records.why_on_hold(root)
-    name = f"{root.name}: retraining"
-    return document(
-        name,
-        tag(
-            "header",
-            tag("h1", name),
-            _tiles(served, cycles),
-            tag("p", status.held_line(held)) if held else None,
-        ),
-        _history(root, cycles),
-        _values(cycles),
-        _versions(root, served),
-        _log(root),
-    )
-
-
-def _tiles(served: Served | None, cycles: Sequence[Begun]) -> Markup:
-    counts = {"PROMOTE": "promoted", "REJECT": "rejected", "UNDECIDED": "undecided", "FAILED": "failed"}
-    return tag(
-        "div",
-        _tile(served.version if served else "none", "version served"),
-        _tile(len(cycles), "cycles"),
-        *(_tile(sum(cycle.decision == key for cycle in cycles), told) for key, told in counts.items()),
-        class_="tiles",
-    )
-
-
-def _tile(value: object, told: str) -> Markup:
-    return tag("div", tag("strong", value), tag("span", told), class_="tile")
-
-
-def _history(root: Root, cycles: Sequence[Begun]) -> Markup:
-    found = published(root)
-    rows = [
-        [
-            tag("a", cycle.id, href=f"{root.path.as_uri()}/cycles/{cycle.id}/report.html"),
-            time(cycle.plan["at"]),
-            status.window_line(cycle.plan),
-            tag("span", decision(cycle, found), class_=f"decision {cycle.decision}"),
-            found.get(cycle.id, ""),
-            why(cycle),
-        ]
-        for cycle in reversed(cycles)
+    """The whole page; links lead to the cycles' reports."""
+    cycles, held = records.cycle_history(root), records.why_on_hold(root)
+    tiles = [
+        (served.version if served else "none", "version served"),
+        (len(cycles), "cycles"),
+        *((sum(cycle.decision == key for cycle in cycles), name) for key, name in _DECISIONS.items()),
     ]
-    header = ["cycle", "begun, UTC", "data", "decision", "version", "why"]
-    return tag("section", tag("h2", "Cycles"), table(header, rows, numbers=frozenset({4})))
+    head = [Tiles(items=tiles), hold_line(held) if held else None]
+    tables = [
+        Section(title="Cycles", parts=[_newest_first(cycle_table(root))]),
+        _values(cycles),
+        Section(title="Versions", parts=[_newest_first(version_table(root, served))]),
+        _log(root),
+    ]
+    return html.page(Section(title=f"{root.name}: retraining", parts=head), tables)
 
 
-def _values(cycles: Sequence[Begun]) -> Markup | None:
+def _newest_first(table: Table) -> Table:
+    header = [{"begun": "begun, UTC", "published": "published, UTC"}.get(name, name) for name in table.header]
+    return dataclasses.replace(table, header=header, rows=table.rows[::-1])
+
+
+def _values(cycles: Sequence[Begun]) -> Section | None:
     """What challenger and champion came to, cycle by cycle; None before the second."""
-    found = [(number, _metric(cycle)) for number, cycle in enumerate(cycles, 1)]
-    known = [(number, metric) for number, metric in found if metric]
+    known = [(number, metric) for number, cycle in enumerate(cycles, 1) if (metric := _metric(cycle))]
     if len(known) < 2:
         return None
     drawn = []
     for role, style in (("challenger", "first"), ("champion", "second")):
-        points = [
-            (number, metric["values"][role]["value"])
-            for number, metric in known
-            if metric["values"].get(role, {}).get("value") is not None
-        ]
-        if points:
-            xs, ys = zip(*points, strict=True)
-            drawn.append(Series(name=role, xs=xs, ys=ys, style=style, dots=True))
+        values = [(number, metric["values"].get(role, {}).get("value")) for number, metric in known]
+        points = [(number, value) for number, value in values if value is not None]
+        xs, ys = ([point[axis] for point in points] for axis in (0, 1))
+        drawn.append(Series(name=role, xs=xs, ys=ys, style=style, dots=True))
     title = f"{known[-1][1]['name']} on each cycle's holdout"
-    return tag(
-        "section",
-        tag("h2", "How good the models were"),
-        tag("div", line_chart(title, drawn, x_title="cycle, the oldest is 1"), class_="figures"),
-    )
+    chart = line_chart(title, drawn, x_title="cycle, the oldest is 1")
+    return Section(title="How good the models were", parts=[chart])
 
 
 def _metric(cycle: Begun) -> dict | None:
@@ -98,38 +64,14 @@ def _metric(cycle: Begun) -> dict | None:
     return next((metric for metric in gate["metrics"] if metric["name"] == gate["metric"]), None)
 
 
-def _versions(root: Root, served: Served | None) -> Markup:
-    there = versions.versions(root.serving) if root.serving.is_dir() else []
-    told = [versions.published(root.serving, version) for version in reversed(there)]
-    rows = [
-        [
-            each["version"],
-            time(each["at"]),
-            each["cycle"],
-            "served" if served and each["version"] == served.version else "",
-        ]
-        for each in told
-    ]
-    return tag(
-        "section",
-        tag("h2", "Versions"),
-        table(["version", "published, UTC", "cycle", ""], rows, numbers=frozenset({0})),
-    )
-
-
-def _log(root: Root) -> Markup:
+def _log(root: Root) -> Section:
     entries = [entry for entry in records.audit_entries(root.audit) if entry["act"] != "started"]
     rows = [
-        [
-            time(entry["at"]),
-            entry["act"],
-            entry.get("cycle", ""),
-            entry.get("reason") or _told(entry.get("why")),
-        ]
-        for entry in reversed(entries[-_ENTRIES:])
+        [time(each["at"]), each["act"], each.get("cycle", ""), each.get("reason") or _why(each.get("why"))]
+        for each in reversed(entries[-_ENTRIES:])
     ]
-    return tag("section", tag("h2", "Audit log"), table(["at, UTC", "act", "cycle", "why"], rows))
+    return Section(title="Audit log", parts=[Table(header=["at, UTC", "act", "cycle", "why"], rows=rows)])
 
 
-def _told(why: object) -> str:
-    return "; ".join(why) if isinstance(why, list) else str(why or "")
+def _why(reasons: object) -> str:
+    return "; ".join(reasons) if isinstance(reasons, list) else str(reasons or "")

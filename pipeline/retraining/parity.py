@@ -131,11 +131,11 @@ def float32_twin(run: RestoredRun) -> keras.Model:
     """A model with the run's weights that computes in float32."""
     statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
     twin = build_model(
-        run.config,
+        run.experiment.model,
         schema=run.schema,
         inputs=run.preprocess.inputs,
         precision=Precision(policy=FLOAT32, reason="to compare with"),
-        scale=learned_scale(run.config, run.schema.label, statistics),
+        scale=learned_scale(run.experiment.loss, run.schema.label, statistics),
     )
     twin.set_weights(run.model.get_weights())
     return twin

@@ -11,7 +11,6 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from croniter import CroniterBadDateError, croniter
-from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema import schema as schema_lib
@@ -47,13 +46,14 @@ class Window:
         return tuple(dict.fromkeys((*self.training, *self.holdout)))
 
 
-def choose_window(spans: Sequence[Span], config: ConfigDict) -> Window:
-    """The window that the config asks for; spans that nobody has converted yet count as usable.
+def choose_window(spans: Sequence[Span], settings: Settings) -> Window:
+    """The window that the settings ask for; spans that nobody has converted yet count as usable.
 
     Raises:
       InputError: config.window.start is behind config.window.end.
     """
-    start, end = config.window.start, config.window.end
+    asked, holdout = settings.window, settings.holdout
+    start, end = asked.start, asked.end
     if start and end and start > end:
         raise InputError(
             "config.window.start",
@@ -63,11 +63,11 @@ def choose_window(spans: Sequence[Span], config: ConfigDict) -> Window:
         )
     inside = [span for span in spans if (not start or span.name >= start) and (not end or span.name <= end)]
     usable = [span for span in inside if not span.unusable]
-    is_later = config.holdout.kind == LATER
-    held = config.holdout.last if is_later else 0
+    is_later = holdout.kind == LATER
+    held = holdout.last if is_later else 0
     before = usable[: len(usable) - held] if held <= len(usable) else []
-    training = before[-config.window.last :] if config.window.last else before
-    least = config.window.least
+    training = before[-asked.last :] if asked.last else before
+    least = asked.least
     missing = (
         f"{_count(len(usable))} can be used; {least} to train on"
         f"{f' and {held} behind them to judge with' if held else ''} are needed"
@@ -146,9 +146,9 @@ def make(
     records.check_clock(root.audit, now)
     entries, cycles = records.audit_entries(root.audit), records.cycle_history(root)
     served = champion.champion(root, entries)
-    champion.require_same_anchor(root, settings.config.gate_anchor, [cycle.plan for cycle in cycles])
-    anchor = champion.anchor(root, settings.config.gate_anchor)
-    window = choose_window(spans, settings.config)
+    champion.require_same_anchor(root, settings.gate_anchor, [cycle.plan for cycle in cycles])
+    anchor = champion.anchor(root, settings.gate_anchor)
+    window = choose_window(spans, settings)
     if backfill:
         served, anchor = (_unseen(root, each, window) for each in (served, anchor))
     judged = [cycle for cycle in cycles if cycle.has_judged and not cycle.plan["backfill"]]
@@ -157,7 +157,7 @@ def make(
     work = _work(settings, digest, window, served)
     met = [each and each.identity for each in (served, anchor)]
     own = _digest([FORMAT, work, *met, *(["backfill"] if backfill else [])])[:16]
-    drifts = champion.measure_drift(root, new, served, ignored=settings.config.drift.ignore)
+    drifts = champion.measure_drift(root, new, served, ignored=settings.drift.ignore)
     situation = Situation(
         settings=settings,
         settings_digest=digest,
@@ -207,7 +207,7 @@ def _unseen(root: Root, served: Served | None, window: Window) -> Served | None:
 
 def _work(settings: Settings, digest: str, window: Window, served: Served | None) -> str:
     """The champion is an input of the training where its weights are the first."""
-    warmed = settings.config.train.start == CHAMPION and served
+    warmed = settings.train.start == CHAMPION and served
     return _digest(
         [
             digest,
@@ -262,7 +262,7 @@ def _held(root: Root) -> str:
 
 def _holding(drifts: Sequence[Drift], settings: Settings, entries: Sequence[Mapping]) -> Iterator[Drift]:
     """Those that a person must look at first, and has not."""
-    least, passed = settings.config.drift.hold, records.accepted_spans(entries)
+    least, passed = settings.drift.hold, records.accepted_spans(entries)
     yield from (each for each in drifts if least and each.value >= least and each.span.key not in passed)
 
 
@@ -318,7 +318,7 @@ def due_triggers(situation: Situation) -> Iterator[str]:
 
 def why_not_yet(situation: Situation) -> Iterator[str]:
     """What each trigger waits for, where none makes a cycle due."""
-    triggers = situation.settings.config.triggers
+    triggers = situation.settings.triggers
     if triggers.new_spans:
         there = len(new_spans(situation.spans, situation.judged))
         needed = f"{triggers.new_spans} new span{'s' * (triggers.new_spans != 1)}"
@@ -336,7 +336,7 @@ def why_not_yet(situation: Situation) -> Iterator[str]:
 
 
 def _of_spans(situation: Situation) -> Iterator[str]:
-    needed = situation.settings.config.triggers.new_spans
+    needed = situation.settings.triggers.new_spans
     fresh = new_spans(situation.spans, situation.judged)
     if needed and len(fresh) >= needed:
         names = ", ".join(span.name for span in fresh[:3]) + (", …" if len(fresh) > 3 else "")
@@ -349,7 +349,7 @@ def _of_config(situation: Situation) -> Iterator[str]:
 
 
 def _of_cron(situation: Situation) -> Iterator[str]:
-    cron = situation.settings.config.triggers.cron
+    cron = situation.settings.triggers.cron
     if not cron:
         return
     last = _when(croniter(cron, situation.now).get_prev)
@@ -371,13 +371,13 @@ def _when(search: Callable[[type], datetime.datetime]) -> datetime.datetime | No
 
 
 def _of_age(situation: Situation) -> Iterator[str]:
-    most = situation.settings.config.triggers.age_days
+    most = situation.settings.triggers.age_days
     if most and situation.champion and _age(situation) > most:
         yield f"version {situation.champion.version} is {_age(situation):.1f} days old, more than {most:g}"
 
 
 def _of_drift(situation: Situation) -> Iterator[str]:
-    least = situation.settings.config.triggers.drift
+    least = situation.settings.triggers.drift
     if least and situation.drifts and situation.drifts[0].value >= least:
         yield f"{situation.drifts[0]}, {least:g} or more"
 
@@ -421,22 +421,19 @@ def code_digest() -> str:
 
 def check_features(settings: Settings, schema: Schema) -> None:
     """Raises InputError for a feature that the schema, or a metric that its task does not have."""
-    gate, config = settings.gate, settings.config
+    gate = settings.gate
     groups.require_columns(gate.slices, schema, told="config.gate.slices")
     clustered_by = (gate.clustered_by,) if gate.clustered_by else ()
     groups.require_columns(clustered_by, schema, told="config.gate.clustered_by")
-    example_weights.named(config.holdout.weighted_by, schema, flag="config.holdout.weighted_by")
-    _check_ignored(config, [feature.name for feature in schema.features])
+    example_weights.named(settings.holdout.weighted_by, schema, flag="config.holdout.weighted_by")
+    names = [feature.name for feature in schema.features]
+    for name in settings.drift.ignore:
+        _require("config.drift.ignore", name, names, "features of the schema")
     metrics = [metric.name for metric in METRICS[schema.label.task]]
     if gate.metric:
         _require("config.gate.metric", gate.metric, metrics, f"a metric of task '{schema.label.task}'")
     for name in gate.floors:
         _require("config.gate.floors", name, metrics, f"metrics of task '{schema.label.task}'")
-
-
-def _check_ignored(config: ConfigDict, names: Sequence[str]) -> None:
-    for name in config.drift.ignore:
-        _require("config.drift.ignore", name, names, "features of the schema")
 
 
 def _require(key: str, name: str, known: Sequence[str], what: str) -> None:

@@ -6,8 +6,9 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from pipeline.base import files
 from pipeline.base.errors import InputError
-from pipeline.retraining import datasets, notify, records, status, store
+from pipeline.retraining import datasets, notify, records, store
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.job import HeldError, Job
@@ -15,6 +16,7 @@ from pipeline.retraining.plan import Plan
 from pipeline.retraining.records import SUPERSEDED, Begun, Root
 from pipeline.retraining.settings import Settings
 from pipeline.retraining.start import begin
+from pipeline.retraining.status import AFTER_DRIFT, after_hold, cycle_line, hold_line, span_line
 
 EXIT_REJECTED = 10  # with --fail_on_reject: a cycle came to another decision than to promote
 
@@ -52,11 +54,11 @@ def reconcile(
       TryAgainError: another process is at it, or something is in the way that may be gone later.
       InputError: a person must correct something.
     """
-    with records.open_root(path, name=settings.config.name) as opened:
+    with records.open_root(path, name=settings.name) as opened:
         # On hold, too: what is served here was decided before.
         store.follow(opened, settings, at=clock())
         if found := records.why_on_hold(opened):
-            return Outcome(did="held", why=(status.held_line(found), status.after_hold_line(found)))
+            return Outcome(did="held", why=(hold_line(found), after_hold(found)))
         spans = look(opened, settings, clock=clock, out=out)
         plan = plan_lib.make(opened, settings, spans, now=clock())
         if plan.drifts:
@@ -74,14 +76,14 @@ def look(opened: Root, settings: Settings, *, clock: Clock, out: TextIO | None =
     sources = settings.sources(opened)
     spans = datasets.survey_spans(opened, sources)
     while True:
-        window = plan_lib.choose_window(spans, settings.config)
+        window = plan_lib.choose_window(spans, settings)
         needed = [span for span in window.spans if span.receipt is None]
         if not needed:
             return spans
         done = {}
         for span in needed:
             [converted] = datasets.converted_spans(opened, sources, [span], at=clock())
-            print(status.span_line(converted), file=out, flush=True)
+            print(span_line(converted), file=out, flush=True)
             done[span.key] = converted
         spans = [done.get(span.key, span) for span in spans]
 
@@ -94,7 +96,7 @@ def _cycle(opened: Root, settings: Settings, plan: Plan, *, clock: Clock, out: T
     from pipeline.retraining import cycle
 
     receipt = plan.goes_on.plan if plan.goes_on else begin(opened, settings, plan, at=clock())
-    print(status.cycle_line(plan, receipt), file=out, flush=True)
+    print(cycle_line(plan, receipt), file=out, flush=True)
     job = Job(root=opened, settings=settings, id=plan.id, plan=receipt, now=clock)
     try:
         end = cycle.run(job, out=out)
@@ -111,7 +113,7 @@ def _hold(opened: Root, settings: Settings, plan: Plan, *, at: datetime.datetime
     why = str(plan.drifts[0]) + (f"; and {len(plan.drifts) - 1} more" if len(plan.drifts) > 1 else "")
     records.put_hold(opened, reason=why, by="drift", at=at, spans=spans)
     notify.send(opened, settings, {"event": "hold", "reason": why})
-    return Outcome(did="held", why=(*map(str, plan.drifts), status.AFTER_DRIFT))
+    return Outcome(did="held", why=(*map(str, plan.drifts), AFTER_DRIFT))
 
 
 def _try_again(opened: Root, failed: Begun, *, retry: bool, at: datetime.datetime) -> None:
@@ -127,7 +129,7 @@ def _try_again(opened: Root, failed: Begun, *, retry: bool, at: datetime.datetim
     path = failed.folder / records.FAILED
     before = len(list(failed.folder.glob("failed.*.json")))
     path.rename(failed.folder / f"failed.{before + 1}.json")
-    records.fsync_folder(failed.folder)
+    files.synchronise(failed.folder)
 
 
 def _leave(opened: Root, plan: Plan, *, at: datetime.datetime) -> None:

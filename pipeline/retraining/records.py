@@ -82,16 +82,15 @@ def _parsed(path: pathlib.Path, content: bytes) -> Iterator[dict]:
     lines = content.split(b"\n")[:-1]
     for number, line in enumerate(lines, 1):
         try:
-            entry = json.loads(line)
-            documents.check_digest(entry)
-        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            entry = documents.loads(line)
+        except documents.UNREADABLE as error:
             raise InputError(
                 f"line {number} of {path}",
                 received=f"other content than was written ({error})",
                 expected="an entry that pipeline.retrain wrote",
                 action="Restore the file from a copy.",
             ) from None
-        del entry[documents.DIGEST_KEY]
+        del entry[documents.KEY]
         yield entry
 
 
@@ -114,7 +113,7 @@ def _append(path: pathlib.Path, line: bytes) -> None:
             raise
     finally:
         os.close(descriptor)
-    fsync_folder(path.parent)
+    files.synchronise(path.parent)
 
 
 # --- Receipts: JSON files that are written once, whole, and carry their own digest.
@@ -131,8 +130,8 @@ def write_result(path: pathlib.Path, document: Mapping[str, object]) -> dict:
     if (there := read_result(path)) is not None:
         return there
     plain = json.loads(json.dumps(document, default=str))
-    files.write_json(path, documents.with_digest({**plain, _OF: _of(path)}))
-    fsync_folder(path.parent)
+    documents.write(path, {**plain, _OF: _of(path)})
+    files.synchronise(path.parent)
     return plain
 
 
@@ -143,35 +142,25 @@ def read_result(path: pathlib.Path) -> dict | None:
       InputError: it is damaged.
     """
     try:
-        document = json.loads(files.read_bytes(path))
-        documents.check_digest(document)
+        document = documents.read(path)
         if document.pop(_OF) != _of(path):
             raise ValueError("it is the receipt of something else")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise InputError(
             f"receipt {path}",
             received=f"other content than was written ({error})",
             expected="what pipeline.retrain wrote there",
             action="Restore the file from a copy.",
         ) from None
-    del document[documents.DIGEST_KEY]
+    del document[documents.KEY]
     return document
 
 
 def _of(path: pathlib.Path) -> str:
     """Which receipt it is: the folder's name and its own. A root may be moved."""
     return f"{path.parent.name}/{path.name}"
-
-
-def fsync_folder(folder: pathlib.Path) -> None:
-    """Names in a folder survive a power cut only after this."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # --- Where everything of a retraining is: the folder that --root names.
@@ -351,7 +340,7 @@ def put_hold(
     files.write_json(
         root.hold, {"at": at.isoformat(), "by": by, "reason": reason, "spans": [list(each) for each in spans]}
     )
-    fsync_folder(root.path)
+    files.synchronise(root.path)
 
 
 def release_hold(root: Root, *, reason: str, at: datetime.datetime) -> dict:
@@ -370,7 +359,7 @@ def release_hold(root: Root, *, reason: str, at: datetime.datetime) -> dict:
         )
     add_entry(root.audit, RELEASED, at=at, reason=reason, was=held, spans=held.get("spans", []))
     root.hold.unlink()
-    fsync_folder(root.path)
+    files.synchronise(root.path)
     return held
 
 

@@ -1,4 +1,4 @@
-"""A config of retraining, checked, as the rest uses it."""
+"""A config of retraining, parsed once and checked, in frozen sections."""
 
 import dataclasses
 import datetime
@@ -8,16 +8,16 @@ import json
 import math
 import numbers
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from croniter import CroniterBadDateError, croniter
-from ml_collections import ConfigDict
 
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.gate.rules import GateRules
-from pipeline.publishing.remote import place
-from pipeline.publishing.remote.place import Place
+from pipeline.publishing.remote import cloud_storage
+from pipeline.publishing.remote.cloud_storage import Place
 from pipeline.retraining import datasets
 from pipeline.retraining.datasets import Sources
 from pipeline.retraining.parity_result import ParityLimits
@@ -47,6 +47,10 @@ _LEAST = {
 }
 _LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)  # schedules may name a year
 
+Values = Mapping[str, object]  # by key; a section is such a mapping itself
+
+_Section = TypeVar("_Section")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Commands:
@@ -57,75 +61,230 @@ class Commands:
     export: str
 
 
+# pipeline/configs/retraining/base.py explains each setting.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spans:
+    raw: str
+    schema: str
+    convert: tuple[str, ...]
+    exclude: tuple[str, ...]
+    marker: str
+    unusable: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Window:
+    last: int
+    start: str
+    end: str
+    least: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Holdout:
+    kind: str
+    last: int
+    weighted_by: str
+    most_seen: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train:
+    config: str
+    flags: tuple[str, ...]
+    start: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Triggers:
+    new_spans: int
+    cron: str
+    age_days: float
+    drift: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Drift:
+    hold: float
+    ignore: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Keep:
+    versions: int
+    cycles: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Notify:
+    command: str
+    webhook: str
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What pipeline/configs/retraining/base.py explains, with the parts that have types of their own."""
+    """Everything that a config of retraining says.
 
-    config: ConfigDict
-    commands: Commands
+    Attributes:
+      store: of config.publish_to; None: versions are published nowhere else.
+      given: the config as JSON has it, which the plan of a cycle holds.
+    """
+
+    name: str
+    spans: Spans
+    window: Window
+    holdout: Holdout
+    train: Train
+    triggers: Triggers
+    drift: Drift
     gate: GateRules
+    gate_anchor: int
     parity: ParityLimits
     infra: Limits
-    store: Place | None = None  # of config.publish_to
+    serving_url: str
+    keep: Keep
+    attempts: int
+    notify: Notify
+    store: Place | None
+    commands: Commands
+    given: Values
 
     def sources(self, root: Root) -> Sources:
         """Raises InputError where there is no schema."""
-        spans = self.config.spans
+        spans = self.spans
         return Sources(
             pattern=str(pathlib.Path(glob.escape(str(root.path)), spans.raw)),
             conversion=datasets.Conversion(
                 module=self.commands.convert,
                 schema=datasets.schema_of(root.absolute(spans.schema)),
-                flags=tuple(spans.convert),
+                flags=spans.convert,
             ),
-            exclude=tuple(spans.exclude),
+            exclude=spans.exclude,
             unusable=spans.unusable,
             marker=spans.marker,
         )
 
     def digest(self) -> str:
-        """Of each setting that changes what a cycle makes or decides, and of the experiment, wherever it is.
+        """Digests what changes the work or the decision of a cycle, and the experiment, wherever it is.
 
         Raises:
           InputError: the experiment's file gives no config.
         """
-        config = json.loads(self.config.to_json_best_effort())
-        told = {key: config[key] for key in ("train", "holdout", "gate", "gate_anchor", "parity", "infra")}
-        path = _experiment(told["train"].pop("config"))
+        told = {key: self.given[key] for key in ("holdout", "gate", "gate_anchor", "parity", "infra")}
+        told["train"] = {key: value for key, value in self.given["train"].items() if key != "config"}
+        path = _experiment(self.train.config)
         told["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def ending_at(settings: Settings, name: str) -> Settings:
-    """The same, of a window whose last span is `name`."""
-    config = settings.config.copy_and_resolve_references()
-    config.window.end = name
-    return dataclasses.replace(settings, config=config)
+    """Returns the settings with a window whose last span is `name`."""
+    given = {**settings.given, "window": {**settings.given["window"], "end": name}}
+    return dataclasses.replace(settings, window=dataclasses.replace(settings.window, end=name), given=given)
 
 
-def parse(config: ConfigDict, commands: Commands, *, like: ConfigDict) -> Settings:
-    """Raises InputError for a value that cannot be meant, or for which a library is missing.
+def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
+    """Parses the values of a config file.
 
     Args:
-      like: the shared config, with its defaults.
+      like: the values of the shared config, with its defaults.
+
+    Raises:
+      InputError: a setting is unknown or missing, cannot be meant, or needs a library that is missing.
     """
-    check_config(config, like)
+    check_types(config, like)
     for key, choices in _CHOICES.items():
         _check(key, _value(config, key), _value(config, key) in choices, " or ".join(choices))
     for key, least in _LEAST.items():
         value = _value(config, key)
         _check(key, value, value >= least, f"a number from {least} on")
-    cron = config.triggers.cron
+    cron = _value(config, "triggers.cron")
     _check("triggers.cron", cron, not cron or _is_schedule(cron), 'a cron expression, such as "0 3 * * *"')
-    _experiment(config.train.config)
+    _experiment(_value(config, "train.config"))
     return Settings(
-        config=config,
+        name=config["name"],
+        spans=_section(Spans, config["spans"]),
+        window=_section(Window, config["window"]),
+        holdout=_section(Holdout, config["holdout"]),
+        train=_section(Train, config["train"]),
+        triggers=_section(Triggers, config["triggers"]),
+        drift=_section(Drift, config["drift"]),
+        gate=GateRules.of(config["gate"]),
+        gate_anchor=config["gate_anchor"],
+        parity=_limits("parity", ParityLimits, config["parity"]),
+        infra=_limits("infra", Limits, config["infra"]),
+        serving_url=config["serving_url"],
+        keep=_section(Keep, config["keep"]),
+        attempts=config["attempts"],
+        notify=_section(Notify, config["notify"]),
+        store=cloud_storage.parse(config["publish_to"]),
         commands=commands,
-        gate=GateRules.of(config.gate),
-        parity=_typed("parity", ParityLimits, config.parity),
-        infra=_typed("infra", Limits, config.infra),
-        store=place.parse(config.publish_to),
+        given=json.loads(json.dumps(config, default=str)),
     )
+
+
+def check_types(config: Values, like: Values, *, group: str = "") -> None:
+    """Compares with `like`, whose values have the types that are meant; an empty group of it holds anything.
+
+    Raises:
+      InputError: a setting is missing, is unknown, or has a value of another type.
+    """
+    for key in config:
+        if key not in like:
+            meant = did_you_mean(key, list(like), otherwise="Leave it out.")
+            raise _error(f"{group}{key}", "a setting that there is not", "one of base.py", meant)
+    for key, meant in like.items():
+        name = f"{group}{key}"
+        if key not in config:
+            raise _error(name, "nothing", "a value", "Begin with get_config() of base.py.")
+        value = config[key]
+        if not isinstance(meant, Mapping):
+            _check_type(name, value, meant)
+        elif not isinstance(value, Mapping):
+            raise _error(name, repr(value), "a group of settings", "Set what is in it, one by one.")
+        elif meant:
+            check_types(value, meant, group=f"{name}.")
+
+
+def _check_type(key: str, value: object, meant: object) -> None:
+    fits, expected = {
+        int: (lambda: _is_number(value, int), "a whole number"),
+        float: (lambda: _is_number(value, float) and _is_finite(value), "a finite number"),
+        str: (lambda: _is_text(value), "a text"),
+        tuple: (lambda: _is_texts(value), 'texts, such as ("one", "two")'),
+    }[type(meant)]
+    _check(key, value, fits(), expected)
+
+
+def _is_number(value: object, kind: object) -> bool:
+    """Whether the value is of a type such as `int` or `float | None`; a whole number is a float, too.
+
+    NaN is none: every comparison with it fails, so that as a limit it would limit nothing.
+    """
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, kind):
+        return value is None or not math.isnan(value)
+    return isinstance(value, numbers.Integral) and isinstance(0.0, kind)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is one that can be written to a file and given to a command."""
+    return isinstance(value, str) and "\0" not in value and value.encode(errors="ignore").decode() == value
+
+
+def _is_texts(value: object) -> bool:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and all(_is_text(one) for one in value)
 
 
 def _is_schedule(cron: str) -> bool:
@@ -134,17 +293,6 @@ def _is_schedule(cron: str) -> bool:
         return croniter.is_valid(cron) and bool(croniter(cron, _LONG_AGO).get_next())
     except CroniterBadDateError:
         return False
-
-
-def _value(config: ConfigDict, key: str) -> object:
-    for part in key.split("."):
-        config = config[part]
-    return config
-
-
-def _check(key: str, value: object, is_right: bool, expected: str) -> None:
-    if not is_right:
-        raise InputError(f"config.{key}", received=repr(value), expected=expected, action="Correct it.")
 
 
 def _experiment(path: str) -> pathlib.Path:
@@ -172,83 +320,29 @@ def _values(path: pathlib.Path) -> dict:
         ) from None
 
 
-def _typed(key: str, kind: type, config: ConfigDict) -> object:
+def _section(kind: type[_Section], values: Values) -> _Section:
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def _limits(key: str, kind: type[_Section], values: Values) -> _Section:
     kinds = {field.name: field.type for field in dataclasses.fields(kind)}
-    for name, value in config.items():
+    for name, value in values.items():
         _check(f"{key}.{name}", value, name in kinds, f"one of {', '.join(kinds)}")
-        _check(f"{key}.{name}", value, is_number(value, kinds[name]), _told(kinds[name]))
-    return kind(**config.to_dict())
+        what = "a whole number" if kinds[name] in (int, int | None) else "a number"
+        _check(f"{key}.{name}", value, _is_number(value, kinds[name]), what)
+    return kind(**values)
 
 
-def _told(kind: type) -> str:
-    return "a whole number" if kind in (int, int | None) else "a number"
+def _value(config: Values, key: str) -> object:
+    for part in key.split("."):
+        config = config[part]
+    return config
 
 
-# --- A config of retraining has the settings of the shared one, each of its type: a typo is named, not kept.
+def _check(key: str, value: object, is_right: bool, expected: str) -> None:
+    if not is_right:
+        raise _error(key, repr(value), expected, "Correct it.")
 
 
-def check_config(config: ConfigDict, like: ConfigDict, *, group: str = "") -> None:
-    """Compares with `like`, whose values have the types that are meant; an empty group of it holds anything.
-
-    Raises:
-      InputError: a setting is missing, is unknown, or has a value of another type.
-    """
-    for key in config:
-        if key not in like:
-            meant = did_you_mean(key, list(like), otherwise="Leave it out.")
-            raise _error(f"{group}{key}", "a setting that there is not", "one of base.py", meant)
-    for key, meant in like.items():
-        name = f"{group}{key}"
-        if key not in config:
-            raise _error(name, "nothing", "a value", "Begin with get_config() of base.py.")
-        value = config[key]
-        if not isinstance(meant, ConfigDict):
-            _check_value(name, value, meant)
-        elif not isinstance(value, ConfigDict):
-            raise _error(name, repr(value), "a group of settings", "Set what is in it, one by one.")
-        elif meant:
-            check_config(value, meant, group=f"{name}.")
-
-
-def is_number(value: object, kind: object) -> bool:
-    """Whether the value is of a type such as `int` or `float | None`; a whole number is a float, too.
-
-    NaN is none: every comparison with it fails, so that as a limit it would limit nothing.
-    """
-    if isinstance(value, bool):
-        return False
-    if isinstance(value, kind):
-        return value is None or not math.isnan(value)
-    return isinstance(value, numbers.Integral) and isinstance(0.0, kind)
-
-
-def _check_value(name: str, value: object, meant: object) -> None:
-    fits, expected = {
-        int: (lambda: is_number(value, int), "a whole number"),
-        float: (lambda: is_number(value, float) and _is_finite(value), "a finite number"),
-        str: (lambda: _is_text(value), "a text"),
-        tuple: (lambda: _is_texts(value), 'texts, such as ("one", "two")'),
-    }[type(meant)]
-    if not fits():
-        raise _error(name, repr(value), expected, "Correct it.")
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
-        return False
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is one that can be written to a file and given to a command."""
-    return isinstance(value, str) and "\0" not in value and value.encode(errors="ignore").decode() == value
-
-
-def _is_texts(value: object) -> bool:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_list and all(_is_text(one) for one in value)
-
-
-def _error(name: str, received: str, expected: str, action: str) -> InputError:
-    return InputError(f"config.{name}", received=received, expected=expected, action=action)
+def _error(key: str, received: str, expected: str, action: str) -> InputError:
+    return InputError(f"config.{key}", received=received, expected=expected, action=action)

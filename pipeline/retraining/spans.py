@@ -5,23 +5,17 @@ import dataclasses
 import errno
 import glob
 import hashlib
-import json
 import os
 import pathlib
-import stat
 import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError
-from pipeline.base.files import NotOrdinaryError
 
 # --- Digests of raw files. Each file is read once: while its size and times stay, the cache knows its
 # digest.
-
-
-_CHUNK = 1 << 20  # bytes
 
 
 class Digests:
@@ -45,7 +39,7 @@ class Digests:
             self._asked[file] = known
             return known[-1]
         now = self._clock()
-        digest = _sha256(file)
+        digest = files.sha256(file)
         if files.file_state(file) == state and state.is_settled(now):
             self._asked[file] = [*state, digest]
         return digest
@@ -54,32 +48,15 @@ class Digests:
         """Keeps those that were asked for, where the disk takes them: without, they are computed again."""
         if self._asked != self._known:
             with contextlib.suppress(OSError):
-                files.write_json(self._path, documents.with_digest(self._asked))
+                documents.write(self._path, self._asked)
 
 
 def _loaded(path: pathlib.Path) -> dict[str, list]:
     try:
-        found = json.loads(files.read_bytes(path))
-        documents.check_digest(found)
-        return {file: list(entry) for file, entry in found.items() if file != documents.DIGEST_KEY}
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        found = documents.read(path)
+        return {file: list(entry) for file, entry in found.items() if file != documents.KEY}
+    except documents.UNREADABLE:
         return {}
-
-
-def _sha256(file: str) -> str:
-    digest = hashlib.sha256()
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotOrdinaryError(file)
-        while chunk := os.read(descriptor, _CHUNK):
-            digest.update(chunk)
-    except OSError as error:
-        error.filename = file
-        raise
-    finally:
-        os.close(descriptor)
-    return digest.hexdigest()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def data(job: Job) -> dict:
     overlap = overlap_lib.overlap(
         job.training.dataset, job.training.split, job.holdout.dataset, job.holdout.split
     )
-    overlap_lib.require_disjoint(overlap, most=job.settings.config.holdout.most_seen)
+    overlap_lib.require_disjoint(overlap, most=job.settings.holdout.most_seen)
     return {
         "training": _told(job.training),
         "holdout": _told(job.holdout),
@@ -69,7 +69,7 @@ def _told(part: Part) -> dict:
 
 def train(job: Job) -> dict:
     """What the run's last evaluation says. Raises as `children.run`."""
-    config = job.settings.config.train
+    config = job.settings.train
     metrics = job.folder / "metrics.json"
     children.run(
         (
@@ -89,7 +89,7 @@ def train(job: Job) -> dict:
 def warm_start(job: Job) -> list[str]:
     """The flag that begins from the champion's weights where the config says so and there is a champion."""
     cycle = job.plan["champion"].get("cycle")
-    is_warm = job.settings.config.train.start == CHAMPION and cycle
+    is_warm = job.settings.train.start == CHAMPION and cycle
     return [f"--warm_start={job.root.cycle(cycle) / 'run'}"] if is_warm else []
 
 
@@ -123,7 +123,7 @@ def evaluate(job: Job) -> dict:
         job.models(),
         job.holdout.dataset,
         split=job.holdout.split,
-        weighted_by=job.settings.config.holdout.weighted_by,
+        weighted_by=job.settings.holdout.weighted_by,
         clustered_by=gate.clustered_by,
         slices=gate.slices,
     )

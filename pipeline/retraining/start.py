@@ -1,8 +1,8 @@
 """Writes the plan of a cycle: from then on the cycle exists."""
 
 import datetime
-import json
 
+from pipeline.base import files
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import records
 from pipeline.retraining.champion import Served
@@ -22,7 +22,7 @@ def begin(
     """
     folder = root.cycle(plan.id)
     folder.mkdir(parents=True, exist_ok=True)
-    records.fsync_folder(root.cycles)
+    files.synchronise(root.cycles)
     return records.write_result(
         folder / records.PLAN,
         {
@@ -38,7 +38,7 @@ def begin(
             "work": plan.work,
             "settings": plan.settings_digest,
             "code": plan_lib.code_digest(),
-            "config": json.loads(settings.config.to_json_best_effort()),
+            "config": settings.given,
         },
     )
 

@@ -1,75 +1,69 @@
-"""What is served, what is planned, and what was done: text for a terminal, and the same as JSON."""
+"""What is served, what is planned, and what was done: sections for a terminal, and the same as JSON."""
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing import versions
+from pipeline.report.section import Cell, Section, Table
 from pipeline.retraining import records
 from pipeline.retraining.champion import PUBLISHED, TAKEN_BACK, Served
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.plan import Plan
 from pipeline.retraining.records import PROMOTE, Begun, Root
 
+AFTER_DRIFT = (
+    "look at it; then `release --reason=…` lets it pass, config.spans.exclude leaves a span out, and "
+    "config.drift.ignore a feature that always moves, such as a date"
+)
 _SHOWN = 12  # cycles and spans; --json has all
+_CYCLE = ("cycle", "begun", "data", "decision", "version", "why")
+_VERSION = ("version", "published", "cycle", "")
+_SHORT = (0, 1, 3, 4, 5)  # the columns of cycles that fit a terminal
 
 
 def status(
     root: Root, served: Served | None, *, now: datetime.datetime, store: Mapping | None = None
-) -> Iterator[str]:
+) -> list[Section]:
     """What is served, what holds, and the newest cycles; `store` is what store.said says."""
-    if served is None:
-        yield f"model {root.name}: nothing is published yet"
-    else:
-        yield (
-            f"model {root.name}: version {served.version} is served, of cycle {served.cycle}, "
-            f"published {time(served.at)} ({_ago(served.at, now)})"
-        )
-        yield f"  {served.directory}"
-    if store is not None:
-        yield from store_lines(store)
-    if found := records.why_on_hold(root):
-        yield held_line(found)
-        yield f"  {after_hold_line(found)}"
-    yield ""
-    yield from _cycles(root)
-    yield from _versions(root)
+    cycles, there = cycle_table(root), version_table(root, served)
+    hidden = len(cycles.rows) - _SHOWN
+    older = f" ({hidden} older ones: --json)" if hidden > 0 else ""
+    newest = Table(
+        header=[_CYCLE[at] for at in _SHORT],
+        rows=[[row[at] for at in _SHORT] for row in cycles.rows[-_SHOWN:]],
+    )
+    gone = [f"quarantined: cycle {cycle}, {reason}" for cycle, reason in _quarantined(root).items()]
+    listed = Table(header=_VERSION[:3], rows=[row[:3] for row in there.rows])
+    title = "versions, the newest last, which is served:" if there.rows else ""
+    return [
+        Section(parts=[*_served(root, served, now), *(store_lines(store) if store else ()), *_held(root)]),
+        Section(title=f"cycles, the newest last{older}:", parts=[newest])
+        if cycles.rows
+        else Section(parts=["no cycle was begun yet"]),
+        *([Section(title=title, parts=[*([listed] if title else []), *gone])] if title or gone else []),
+    ]
 
 
-def plan(plan: Plan) -> Iterator[str]:
+def plan(plan: Plan) -> list[Section]:
     """What reconcile would do now, and why."""
-    if plan.held:
-        yield f"nothing would happen: {plan.held}"
-    elif plan.drifts:
-        yield "retraining would be held, and a person asked, because new data moved far:"
-        yield from (f"  {drift}" for drift in plan.drifts[:_SHOWN])
-        yield f"  {AFTER_DRIFT}"
-    elif plan.failed:
-        yield f"nothing would happen: cycle {plan.id} failed with these inputs"
-        yield f"  {plan.failed.failure['stage']}: {plan.failed.failure['error']}"
-    elif plan.goes_on:
-        yield f"cycle {plan.id} would go on: it was begun {time(plan.goes_on.plan['at'])}"
-    elif plan.due:
-        yield f"cycle {plan.id} would begin, which is due:"
-        yield from (f"  {reason}" for reason in plan.due)
-    else:
-        yield "nothing would happen:"
-        yield from (f"  {reason}" for reason in plan.waits)
-    yield ""
     champion = f"version {plan.champion.version}" if plan.champion else "nothing yet"
-    yield f"served: {champion}" + (f"; anchor: version {plan.anchor.version}" if plan.anchor else "")
-    yield from (f"note: {note}" for note in plan.notes)
-    yield ""
-    yield from _spans(plan)
+    anchor = f"; anchor: version {plan.anchor.version}" if plan.anchor else ""
+    notes = (f"note: {note}" for note in plan.notes)
+    what, *why = _would(plan)
+    return [
+        Section(title=what, parts=why),
+        Section(parts=[f"served: {champion}{anchor}", *notes]),
+        _spans(plan),
+    ]
 
 
 def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) -> dict:
     """Everything, for programs; `store` is what store.said says."""
+    here = {"version": served.version, "cycle": served.cycle, "at": served.at} if served else None
     return {
         "model": root.name,
-        "served": None
-        if served is None
-        else {"version": served.version, "cycle": served.cycle, "at": served.at},
+        "served": here,
         "store": store,
         "hold": records.why_on_hold(root),
         "cycles": [
@@ -83,7 +77,7 @@ def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) 
             for cycle in records.cycle_history(root)
         ],
         "versions": [dict(versions.published(root.serving, each)) for each in _there(root)],
-        "quarantined": dict(publish_lib.quarantined(root.serving)) if root.serving.is_dir() else {},
+        "quarantined": dict(_quarantined(root)),
         "audit": records.audit_entries(root.audit),
     }
 
@@ -107,6 +101,45 @@ def plan_as_json(plan: Plan) -> dict:
     }
 
 
+def cycle_table(root: Root) -> Table:
+    """All cycles, the newest last."""
+    found = published(root)
+    rows = [
+        [
+            Cell(text=cycle.id, link=f"{root.path.absolute().as_uri()}/cycles/{cycle.id}/report.html"),
+            time(cycle.plan["at"]),
+            window_line(cycle.plan),
+            Cell(text=_decision(cycle, found), style=f"decision {cycle.decision}"),
+            found.get(cycle.id, ""),
+            why(cycle),
+        ]
+        for cycle in records.cycle_history(root)
+    ]
+    return Table(header=_CYCLE, rows=rows, numbers={4})
+
+
+def version_table(root: Root, served: Served | None) -> Table:
+    """All versions that may be served, the newest last."""
+    rows = [
+        [
+            each["version"],
+            time(each["at"]),
+            each["cycle"],
+            "served" if served and each["version"] == served.version else "",
+        ]
+        for each in (versions.published(root.serving, version) for version in _there(root))
+    ]
+    return Table(header=_VERSION, rows=rows, numbers={0})
+
+
+def published(root: Root) -> dict[str, int]:
+    """The version that each cycle was published as, also by a person; none that was taken back."""
+    entries = records.audit_entries(root.audit)
+    back = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
+    came = [entry for entry in entries if entry["act"] == PUBLISHED and entry["version"] not in back]
+    return {entry["cycle"]: entry["version"] for entry in came}
+
+
 def why(cycle: Begun) -> str:
     """Why a cycle ended as it did, in a line."""
     if cycle.failure:
@@ -122,115 +155,15 @@ def time(text: str) -> str:
     return f"{datetime.datetime.fromisoformat(text):%Y-%m-%d %H:%M}"
 
 
-def published(root: Root) -> dict[str, int]:
-    """The version that each cycle was published as, also by a person; none that was taken back."""
-    entries = records.audit_entries(root.audit)
-    back = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
-    came = [entry for entry in entries if entry["act"] == PUBLISHED and entry["version"] not in back]
-    return {entry["cycle"]: entry["version"] for entry in came}
-
-
-def decision(cycle: Begun, found: Mapping[str, int]) -> str:
-    """What was decided, and whether a person decided otherwise; `found` is what `published` says."""
-    by_person = cycle.id in found and cycle.decision != PROMOTE
-    backfill = " (backfill)" if cycle.plan["backfill"] else ""
-    return f"{cycle.decision}{backfill}{', promoted by a person' if by_person else ''}"
-
-
-def _cycles(root: Root) -> Iterator[str]:
-    cycles, found = records.cycle_history(root), published(root)
-    if not cycles:
-        yield "no cycle was begun yet"
-        return
-    hidden = len(cycles) - _SHOWN
-    yield f"cycles, the newest last{f' ({hidden} older ones: --json)' if hidden > 0 else ''}:"
-    rows = [("cycle", "begun", "decision", "version", "why")]
-    for cycle in cycles[-_SHOWN:]:
-        version = str(found.get(cycle.id, ""))
-        rows.append((cycle.id, time(cycle.plan["at"]), decision(cycle, found), version, why(cycle)))
-    yield from _aligned(rows)
-    yield ""
-
-
-def _versions(root: Root) -> Iterator[str]:
-    rows = [("version", "published", "cycle")]
-    for version in _there(root):
-        told = versions.published(root.serving, version)
-        rows.append((str(version), time(told["at"]), told["cycle"]))
-    if len(rows) > 1:
-        yield "versions, the newest last, which is served:"
-        yield from _aligned(rows)
-    gone = publish_lib.quarantined(root.serving) if root.serving.is_dir() else {}
-    for cycle, reason in gone.items():
-        yield f"  quarantined: cycle {cycle}, {reason}"
-
-
-def _spans(plan: Plan) -> Iterator[str]:
-    window = plan.window
-    shown = [*window.spans, *window.left_out]
-    if not shown:
-        yield "no spans"
-        return
-    rows = [("span", "rows", "role", "state")]
-    for span in sorted(shown, key=lambda each: each.name)[-_SHOWN:]:
-        rows.append(
-            (span.name, "" if span.rows is None else f"{span.rows:,}", _role(span, plan), _state(span, plan))
-        )
-    hidden = len(shown) - _SHOWN
-    yield f"spans{f' ({hidden} older ones: --json)' if hidden > 0 else ''}:"
-    yield from _aligned(rows)
-
-
-def _role(span: Span, plan: Plan) -> str:
-    roles = {"train": plan.window.training, "judge": plan.window.holdout}
-    return " and ".join(role for role, spans in roles.items() if span in spans) or "left out"
-
-
-def _state(span: Span, plan: Plan) -> str:
-    if span.unusable:
-        return span.unusable
-    if span.receipt is None:
-        return "new: would be converted first"
-    return "new" if span in plan.new else "seen"
-
-
-def _there(root: Root) -> list[int]:
-    return versions.versions(root.serving) if root.serving.is_dir() else []
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A table; the last column is as wide as it is."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield ("  " + "  ".join([*cells, row[-1]])).rstrip()
-
-
-def _ago(text: str, now: datetime.datetime) -> str:
-    hours = (now - datetime.datetime.fromisoformat(text)).total_seconds() / 3600
-    if abs(hours) < 1:
-        return f"{60 * hours:.0f} minutes ago"
-    return f"{hours / 24:.1f} days ago" if hours >= 48 else f"{hours:.1f} hours ago"
-
-
-# --- A line for each thing that happens.
-
-
-AFTER_DRIFT = (
-    "look at it; then `release --reason=…` lets it pass, config.spans.exclude leaves a span out, and "
-    "config.drift.ignore a feature that always moves, such as a date"
-)
-
-
 def span_line(span: Span) -> str:
-    """Of one that was converted just now."""
+    """Says what became of a span that was converted just now."""
     if span.unusable:
         return f"span {span.name}: left out, {span.unusable}"
     return f"span {span.name}: {span.rows:,} rows"
 
 
 def cycle_line(plan: Plan, receipt: Mapping) -> str:
-    """Above its stages."""
+    """Stands above the stages of a cycle."""
     how = "goes on" if plan.goes_on else "begins"
     due = f": {'; '.join(receipt['due'])}" if receipt["due"] else ""
     return "\n  ".join([f"cycle {plan.id} {how}{due}", *plan.rewritten, window_line(receipt)])
@@ -238,25 +171,22 @@ def cycle_line(plan: Plan, receipt: Mapping) -> str:
 
 def window_line(receipt: Mapping) -> str:
     """What a cycle is trained on, judged on and compared with."""
-    trained = _range([span["name"] for span in receipt["spans"] if "training" in span["roles"]])
-    judged = _range([span["name"] for span in receipt["spans"] if "holdout" in span["roles"]])
+    trained, judged = (
+        _range([span["name"] for span in receipt["spans"] if role in span["roles"]])
+        for role in ("training", "holdout")
+    )
     champion = receipt["champion"].get("version")
     against = f"against version {champion}" if champion else "the first model"
     return f"trained on {trained}, judged on {judged}, {against}"
 
 
-def stage_line(name: str, said: Mapping) -> str:
-    """What a stage came to, in a few words."""
-    return _STAGES[name](said)
-
-
-def held_line(found: Mapping) -> str:
+def hold_line(found: Mapping) -> str:
     """Why nothing happens."""
     since = f" since {found['at'][:16]}" if found["at"] else ""
     return f"held by {found['by'] or 'a person'}{since}: {found['reason']}"
 
 
-def after_hold_line(found: Mapping) -> str:
+def after_hold(found: Mapping) -> str:
     """What a person does next."""
     return AFTER_DRIFT if found["by"] == "drift" else "`release --reason=…` ends the hold"
 
@@ -278,14 +208,9 @@ def store_lines(said: Mapping) -> Iterator[str]:
         yield "  a process writes there, or was killed while it did"
 
 
-def _numbers(versions: Sequence[int]) -> str:
-    return f"version{'s' if len(versions) > 1 else ''} {', '.join(map(str, sorted(versions)))}"
-
-
-def _range(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"span {names[0]}"
-    return f"{len(names)} spans, {names[0]} to {names[-1]}"
+def stage_line(name: str, said: Mapping) -> str:
+    """What a stage came to, in a few words."""
+    return _STAGES[name](said)
 
 
 def _data(said: Mapping) -> str:
@@ -301,24 +226,8 @@ def _train(said: Mapping) -> str:
     return ", ".join(numbers[:3])
 
 
-def _export(said: Mapping) -> str:
-    return f"step {said['step']:,}, {said['parameters']:,} parameters"
-
-
 def _checked(said: Mapping) -> str:
     return "passed" if said["passed"] else f"FAILED: {said['reasons'][0]}"
-
-
-def _evaluate(said: Mapping) -> str:
-    return f"{said['rows']:,} rows asked of {', '.join(said['models'])}"
-
-
-def _decide(said: Mapping) -> str:
-    return f"{said['decision']}: {said['reasons'][0] if said['reasons'] else ''}"
-
-
-def _publish(said: Mapping) -> str:
-    return f"version {said['version']}" if said["version"] else f"nothing, {said['why']}"
 
 
 def _verify(said: Mapping) -> str:
@@ -328,23 +237,108 @@ def _verify(said: Mapping) -> str:
 
 
 def _gc(said: Mapping) -> str:
-    told = [
-        f"{len(said[key])} {key} {verb}"
-        for key, verb in (("versions", "removed"), ("cycles", "emptied"))
-        if said[key]
-    ]
-    return ", ".join(told) or "nothing to remove"
+    done_to = (("versions", "removed"), ("cycles", "emptied"))
+    done = [f"{len(said[key])} {key} {verb}" for key, verb in done_to if said[key]]
+    return ", ".join(done) or "nothing to remove"
 
 
 _STAGES = {
     "data": _data,
     "train": _train,
-    "export": _export,
+    "export": lambda said: f"step {said['step']:,}, {said['parameters']:,} parameters",
     "parity": _checked,
-    "evaluate": _evaluate,
+    "evaluate": lambda said: f"{said['rows']:,} rows asked of {', '.join(said['models'])}",
     "infra": _checked,
-    "decide": _decide,
-    "publish": _publish,
+    "decide": lambda said: f"{said['decision']}: {''.join(said['reasons'][:1])}",
+    "publish": lambda said: f"version {said['version']}" if said["version"] else f"nothing, {said['why']}",
     "verify": _verify,
     "gc": _gc,
 }
+
+
+def _served(root: Root, served: Served | None, now: datetime.datetime) -> list[str]:
+    if served is None:
+        return [f"model {root.name}: nothing is published yet"]
+    published_at = f"published {time(served.at)} ({_ago(served.at, now)})"
+    return [
+        f"model {root.name}: version {served.version} is served, of cycle {served.cycle}, {published_at}",
+        f"  {served.directory}",
+    ]
+
+
+def _held(root: Root) -> list[str]:
+    found = records.why_on_hold(root)
+    return [hold_line(found), f"  {after_hold(found)}"] if found else []
+
+
+def _would(plan: Plan) -> Sequence[str]:
+    """What would happen, then why."""
+    if plan.held:
+        return [f"nothing would happen: {plan.held}"]
+    if plan.drifts:
+        drifts = [*map(str, plan.drifts[:_SHOWN]), AFTER_DRIFT]
+        return ["retraining would be held, and a person asked, because new data moved far:", *drifts]
+    if plan.failed:
+        failure = f"{plan.failed.failure['stage']}: {plan.failed.failure['error']}"
+        return [f"nothing would happen: cycle {plan.id} failed with these inputs", failure]
+    if plan.goes_on:
+        return [f"cycle {plan.id} would go on: it was begun {time(plan.goes_on.plan['at'])}"]
+    if plan.due:
+        return [f"cycle {plan.id} would begin, which is due:", *plan.due]
+    return ["nothing would happen:", *plan.waits]
+
+
+def _spans(plan: Plan) -> Section:
+    shown = sorted([*plan.window.spans, *plan.window.left_out], key=lambda each: each.name)
+    rows = [
+        (span.name, "" if span.rows is None else f"{span.rows:,}", _role(span, plan), _state(span, plan))
+        for span in shown[-_SHOWN:]
+    ]
+    older = f" ({len(shown) - _SHOWN} older ones: --json)" if len(shown) > _SHOWN else ""
+    table = Table(header=("span", "rows", "role", "state"), rows=rows)
+    return Section(title=f"spans{older}:", parts=[table]) if shown else Section(parts=["no spans"])
+
+
+def _role(span: Span, plan: Plan) -> str:
+    roles = {"train": plan.window.training, "judge": plan.window.holdout}
+    return " and ".join(role for role, spans in roles.items() if span in spans) or "left out"
+
+
+def _state(span: Span, plan: Plan) -> str:
+    if span.unusable:
+        return span.unusable
+    if span.receipt is None:
+        return "new: would be converted first"
+    return "new" if span in plan.new else "seen"
+
+
+def _decision(cycle: Begun, found: Mapping[str, int]) -> str:
+    """What was decided, and whether a person decided otherwise; `found` is what `published` says."""
+    by_person = cycle.id in found and cycle.decision != PROMOTE
+    backfill = " (backfill)" if cycle.plan["backfill"] else ""
+    return f"{cycle.decision}{backfill}{', promoted by a person' if by_person else ''}"
+
+
+def _there(root: Root) -> list[int]:
+    return versions.versions(root.serving) if root.serving.is_dir() else []
+
+
+def _quarantined(root: Root) -> Mapping[str, str]:
+    return publish_lib.quarantined(root.serving) if root.serving.is_dir() else {}
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return f"version{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
+
+
+def _range(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"span {names[0]}"
+    return f"{len(names)} spans, {names[0]} to {names[-1]}"
+
+
+def _ago(text: str, now: datetime.datetime) -> str:
+    hours = (now - datetime.datetime.fromisoformat(text)).total_seconds() / 3600
+    if abs(hours) < 1:
+        return f"{60 * hours:.0f} minutes ago"
+    return f"{hours / 24:.1f} days ago" if hours >= 48 else f"{hours:.1f} hours ago"

@@ -63,6 +63,7 @@ def test_text_packed_into_tokens(tmp_path: pathlib.Path, converted: Converted):
     assert all(len(record["segments"].int64_list.value) == 32 for record in records)
 
 
+@pytest.mark.slow
 def test_a_dataset_of_tfds_keeps_its_splits(tmp_path: pathlib.Path, converted: Converted):
     (tmp_path / "first").mkdir()
     (tmp_path / "raw.csv").write_text("a,y\n" + "".join(f"{n / 7:.3f},{n % 2}\n" for n in range(60)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.beam_jobs.conftest import Ended, people_csv
-from tests.engines.engines import LOOPBACK_ENGINES, Engine
+from tests.shared.engines import LOOPBACK_ENGINES, Engine
 from tests.shared.published import differences
 
 Convert = Callable[..., Ended]
@@ -17,6 +17,7 @@ def installed(engine: Engine) -> pytest.param:
     return pytest.param(engine, id=engine.name, marks=skip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [installed(engine) for engine in LOOPBACK_ENGINES])
 def test_same_bytes_on_every_engine(convert_people: Convert, people: pathlib.Path, engine: Engine):
     assert convert_people().code == 0
@@ -26,6 +27,7 @@ def test_same_bytes_on_every_engine(convert_people: Convert, people: pathlib.Pat
     assert differences(people / "embedded", people / "out") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [installed(LOOPBACK_ENGINES[0])])
 def test_bad_input_on_a_worker_ends_in_the_same_line(
     convert_people: Convert, people: pathlib.Path, engine: Engine

@@ -32,6 +32,7 @@ def can_mount() -> bool:
 
 
 # Full while rows are shuffled; full while records are written.
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["1m", "6m"])
 @pytest.mark.skipif(not can_mount(), reason="no small disk can be mounted here")
 def test_a_full_disk_ends_in_one_line_and_leaves_nothing(tmp_path: pathlib.Path, size: str):
@@ -57,6 +58,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing(tmp_path: pathlib.Path,
     assert manifest_lib.open_dataset(tmp_path / "kept").manifest.rows_written == 40
 
 
+@pytest.mark.slow
 def test_what_is_published_stays_where_stdout_takes_nothing(people: pathlib.Path):
     flags = [f"--{name}={people / file}" for name, file in (("input", "people.csv"), ("output", "new"))]
     convert = command("beam_jobs.convert", *flags, f"--schema={people / 'schema.json'}")

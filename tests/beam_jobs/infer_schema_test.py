@@ -71,6 +71,7 @@ def test_images_are_proposed_and_converted(fruit: pathlib.Path, infer: Infer, co
     assert convert(fruit, *given[1:])["rows_written"] == 12  # the schema remembers the format
 
 
+@pytest.mark.slow
 def test_images_of_several_sizes_formats_and_numbered_classes(
     tmp_path: pathlib.Path, infer: Infer, convert: Convert
 ):
@@ -88,6 +89,7 @@ def test_images_of_several_sizes_formats_and_numbered_classes(
     assert convert(tmp_path, *given)["rows_written"] == 3
 
 
+@pytest.mark.slow
 def test_images_in_webp(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     for name in ("cat", "dog"):
         (tmp_path / "images" / name).mkdir(parents=True)
@@ -120,6 +122,7 @@ def test_wrong_flags_are_refused(tmp_path: pathlib.Path, flags: tuple[str, ...],
     assert message in ended.err
 
 
+@pytest.mark.slow
 @needs_data
 def test_adult_census(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     train, test = (f"{DATA}/adult/adult-{part}.csv" for part in ("train", "test"))
@@ -130,6 +133,7 @@ def test_adult_census(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     assert (summary["rows_written"], summary["splits"]["test"]["records"]) == (48_842, 16_281)
 
 
+@pytest.mark.slow
 @needs_data
 def test_chicago_taxi(tmp_path: pathlib.Path, infer: Infer, convert: Convert):
     given = ("--format=csv", f"--input={DATA}/chicago_taxi/data_big_tipper.csv")

@@ -78,6 +78,7 @@ def test_every_file_is_in_the_table(folder: str, table: Mapping[str, int | str])
     assert sorted(files) == sorted(listed)
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(
     ("folder", "table"), [("parquet_avro", PARQUET_AVRO), ("tfrecords_by_others", TFRECORDS)]

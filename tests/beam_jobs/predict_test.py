@@ -18,8 +18,8 @@ from beam_jobs.sources.jsonl import JsonLines
 from beam_jobs.sources.source import Input
 from pipeline.base import documents
 from pipeline.base.errors import InputError
+from pipeline.base.files import sha256
 from pipeline.data.dataset import records
-from pipeline.data.dataset.manifest import sha256
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema

@@ -31,6 +31,7 @@ def epoch(one: Case, data: pathlib.Path) -> measure.Ledger:
     return measure.epoch(reader, one.workload, data / one.workload)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ours_rows", "ours_blocks", "ours_mapped", "naive", "tfds"])
 def test_an_epoch_holds_every_row_once(data, name):
     ledger = epoch(case(name), data)

@@ -1,5 +1,7 @@
 """The benchmark of windows: both have the same rows, and a window that costs more than the limit fails."""
 
+import pytest
+
 from benchmarks.reading import spans
 from benchmarks.reading.window_cost import CASES, Case, verdict
 from pipeline.data.dataset import manifest
@@ -8,6 +10,7 @@ from pipeline.data.dataset.window import open_window
 STORED = Case(layout="rows", order="stored")
 
 
+@pytest.mark.slow
 def test_the_spans_are_the_whole_cut_into_pieces(tmp_path):
     whole, glob = spans.written(tmp_path, rows=51, spans=2, layout="rows")
     window = open_window([glob])

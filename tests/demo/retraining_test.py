@@ -10,5 +10,5 @@ from pipeline.retraining import settings
 def test_the_config_is_complete(monkeypatch):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
     commands = settings.Commands(convert="", train="", export="")
-    parsed = settings.parse(get_config(), commands, like=base.get_config())
+    parsed = settings.parse(get_config().to_dict(), commands, like=base.get_config().to_dict())
     assert (parsed.gate.rule, parsed.gate.margin) == ("non_inferiority", 0.02)

@@ -6,11 +6,13 @@ import sys
 
 import numpy as np
 import PIL.Image
+import pytest
 from sklearn.datasets import load_digits
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_values_can_be_read_back_and_complete_files_are_kept(tmp_path: pathlib.Path):
     command = [sys.executable, str(ROOT / "demo" / "write_digits.py"), f"--output={tmp_path}"]
     subprocess.run(command, check=True)

@@ -44,15 +44,18 @@ def test_it_calls_once_an_hour(root):
     assert "%" not in command  # cron ends the line there
 
 
+@pytest.mark.slow
 def test_nothing_is_mailed_where_all_is_as_it_should_be(root):
     assert mailed(root) == ""
 
 
+@pytest.mark.slow
 def test_nothing_is_mailed_of_another_call_at_work(root):
     with recipes.busy(root):
         assert mailed(root) == ""
 
 
+@pytest.mark.slow
 def test_what_a_person_must_correct_is_mailed(root):
     (root / "HOLD").unlink()
     assert "schema.json: received no such file" in mailed(root)

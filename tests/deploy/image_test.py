@@ -4,6 +4,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from tests.deploy import dockerfile, recipes
 
 PATH = recipes.CHECKOUT / "deploy/image/Dockerfile"
@@ -35,6 +37,7 @@ def test_the_requirements_are_installed_by_their_hashes():
     assert '--require-hashes --requirement "$REQUIREMENTS"' in install
 
 
+@pytest.mark.slow
 def test_what_is_copied_is_enough_to_answer(tmp_path):
     for rest in steps("COPY"):
         for source in rest.split()[:-1]:

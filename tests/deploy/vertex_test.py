@@ -34,15 +34,18 @@ def exit_code(root) -> int:
     return done.returncode
 
 
+@pytest.mark.slow
 def test_the_job_ends_well_where_all_is_as_it_should_be(root):
     assert exit_code(root) == 0
 
 
+@pytest.mark.slow
 def test_the_job_ends_well_where_another_is_at_work(root):
     with recipes.busy(root):
         assert exit_code(root) == 0
 
 
+@pytest.mark.slow
 def test_the_job_fails_where_a_person_must_correct_something(root):
     (root / "HOLD").unlink()
     assert exit_code(root) != 0

@@ -13,11 +13,13 @@ FRESH = "README.md"  # whose commands start as users start them: TensorFlow take
 WARM = [name for name in WITH_COMMANDS if name != FRESH]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_run(tmp_path: pathlib.Path):
     commands.copy_tree(tmp_path)
     assert not (wrong := commands.failure(documents.blocks(FRESH), tmp_path)), wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WARM)
 def test_the_commands_of_a_document_run(name: str, tmp_path: pathlib.Path, warm_python: pathlib.Path):
     commands.copy_tree(tmp_path)

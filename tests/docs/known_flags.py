@@ -7,7 +7,7 @@ import re
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tests.docs import documents
-from tests.house import build_file
+from tests.house.imports import HOUSE
 
 # By absl, or as an `Option` of a raw format.
 _DEFINED = re.compile(r"(?:\bDEFINE_\w+\(\s*|\bflag=)\"(\w+)\"")
@@ -21,12 +21,12 @@ def of_command(module: str) -> frozenset[str]:
     """What `python -m module` takes; empty if there is no such module."""
     found: set[str] = set()
     seen: set[str] = set()
-    left = [path] if (path := build_file.sources().get(module)) else []
+    left = [path] if (path := HOUSE.modules.get(module)) else []
     while left:
         path = left.pop()
         seen.add(path)
         found |= _defined(documents.read(path))
-        left += build_file.ours(path) - seen - set(left)
+        left += HOUSE.ours(path) - seen - set(left)
     if module in _HAND_FLAGS_ON:
         found |= of_beam()
     return frozenset(found) | (_OF_ABSL if seen else frozenset())
@@ -44,9 +44,7 @@ def of_beam() -> frozenset[str]:
 @functools.cache
 def of_all() -> frozenset[str]:
     """What any of our commands takes, and Beam."""
-    return frozenset().union(
-        of_beam(), _OF_ABSL, *(_defined(documents.read(path)) for path in build_file.tracked())
-    )
+    return frozenset().union(of_beam(), _OF_ABSL, *(_defined(documents.read(path)) for path in HOUSE.files))
 
 
 def _defined(code: str) -> set[str]:

@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from tests.docs import documents, known_flags
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -70,22 +68,23 @@ def unknown(flag: str) -> bool:
     return flag not in known and flag.removeprefix("no") not in known  # absl's --noFLAG
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_links_lead_somewhere(name):
-    assert broken_links(name, documents.prose(name)) == []
+def test_links_lead_somewhere():
+    broken = {name: broken_links(name, documents.prose(name)) for name in documents.names()}
+    assert not (wrong := {name: found for name, found in broken.items() if found}), wrong
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_named_paths_modules_and_flags_exist(name):
-    assert missing_names(documents.prose(name)) == [], f"{name}: rename what it names"
+def test_named_paths_modules_and_flags_exist():
+    missing = {name: missing_names(documents.prose(name)) for name in documents.names()}
+    assert not (wrong := {name: found for name, found in missing.items() if found}), wrong
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_paths_in_commands_that_are_not_run_exist(name):
-    texts = [re.sub(r"--output=\S+", "", block.text) for block in documents.blocks(name) if block.reason]
-    words = {word for text in texts for word in re.findall(r"[^\s=]+", text) if _PATH.fullmatch(word)}
-    missing = [word for word in sorted(words) if not list(documents.ROOT.glob(word.rstrip("/")))]
-    assert not missing, f"{name}: a command that no test runs names {', '.join(missing)}"
+def test_paths_in_commands_that_are_not_run_exist():
+    not_run = [block for name in documents.names() for block in documents.blocks(name) if block.reason]
+    texts = [(block.where, re.sub(r"--output=\S+", "", block.text)) for block in not_run]
+    words = {(where, word) for where, text in texts for word in re.findall(r"[^\s=]+", text)}
+    paths = sorted((where, word) for where, word in words if _PATH.fullmatch(word))
+    missing = [(where, word) for where, word in paths if not list(documents.ROOT.glob(word.rstrip("/")))]
+    assert not missing, f"commands that no test runs name {missing}"
 
 
 def test_planted_mistakes_are_found():

@@ -15,9 +15,12 @@ _COMMAND = re.compile(r"\bpython -m ((?:beam_jobs|pipeline|benchmarks|tests)[\w.
 _TARGET = re.compile(r"\bmake ((?:[a-z]+-?)+)\b")
 
 
+def every_block() -> list[Block]:
+    return [block for name in documents.names() for block in documents.blocks(name)]
+
+
 def not_run() -> list[Block]:
-    every = (block for name in documents.names() for block in documents.blocks(name))
-    return [block for block in every if block.language in documents.RUN and block.reason]
+    return [block for block in every_block() if block.language in documents.RUN and block.reason]
 
 
 def commands_of(block: Block) -> list[str]:
@@ -34,37 +37,41 @@ def unknown_flags(line: str) -> list[str]:
     return [flag for flag in given if flag not in known_flags.of_command(command[1])]
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_few_commands_are_not_run(name):
-    found = [block for block in not_run() if block.document == name]
-    most = next((most for prefix, most in MOST.items() if name.startswith(prefix)), MOST_ELSEWHERE)
-    listed = "\n".join(f"  {block.where}: {block.reason}" for block in found)
-    assert len(found) <= most, f"{name}: {len(found)} blocks are not run, {most} may be; run some:\n{listed}"
+def test_few_commands_are_not_run():
+    wrong = []
+    for name in documents.names():
+        found = [f"  {block.where}: {block.reason}" for block in not_run() if block.document == name]
+        most = next((most for prefix, most in MOST.items() if name.startswith(prefix)), MOST_ELSEWHERE)
+        if len(found) > most:
+            wrong += [f"{name}: {len(found)} blocks are not run, {most} may be; run some:", *found]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_a_block_has_a_language_that_says_what_is_done_with_it(name):
-    for block in documents.blocks(name):
-        known = ", ".join(documents.LANGUAGES)
-        assert block.language in documents.LANGUAGES, f"{block.where}: '{block.language}' is none of {known}"
-        if block.language not in documents.RUN:
-            hidden = re.search(r"^(python |make )", block.text, re.MULTILINE)
-            assert not hidden, f"{block.where}: a command in a block that no test runs; make it ```sh"
+def test_a_block_has_a_language_that_says_what_is_done_with_it():
+    unknown = [block.where for block in every_block() if block.language not in documents.LANGUAGES]
+    assert not unknown, f"{unknown}: the language is none of {', '.join(documents.LANGUAGES)}"
+    shown = [block for block in every_block() if block.language not in documents.RUN]
+    hidden = [block.where for block in shown if re.search(r"^(python |make )", block.text, re.MULTILINE)]
+    assert not hidden, f"{hidden}: a command in a block that no test runs; make it ```sh"
 
 
-@pytest.mark.parametrize("block", not_run(), ids=lambda block: block.where)
-def test_a_command_that_is_not_run_has_flags_that_exist(block):
-    for line in commands_of(block):
-        assert not (unknown := unknown_flags(line)), f"{block.where}: no such flag in {line}: {unknown}"
+def test_a_command_that_is_not_run_has_flags_that_exist():
+    lines = [(block.where, line) for block in not_run() for line in commands_of(block)]
+    wrong = [
+        f"{where}: no such flag in {line}: {bad}" for where, line in lines if (bad := unknown_flags(line))
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_targets_of_make_exist(name):
+def test_targets_of_make_exist():
     targets = re.findall(r"^([a-z-]+):", documents.read("Makefile"), re.MULTILINE)
-    code = "\n".join(block.text for block in documents.blocks(name) if block.language in documents.SHELL)
-    inline = "\n".join(re.findall(r"`([^`\n]+)`", documents.prose(name)))
-    for target in _TARGET.findall(f"{code}\n{inline}"):
-        assert target in targets, f"{name}: `make {target}` is no target of the Makefile"
+    wrong = []
+    for name in documents.names():
+        code = [block.text for block in documents.blocks(name) if block.language in documents.SHELL]
+        inline = re.findall(r"`([^`\n]+)`", documents.prose(name))
+        named = _TARGET.findall("\n".join(code + inline))
+        wrong += [f"{name}: `make {target}` is no target of the Makefile" for target in {*named} - {*targets}]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_a_planted_flag_is_found():
@@ -79,7 +86,8 @@ def test_a_fence_without_a_reason_is_refused(info):
         documents.blocks("made-up.md", f"```{info}\nfalse\n```")
 
 
-@pytest.mark.parametrize("name", documents.names())
-def test_commands_stand_in_fences_only(name):
-    indented = re.findall(r"^ {4,}(?:python|make|pip) .*", documents.prose(name), re.MULTILINE)
-    assert not indented, f"{name}: put these into a ```sh block, so that a test sees them: {indented}"
+def test_commands_stand_in_fences_only():
+    prose = {name: documents.prose(name) for name in documents.names()}
+    command = re.compile(r"^ {4,}(?:python|make|pip) .*", re.MULTILINE)
+    indented = {name: found for name, text in prose.items() if (found := command.findall(text))}
+    assert not indented, f"put these into a ```sh block, so that a test sees them: {indented}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 
 import pytest
 
-from tests.house import build_file
+from tests.house.imports import HOUSE, ROOT
 
 # What the files of a room may import: the room itself and the named rooms, with all folders in them. The
 # longest path that fits is a file's room.
@@ -84,11 +84,11 @@ NOT_ON_A_WORKER = ("tensorflow", "keras", "tensorflow_datasets")
 # Files of flags that several binaries have, each declared once.
 SHARED_FLAGS = ("beam_jobs/sources/flags.py",)
 # Reads a text as flags are read, with a FlagValues of its own: no command gets a flag by it.
-LIKE_FLAGS = ("pipeline/training/launch/grid.py",)
+LIKE_FLAGS = ("pipeline/base/cli/config.py",)
 
 
 def paths() -> list[str]:
-    return sorted(build_file.sources().values())
+    return sorted(HOUSE.modules.values())
 
 
 def room(path: str) -> str:
@@ -108,16 +108,19 @@ def both_ways(arrows: Set[tuple[str, str]]) -> Iterator[str]:
     return (f"{one} and {other}" for one, other in sorted(arrows) if one < other and (other, one) in arrows)
 
 
-@pytest.mark.parametrize("path", [path for path in paths() if room(path) not in FREE])
-def test_imports_follow_the_arrows(path):
-    for imported in build_file.ours(path):
-        assert may_import(room(path), room(imported)), (
-            f"{path} imports {imported}, but {room(path)} may import only {sorted(ARROWS[room(path)])}"
-        )
+def test_imports_follow_the_arrows():
+    against = [
+        f"{path} imports {imported}, but {room(path)} may import only {sorted(ARROWS[room(path)])}"
+        for path in paths()
+        if room(path) not in FREE
+        for imported in HOUSE.ours(path)
+        if not may_import(room(path), room(imported))
+    ]
+    assert not against, "\n".join(against)
 
 
 def test_no_two_rooms_import_each_other():
-    arrows = {(room(path), room(imported)) for path in paths() for imported in build_file.ours(path)}
+    arrows = {(room(path), room(imported)) for path in paths() for imported in HOUSE.ours(path)}
     assert not list(both_ways(arrows))
 
 
@@ -133,37 +136,47 @@ def test_an_arrow_against_the_direction_is_found():
 
 def test_nobody_imports_in_a_circle():
     try:
-        graphlib.TopologicalSorter({path: build_file.ours(path) for path in paths()}).prepare()
+        graphlib.TopologicalSorter({path: HOUSE.ours(path) for path in paths()}).prepare()
     except graphlib.CycleError as error:
         pytest.fail("imports in a circle: " + " <- ".join(error.args[1]))
 
 
-@pytest.mark.parametrize("path", [path for path in paths() if path.startswith("beam_jobs/")])
-def test_no_beam_worker_imports_tensorflow(path):
-    reached, ahead = {path: path}, [path]
+def test_no_beam_worker_imports_tensorflow():
+    ahead = [path for path in paths() if path.startswith("beam_jobs/")]
+    reached = {path: path for path in ahead}
+    heavy = []
     while ahead:
         here = ahead.pop()
-        for one in build_file.imports(here):
-            heavy = one.eager and one.module.partition(".")[0] in NOT_ON_A_WORKER
-            assert not heavy, (
-                f"{reached[here]} imports {one.module}: import it inside the function that needs it"
-            )
-        for following in build_file.ours(here, eager_only=True) - reached.keys():
+        heavy += [
+            f"{reached[here]} imports {one.module}: import it inside the function that needs it"
+            for one in HOUSE.imports[here]
+            if one.eager and one.module.partition(".")[0] in NOT_ON_A_WORKER
+        ]
+        for following in HOUSE.ours(here, eager_only=True) - reached.keys():
             reached[following] = f"{reached[here]} -> {following}"
             ahead.append(following)
+    assert not heavy, "\n".join(heavy)
 
 
-@pytest.mark.parametrize("path", [path for path in paths() if not path.startswith(FREE)])
-def test_flags_are_defined_in_binaries_only(path):
-    defined = re.findall(r"\bDEFINE_\w+\(.*", (build_file.ROOT / path).read_text())
-    may = build_file.rule_of(path) == "py_binary" or path in SHARED_FLAGS + LIKE_FLAGS
-    assert not defined or may, f"{path} is no binary but has {defined[0]}"
+def test_flags_are_defined_in_binaries_only():
+    may = {*SHARED_FLAGS, *LIKE_FLAGS}
+    others = [path for path in paths() if not path.startswith(FREE) and path not in may]
+    defined = [
+        f"{path} is no binary but has {found[0]}"
+        for path in others
+        if not HOUSE.is_command(path)
+        and (found := re.findall(r"\bDEFINE_\w+\(.*", (ROOT / path).read_text()))
+    ]
+    assert not defined, "\n".join(defined)
 
 
-@pytest.mark.parametrize("path", [path for path in paths() if build_file.rule_of(path) != "py_binary"])
-def test_nobody_imports_a_binary_with_flags(path):
+def test_nobody_imports_a_binary_with_flags():
     """One process has one set of flags: two binaries in it may define the same one, which absl refuses."""
-    eager = build_file.ours(path, eager_only=True)
-    imported = [one for one in eager if build_file.rule_of(one) == "py_binary"]
-    with_flags = [one for one in imported if "DEFINE_" in (build_file.ROOT / one).read_text()]
-    assert not with_flags, f"{path} imports {with_flags}: move what it needs into a file without flags"
+    binaries = {path for path in paths() if HOUSE.is_command(path)}
+    with_flags = {path for path in binaries if "DEFINE_" in (ROOT / path).read_text()}
+    importing = [
+        f"{path} imports {sorted(found)}: move what it needs into a file without flags"
+        for path in paths()
+        if path not in binaries and (found := with_flags & HOUSE.ours(path, eager_only=True))
+    ]
+    assert not importing, "\n".join(importing)

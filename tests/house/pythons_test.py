@@ -11,18 +11,17 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tests.house import build_file
+from tests.house.imports import ROOT
 
-ROOT = build_file.ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PREFIX = "Programming Language :: Python :: "
 PYTHONS = [line.removeprefix(PREFIX) for line in PROJECT["classifiers"] if line.startswith(PREFIX)]
 LOCKS = [
     "requirements",
-    "requirements-dev",
-    "requirements-gcp",
-    "requirements-tpu",
-    "benchmarks/requirements-peers",
+    "requirements/dev",
+    "requirements/gcp",
+    "requirements/tpu",
+    "requirements/peers",
 ]
 
 
@@ -111,7 +110,7 @@ def test_bazel_has_every_python():
 
     assert [one["python_version"] for one in toolchains] == PYTHONS
     assert [one["python_version"] for one in toolchains if one["is_default"]] == PYTHONS[-1:]
-    served = ("requirements", "requirements-dev", "benchmarks/requirements-peers")
+    served = ("requirements", "requirements/dev", "requirements/peers")
     assert {(one["requirements_lock"], one["python_version"]) for one in hubs} == {
         (f"//:{name}.txt", version) for name in served for version in PYTHONS
     }

@@ -5,9 +5,7 @@ import collections
 import pathlib
 from collections.abc import Iterator, Sequence
 
-import pytest
-
-from tests.house import build_file
+from tests.house.imports import HOUSE, ROOT
 
 PRODUCT = ("beam_jobs", "models", "pipeline")
 OF_COMMANDS = ("beam_jobs", "pipeline")  # where only commands and folders stand
@@ -17,7 +15,7 @@ MOST_LINES = 5  # of what a folder says of itself
 
 def product() -> list[str]:
     """Every tracked Python file of the product."""
-    known = build_file.tracked()
+    known = HOUSE.files
     return [path for path in known if path.startswith(tuple(f"{room}/" for room in PRODUCT))]
 
 
@@ -35,12 +33,12 @@ def violations(paths: Sequence[str], *, commands: Sequence[str]) -> Iterator[str
             yield f"{path} is no command: move it into a folder of {folder}"
 
 
-def folder_docstrings() -> list[str]:
+def folders() -> list[str]:
     return [path for path in product() if path.endswith("__init__.py")]
 
 
 def test_the_house_is_in_order():
-    commands = [path for path in product() if build_file.rule_of(path) == "py_binary"]
+    commands = [path for path in product() if HOUSE.is_command(path)]
     assert list(violations(product(), commands=commands)) == []
 
 
@@ -54,8 +52,8 @@ def test_a_planted_violation_is_named():
     ]
 
 
-@pytest.mark.parametrize("path", folder_docstrings())
-def test_a_folder_says_what_it_is_for(path):
-    text = ast.get_docstring(ast.parse((build_file.ROOT / path).read_text())) or ""
-    lines = [line for line in text.splitlines() if line]
-    assert 0 < len(lines) <= MOST_LINES, f"{path}: {len(lines)} lines; expected 1 to {MOST_LINES}"
+def test_folders_say_what_they_are_for():
+    texts = {path: ast.get_docstring(ast.parse((ROOT / path).read_text())) for path in folders()}
+    lines = {path: len([line for line in (text or "").splitlines() if line]) for path, text in texts.items()}
+    wrong = [f"{path}: {count} lines" for path, count in lines.items() if not 0 < count <= MOST_LINES]
+    assert not wrong, f"expected 1 to {MOST_LINES} lines of docstring:\n" + "\n".join(wrong)

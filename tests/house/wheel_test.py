@@ -9,9 +9,8 @@ from email import message_from_bytes
 import pytest
 from packaging.requirements import Requirement
 
-from tests.house import build_file
+from tests.house.imports import ROOT
 
-ROOT = build_file.ROOT
 PRODUCT = ("beam_jobs", "models", "pipeline")
 
 
@@ -29,6 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(built)
 
 
+@pytest.mark.slow
 def test_it_brings_what_requirements_in_names(wheel):
     [metadata] = (name for name in wheel.namelist() if name.endswith("/METADATA"))
     brought = message_from_bytes(wheel.read(metadata)).get_all("Requires-Dist")
@@ -36,6 +36,7 @@ def test_it_brings_what_requirements_in_names(wheel):
     assert set(map(Requirement, brought)) == set(map(Requirement, lines))
 
 
+@pytest.mark.slow
 def test_it_holds_every_file_of_the_product(wheel):
     listed = subprocess.run(
         ["git", "ls-files", *PRODUCT], cwd=ROOT, check=True, capture_output=True, text=True

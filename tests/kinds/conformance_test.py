@@ -27,6 +27,7 @@ from pipeline.data.reading.parsing import parsing_spec
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import FEATURE_TYPES, Label
 from pipeline.data.schema.schema import Schema
+from pipeline.report import html
 from pipeline.training.report.data import feature_table
 from tests.kinds.examples import EXAMPLES, Example
 from tests.shared import measuring
@@ -232,6 +233,6 @@ def test_a_model_gets_the_same_from_both_layouts(example):
 
 @each
 def test_the_report_names_it(example):
-    page = str(feature_table(measured(example), schema_of(example)))
+    page = html.blocks([feature_table(measured(example), schema_of(example))])
     assert example.name in page
     assert f"{example.feature.kind} · " in page

@@ -19,7 +19,7 @@ from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.preprocessing.preprocess import InModel, Inputs, NumericInput
 from pipeline.data.schema.feature import Dtype, Feature
 from pipeline.data.schema.feature_types import FeatureTypeTable, Tensor
-from pipeline.training.report.data import Shown
+from pipeline.training.report.data import FeatureFormat
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,6 @@ def entries(tables: Mapping[str, FeatureTypeTable]) -> dict[str, object]:
         "beam_jobs.checks.records": lambda feature: Numbers(high=feature.highest),
         "pipeline.data.dataset.blocks": lambda feature: Field(dtype="<f4"),
         "pipeline.data.preprocessing.preprocess": InModel(inputs=_inputs),
-        "pipeline.training.replay.value": lambda feature, value: f"{value[0]:g}..{value[1]:g}",
-        "pipeline.training.report.data": Shown(detail=lambda feature: "low..high"),
+        "pipeline.training.replay.format": lambda feature, value: f"{value[0]:g}..{value[1]:g}",
+        "pipeline.training.report.data": FeatureFormat(detail=lambda feature: "low..high"),
     }

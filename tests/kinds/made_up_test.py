@@ -35,13 +35,15 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import FEATURE_TYPES, FeatureTypeTable, Label, MissingFeatureTypeError
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, loading
-from pipeline.training.replay.value import shown_value
+from pipeline.report import html
+from pipeline.training.replay.format import format_value
 from pipeline.training.report.data import feature_table
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from tests.kinds.interval import Interval, entries
 from tests.kinds.tables import kind_tables
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import serialize
 
 SPAN = Interval(name="span")
@@ -64,8 +66,8 @@ ASKED = {
     "is no fixed width",
     "pipeline.data.preprocessing.preprocess": "InModel, with `inputs` of (the features of the kind, "
     "SplitStatistics) to Inputs",
-    "pipeline.training.replay.value": "a function (feature, value [*feature.shape]) → text",
-    "pipeline.training.report.data": "Shown, with `detail` of the feature to a word",
+    "pipeline.training.replay.format": "a function (feature, value [*feature.shape]) → text",
+    "pipeline.training.report.data": "FeatureFormat, with `detail` of the feature to a word",
 }
 
 # Where a room first asks for the kind. `propose_feature` asks only the kinds that it has.
@@ -79,7 +81,7 @@ FIRST_USE: Mapping[str, Callable[[], object]] = {
     "beam_jobs.checks.records": lambda: records.conformance_problems([RECORD], SCHEMA),
     "pipeline.data.dataset.blocks": lambda: blocks.geometry(SCHEMA),
     "pipeline.data.preprocessing.preprocess": lambda: Preprocess(SCHEMA, STATISTICS),
-    "pipeline.training.replay.value": lambda: shown_value(SPAN, np.float32([1, 2])),
+    "pipeline.training.replay.format": lambda: format_value(SPAN, np.float32([1, 2])),
     "pipeline.training.report.data": lambda: feature_table(STATISTICS, SCHEMA),
 }
 ROWS = list(itertools.product(range(-1, 9), range(10, 30)))
@@ -122,7 +124,7 @@ def test_supplied_it_is_declared_proposed_and_described(intervals):
     assert schema_lib.from_json(schema_lib.to_json(SCHEMA)) == SCHEMA
     assert propose_feature(ColumnProfile(name="span", counts={"1..2": 2, "0..3": 1})) == SPAN
     assert 'name: "span"' in dataset.schema_proto(SCHEMA)
-    assert "interval · low..high [2]" in str(feature_table(STATISTICS, SCHEMA))
+    assert "interval · low..high [2]" in html.blocks([feature_table(STATISTICS, SCHEMA)])
 
 
 def test_supplied_bad_cells_are_told(intervals):
@@ -154,7 +156,11 @@ def test_supplied_it_is_trained_on(intervals, tmp_path):
     config = small_config()
     config.train.steps = 5
     request = Request(
-        dataset=dataset, workdir=tmp_path / "run", strategy="one_device", precision="float32", config=config
+        dataset=dataset,
+        workdir=tmp_path / "run",
+        strategy="one_device",
+        precision="float32",
+        experiment=parsed(config),
     )
     assert 0 <= run.train(request)["accuracy"] <= 1
 

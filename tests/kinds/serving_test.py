@@ -134,7 +134,7 @@ def requests(example: Example) -> st.SearchStrategy:
     return st.lists(values, min_size=size, max_size=size) if feature.shape else values
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(values=st.fixed_dictionaries({example.name: requests(example) for example in INPUTS}))
 def test_any_request_gets_a_finite_answer_the_same_by_both_signatures(ways, values):
     answer = ways.raw(values)
@@ -184,7 +184,7 @@ def requested(feature: Feature, cell: bytes, value: object) -> object:
     )
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(spelled=st.fixed_dictionaries({example.name: cells(example) for example in INPUTS}))
 def test_what_conversion_keeps_is_trained_on_predicted_and_served_alike(ways, spelled):
     rows = [typed_rows(example, pa.array([spelled[example.name]]))[0] for example in INPUTS]

@@ -1,4 +1,4 @@
-"""A slice of `make pictures`: what the conversion stores is decoded as Pillow decodes the original."""
+"""A slice of `make soak CASES=pictures*`: what the conversion takes, is decoded as Pillow decodes it."""
 
 import contextlib
 
@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.pictures import outcomes, readers
+from tests.pictures import readers
 from tests.pictures.subtypes import subtypes
+from tests.soak import seen_pictures as outcomes
 
 
+@pytest.mark.slow
 def test_pictures_are_seen_as_pillow_reads_them():
     found = outcomes.compared(list(outcomes.pictures(len(subtypes()), channels=[3])), readers.decoder)
     assert [one for one in found if one.failures] == []
     assert sum(not one.refused for one in found) > len(found) - 5
 
 
+@pytest.mark.slow
 def test_damaged_pictures_are_refused_or_decoded():
     found = outcomes.decoded(list(outcomes.damaged(300, channels=[3])), readers.decoder)
     assert [one for one in found if one.failures] == []

@@ -126,6 +126,7 @@ def test_records_of_files_in_several_folders_are_read(file: pathlib.Path):
     assert sorted(shuffled) == sorted(2 * PAYLOADS)
 
 
+@pytest.mark.slow
 @needs_data
 def test_records_of_others_are_read_by_position(tmp_path: pathlib.Path):
     file = tmp_path / "train.tfrecord"

@@ -26,6 +26,7 @@ def run_binary(warm_python: pathlib.Path) -> Callable[..., subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 def test_a_run_and_its_export_agree(run_binary, dataset, tmp_path):
     run = tmp_path / "run"
     train = run_binary("pipeline.train", CONFIG, *SHORT, f"--dataset={dataset}", f"--workdir={run}")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.shared import small_spans
 
-CONFIG = "tests/retraining/small_retraining.py"
+CONFIG = "tests/shared/small_retraining.py"
 
 
 def retrain(python, root, *arguments, **options):
@@ -49,6 +49,7 @@ def test_a_name_that_a_terminal_would_obey_is_written_out(warm_python, root):
     assert ended.stdout.startswith("span \\x1b[2J: 240 rows\n"), ended
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_a_scheduler_is_told_to_call_again(root):
     full = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))}
     ended = retrain(sys.executable, root, "hold", "--reason=holiday", **full)

@@ -58,6 +58,7 @@ def steps_in_history(workdir: pathlib.Path) -> list[int]:
     return [json.loads(line)["step"] for line in (workdir / "history.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path, warm_python):
     arguments = arguments_for(
         dataset, tmp_path / "run", "--config.train.steps=40", "--config.train.checkpoint_every_steps=4"
@@ -80,6 +81,7 @@ def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path, warm_pyt
     assert json.loads((tmp_path / "run" / "run.json").read_text())["steps"] == 40
 
 
+@pytest.mark.slow
 def test_two_workers_train_one_model(dataset, tmp_path, warm_python):
     with socket.create_server(("localhost", 0)) as first, socket.create_server(("localhost", 0)) as second:
         workers = [f"localhost:{server.getsockname()[1]}" for server in (first, second)]

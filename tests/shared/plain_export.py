@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Mapping
 
 from pipeline.base import documents
+from pipeline.base.files import sha256
 from pipeline.data.dataset import records
-from pipeline.data.dataset.manifest import sha256
 
 FILES = {"saved_model.pb": b"the graph", "variables/variables.data-00000-of-00001": b"weights " * 50}
 

@@ -25,15 +25,14 @@ from collections.abc import Iterator, Sequence
 
 from tests.shared import forked
 
-_IMPORTED = (
-    "tensorflow",
-    "apache_beam.ml.inference.base",
+WITHOUT_TENSORFLOW = (
     "apache_beam.runners.portability.fn_api_runner",
     "ml_collections.config_flags",
     "pyarrow.csv",
     "pyarrow.parquet",
     "tensorflow_metadata.proto.v0.statistics_pb2",
 )
+IMPORTED = ("tensorflow", "apache_beam.ml.inference.base", *WITHOUT_TENSORFLOW)
 _OURS = ("beam_jobs", "models", "pipeline", "tests")
 _SIZE = 8  # hexadecimal digits before a message
 _SERVED = ("-c", "-m", "-")
@@ -61,8 +60,8 @@ sys.exit(code)
 
 
 @contextlib.contextmanager
-def python(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The program, `python` in `folder`; it works until the block ends."""
+def python(folder: pathlib.Path, *, imported: Sequence[str] = IMPORTED) -> Iterator[pathlib.Path]:
+    """Gives the program, `python` in `folder`, whose server has `imported`; it works until the block ends."""
     address, program = folder / "socket", folder / "python"
     told = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
     program.write_text(
@@ -70,7 +69,7 @@ def python(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     )
     program.chmod(0o755)
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # so that it has no threads
-    command = [sys.executable, "-m", "tests.shared.warm", str(address)]
+    command = [sys.executable, "-m", "tests.shared.warm", str(address), *imported]
     root = pathlib.Path(__file__).parents[2]
     with subprocess.Popen(
         command, cwd=root, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -80,9 +79,9 @@ def python(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         server.stdin.close()
 
 
-def serve(address: str) -> None:
+def serve(address: str, imported: Sequence[str]) -> None:
     """Answers until stdin is closed."""
-    _import()
+    _import(imported)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen()
@@ -98,11 +97,12 @@ def serve(address: str) -> None:
             connection.close()
 
 
-def _import() -> None:
+def _import(imported: Sequence[str]) -> None:
     """Imports what commands import, and leaves no thread: a fork would lack it, with the locks it holds."""
-    from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+    if "tensorflow" in imported:
+        from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
-    for module in _IMPORTED:
+    for module in imported:
         importlib.import_module(module)
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
         del sys.modules[name]
@@ -158,4 +158,4 @@ def _run(arguments: Sequence[str], folder: str, environment: dict[str, str], str
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], sys.argv[2:])

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, config_flags
 
 from pipeline.base.errors import InputError, answer, nearest
 
@@ -61,6 +61,44 @@ def get_config(path: str) -> ConfigDict:
     return runpy.run_path(path)["get_config"]()
 
 
+def swept(config: ConfigDict, values: Mapping[str, str]) -> ConfigDict:
+    """A copy of the config with other values, each written as behind `--config.KEY=`.
+
+    Raises:
+      InputError: the config has no such key, or a value is not of its type; --sweep is named.
+    """
+    _check_swept(config, values)
+    argv = ["sweep", *(f"--config.{key}={value}" for key, value in values.items())]
+    holders = flags.FlagValues()
+    try:
+        with clear_config_errors(argv):
+            holder = config_flags.DEFINE_config_dict(
+                _CONFIG, config.copy_and_resolve_references(), flag_values=holders, sys_argv=argv
+            )
+            holders(argv)
+            return holder.value
+    except flags.Error as error:
+        raise InputError(
+            f"--sweep={' '.join(argv[1:])}",
+            received=" ".join(str(error).split()),
+            expected="values of the type of the config's own",
+            action="--help lists the keys and their types.",
+        ) from None
+
+
+def _check_swept(config: ConfigDict, values: Mapping[str, str]) -> None:
+    known = [name for name, _ in config_leaves(config.to_dict())]
+    for key in values:
+        if key not in known:
+            meant = nearest(key, known)
+            raise InputError(
+                f"--sweep=config.{key}",
+                received="a key that the config does not have",
+                expected="a key that --help lists",
+                action=f"Did you mean config.{meant}?" if meant else "See --help.",
+            )
+
+
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
     """Names the first override whose key the config does not have."""
     known = _known_keys(argv)
@@ -92,7 +130,7 @@ def _known_keys(argv: Sequence[str]) -> list[str]:
         config = get_config(_given(argv))
     except Exception:  # it is the user's code, and only a suggestion hangs on it
         return []
-    leaves = [name for name, _ in config_leaves(config)]
+    leaves = [name for name, _ in config_leaves(config.to_dict())]
     groups = {name.rpartition(".")[0] for name in leaves}
     return [*leaves, *sorted(groups - {""})]
 
@@ -162,16 +200,16 @@ def keys_of(module: types.ModuleType) -> tuple[Key, ...]:
     MEANINGS of `module`, if it has any.
     """
     meanings = _with_inner(_meanings(inspect.getsource(module)), getattr(module, "MEANINGS", {}))
-    values = dict(config_leaves(module.get_config()))
+    values = dict(config_leaves(module.get_config().to_dict()))
     order = {name: number for number, name in enumerate(meanings)}
     names = sorted(values, key=lambda name: order.get(name, len(order)))
     return tuple(Key(name=name, default=values[name], meaning=_meaning(name, meanings)) for name in names)
 
 
-def config_leaves(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Dotted names and values of everything in `config` that is no ConfigDict itself."""
-    for name, value in config.items():
-        if isinstance(value, ConfigDict):
+def config_leaves(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Dotted names and values of everything in a config that is no group of keys itself."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
             yield from config_leaves(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value

@@ -5,14 +5,16 @@ Paths are relative to --root, where they are not absolute.
 
 from ml_collections import ConfigDict
 
+Config = ConfigDict  # what get_config() of a config file returns
 
-def get_config() -> ConfigDict:
-    config = ConfigDict()
+
+def get_config() -> Config:
+    config = Config()
 
     config.name = "model"  # versions are published to ROOT/serving/NAME/1, 2, …
     config.publish_to = ""  # and to a place such as "gs://bucket/models/taxi", under the same numbers
 
-    config.spans = ConfigDict()
+    config.spans = {}
     config.spans.raw = "raw/date=*"  # a glob: each file or folder it matches is a span, in the order of names
     config.spans.schema = "schema.json"  # what all spans are converted with
     config.spans.convert = ()  # more flags of beam_jobs.convert, such as ("--layout=blocks",)
@@ -20,47 +22,47 @@ def get_config() -> ConfigDict:
     config.spans.marker = ""  # a file, such as "_SUCCESS", without which a folder is no span yet
     config.spans.unusable = "skip"  # a span that cannot be converted or repeats another; or stop
 
-    config.window = ConfigDict()  # which spans are trained on
+    config.window = {}  # which spans are trained on
     config.window.last = 0  # the last so many before the holdout; 0: all
     config.window.start = ""  # the name of the first span; empty: the first there is
     config.window.end = ""  # the name of the last one, holdout included
     config.window.least = 1  # spans that there must be to train on
 
-    config.holdout = ConfigDict()  # what models are judged on
+    config.holdout = {}  # what models are judged on
     config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
     config.holdout.last = 1  # spans, where it is later
     config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where the models were trained so
     config.holdout.most_seen = 0.01  # part of its rows that may equal a training row, as rows do by chance
 
-    config.train = ConfigDict()
+    config.train = {}
     config.train.config = "pipeline/configs/tabular.py"  # relative to where the command runs
     config.train.flags = ()  # more flags of pipeline.train, such as ("--config.train.epochs=3",)
     config.train.start = "scratch"  # or champion: its weights and preprocessing (warm start)
 
-    config.triggers = ConfigDict()  # any of them makes a cycle due
+    config.triggers = {}  # any of them makes a cycle due
     config.triggers.new_spans = 1  # so many that no finished cycle has looked at; 0: never
     config.triggers.cron = ""  # such as "0 3 * * *", in UTC
     config.triggers.age_days = 0.0  # of the served model; 0: however old
     config.triggers.drift = 0.0  # distance of a new span from the champion's training statistics; 0: any
 
-    config.drift = ConfigDict()
+    config.drift = {}
     config.drift.hold = 0.3  # a new span this far away holds retraining until a person has looked; 0: never
     config.drift.ignore = ()  # features that always move, such as ("trip_start_timestamp",)
 
     # How models are compared: pipeline/gate/rules.py. Empty or absent: the default there.
-    config.gate = ConfigDict()
+    config.gate = {}
     config.gate_anchor = 0  # the version that no model may fall behind; 0: the first that was published
-    config.parity = ConfigDict()  # limits: pipeline/retraining/parity_result.py
-    config.infra = ConfigDict()  # limits: pipeline/serving/result.py
+    config.parity = {}  # limits: pipeline/retraining/parity_result.py
+    config.infra = {}  # limits: pipeline/serving/result.py
     config.serving_url = ""  # a TensorFlow Serving that is asked too: http://… or grpc://…
 
-    config.keep = ConfigDict()
+    config.keep = {}
     config.keep.versions = 5  # published versions, besides the anchor
     config.keep.cycles = 5  # cycles whose run and export are kept; receipts and reports always are
 
     config.attempts = 10  # starts of one stage that is killed each time; then the cycle has failed
 
-    config.notify = ConfigDict()  # gets JSON on stdin, or as a POST; a failure of it fails nothing
+    config.notify = {}  # gets JSON on stdin, or as a POST; a failure of it fails nothing
     config.notify.command = ""  # a program and its arguments, without a shell; or "sh -c '…'"
     config.notify.webhook = ""
     return config

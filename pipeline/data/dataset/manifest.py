@@ -7,17 +7,16 @@ times, hosts or absolute paths.
 
 import collections
 import dataclasses
-import errno
 import functools
 import hashlib
 import json
 import os
 import pathlib
 import stat
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 
+from pipeline.base import directories, process_memory
 from pipeline.base import files as files_lib
-from pipeline.base import process_memory
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.base.files import FileState
@@ -246,7 +245,7 @@ def check_digest(directory: pathlib.Path, manifest: Manifest, name: str) -> None
     """Raises InputError where a file of any size, other than a shard, is not what the manifest lists."""
     listed = manifest.digests_of_files.get(name)
     try:
-        found = sha256(directory / name)
+        found = files_lib.sha256(directory / name)
     except OSError as error:
         raise _not_published(directory / name, error.strerror, listed) from None
     if found != listed:
@@ -278,66 +277,13 @@ def load(directory: pathlib.Path) -> Manifest:
         raise _altered(path, f"unreadable content ({error!r})") from None
     if manifest.digest != digest:
         raise _altered(path, f"digest {manifest.digest[:12]} where the file says {str(digest)[:12]}")
-    check_inside(path, directory, (file.path for file in _all_files(manifest)))
+    directories.check_inside(path, directory, (file.path for file in _all_files(manifest)))
     return manifest
-
-
-def check_inside(manifest: pathlib.Path, directory: pathlib.Path, names: Iterable[str]) -> None:
-    """Raises InputError where a name that the file `manifest` lists leads out of `directory`."""
-    root = pathlib.Path(os.path.realpath(directory))
-    is_in_root = functools.lru_cache(lambda folder: not _leads_out(root / folder, root))
-    # A look at each of 200,000 files, or at its resolved path, takes many times as long.
-    links = functools.lru_cache(lambda folder: _links(root / folder))
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        is_plain = file and _is_path(name) and not name.startswith("/") and ".." not in name.split("/")
-        if (
-            not is_plain
-            or not is_in_root(folder)
-            or (file in links(folder) and _leads_out(root / name, root))
-        ):
-            raise InputError(
-                f"manifest {manifest}",
-                received=f"a file {name!r} outside of the directory",
-                expected="files of this directory alone",
-                action="Do not trust it: restore it from a copy, or make it again.",
-            )
-
-
-def _links(folder: pathlib.Path) -> Set[str]:
-    """Names of the symbolic links in a folder."""
-
-    def scan() -> set[str]:
-        with os.scandir(folder) as entries:
-            return {entry.name for entry in entries if entry.is_symlink()}
-
-    try:
-        return files_lib.retry_naming_file(scan)
-    except OSError as error:
-        if isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP:
-            return set()  # `check_files` reports its files
-        raise
-
-
-def _leads_out(link: pathlib.Path, root: pathlib.Path) -> bool:
-    # Not `resolve`, which raises where links form a circle.
-    return not pathlib.Path(os.path.realpath(link)).is_relative_to(root)
-
-
-def _is_path(name: str) -> bool:
-    """Returns whether a file can be called so: JSON can spell what is no text, too."""
-    return "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name))
 
 
 def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
     """The name, relative to `directory`, of a file of the dataset in its subdirectory `member`."""
     return (member.relative_to(directory) / name).as_posix()
-
-
-def sha256(path: pathlib.Path) -> str:
-    """Digest of a file of any size, in hexadecimal, as in the manifest."""
-    with files_lib.opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def dumps(manifest: Manifest) -> str:

@@ -4,46 +4,36 @@ conversion.json, of a dataset, is for people. It varies by run, so the manifest 
 library only: Beam workers import this file.
 """
 
-import json
 import pathlib
 from collections.abc import Mapping
 
-from pipeline.base import documents
-from pipeline.base import files as files_lib
+from pipeline.base import directories, documents
+from pipeline.base.directories import ChangedError
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import CONVERSION_FILE_NAME, check_inside, sha256
+from pipeline.data.dataset.manifest import CONVERSION_FILE_NAME
 
 CONVERSION_FORMAT = "penstock.conversion/1"
 
 
 def dumps_conversion(document: Mapping) -> str:
     """The content of the file, which carries its own digest."""
-    return json.dumps(documents.with_digest({"format": CONVERSION_FORMAT, **document}), indent=2) + "\n"
+    return documents.dumps(documents.with_digest({"format": CONVERSION_FORMAT, **document})).decode()
 
 
 def read_conversion(directory: pathlib.Path) -> dict:
     """Reads conversion.json, empty where `directory` has none; raises InputError if it is damaged."""
     path = directory / CONVERSION_FILE_NAME
     try:
-        return _read(path, CONVERSION_FORMAT)
+        return documents.read(path, file_format=CONVERSION_FORMAT)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise InputError(
             f"dataset file {path}",
             received=f"other content than was written ({error})",
             expected="what beam_jobs.convert wrote there",
             action="Restore the file from a copy, or delete it: only reports show it.",
         ) from None
-
-
-def _read(path: pathlib.Path, format: str) -> dict:
-    """The document at `path`; raises ValueError where its digest or format is another."""
-    document = json.loads(files_lib.read_bytes(path))
-    documents.check_digest(document)
-    if document["format"] != format:
-        raise ValueError(f"format {document['format']!r}")
-    return document
 
 
 # --- `export.json`, which lists the files of an exported model, each with its SHA-256.
@@ -62,7 +52,7 @@ def open_export(directory: pathlib.Path) -> dict:
     """The content of `export.json`; raises InputError where it is missing or a file differs from it."""
     path = directory / FILE_NAME
     try:
-        document = _read(path, FORMAT)
+        document = documents.read(path, file_format=FORMAT)
         files = {str(name): str(content) for name, content in document["files"].items()}
     except OSError:
         raise InputError(
@@ -71,14 +61,14 @@ def open_export(directory: pathlib.Path) -> dict:
             expected="a directory written by pipeline.export",
             action="Name the directory that `python -m pipeline.export --output=…` wrote.",
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except documents.UNREADABLE as error:
         raise InputError(
             f"model file {path}",
             received=f"other content than was exported ({error!r})",
             expected="what pipeline.export wrote there",
             action="Restore the file from a copy, or export the model again.",
         ) from None
-    check_inside(path, directory, files)
+    directories.check_inside(path, directory, files)
     _check_files(directory, files)
     return document
 
@@ -94,12 +84,12 @@ def check_new(output: pathlib.Path) -> None:
 
 
 def _check_files(directory: pathlib.Path, files: Mapping[str, str]) -> None:
-    for path, expected in files.items():
-        found = sha256(directory / path) if (directory / path).is_file() else "no such file"
-        if found != expected:
-            raise InputError(
-                f"model file {directory / path}",
-                received=found[:12],
-                expected=f"SHA-256 {expected[:12]}…, as exported",
-                action="Restore the file from a copy, or export the model again.",
-            )
+    try:
+        directories.check(directory, {name: {"sha256": digest} for name, digest in files.items()})
+    except ChangedError as error:
+        raise InputError(
+            f"model file {directory / error.name}",
+            received=error.received,
+            expected=f"{error.expected}, as exported",
+            action="Restore the file from a copy, or export the model again.",
+        ) from None

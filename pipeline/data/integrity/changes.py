@@ -6,7 +6,6 @@ compared by its digest: one that was touched, or restored from a copy, is still 
 
 import errno
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -80,7 +79,7 @@ class Watched:
     def _digest(self, path: str) -> str:
         if path in self._datasets:
             return manifest.load(self._datasets[path].directory).digest
-        return manifest.sha256(pathlib.Path(path))
+        return files.sha256(path)
 
 
 def _is_gone(error: OSError) -> bool:

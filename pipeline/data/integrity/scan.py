@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-import json
 import pathlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -186,7 +185,7 @@ class ScanMemory:
         if self._path and self._used and self._used != self._known:
             damaged = {key: [vars(one) for one in found] for key, found in self._used.items()}
             document = {"format": FORMAT, "damaged": damaged}
-            files_lib.write_json(self._path, documents.with_digest(document))
+            documents.write(self._path, document)
 
     def _key(self, selection: Selection) -> tuple[str, bool]:
         """A hash of all that the result depends on (rows, digests, files); whether a change would show."""
@@ -206,9 +205,7 @@ def _states(files: Sequence[str]) -> list[tuple[str, FileState]]:
 
 def _loaded(path: pathlib.Path) -> Mapping[str, tuple[DamagedRecord, ...]]:
     try:
-        document = json.loads(files_lib.read_bytes(path))
-        documents.check_digest(document)
-        of_keys = document["damaged"] if document["format"] == FORMAT else {}
+        of_keys = documents.read(path, file_format=FORMAT)["damaged"]
         return {key: tuple(DamagedRecord(**one) for one in found) for key, found in of_keys.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except documents.UNREADABLE:
         return {}

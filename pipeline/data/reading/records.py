@@ -7,9 +7,10 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.base.tracing import no_autograph
-from pipeline.data.dataset import blocks, manifest
+from pipeline.data.dataset import blocks
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.reading import order
@@ -205,7 +206,7 @@ def _check_digests(selection: Selection) -> None:
     dataset, names = selection.dataset, set(selection.shards.names)
     shards = [s for each in dataset.manifest.splits.values() for s in each if s.path in names]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        digests = pool.map(lambda shard: manifest.sha256(dataset.directory / shard.path), shards)
+        digests = pool.map(lambda shard: files.sha256(dataset.directory / shard.path), shards)
         checked = tqdm(digests, total=len(shards), desc="checking", unit="shard", delay=_PROGRESS_AFTER_S)
         for shard, digest in zip(shards, checked, strict=True):
             if digest != shard.sha256:

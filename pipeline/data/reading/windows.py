@@ -122,8 +122,8 @@ def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) 
 def _stitched(places: Sequence[tf.Tensor], rows: Sequence[tf.Tensor]) -> tf.Tensor:
     """Rows, [r, …] each, written to their places, int32 [r] each: every one from 0 on, once."""
     if len(rows) == 1:
-        # A gather need not fill up memory first. It copies strings in the order of the result, where the parser
-        # then finds them faster.
+        # A gather need not fill up memory first. It copies strings in the order of the result, in which the
+        # parser then finds them faster.
         return tf.gather(rows[0], tf.math.invert_permutation(places[0]))
     return tf.dynamic_stitch(places, rows)
 

@@ -7,8 +7,6 @@ condition did not hold; the store tests it and acts in one step, so no other wri
 import base64
 import dataclasses
 import pathlib
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -76,31 +74,3 @@ def crc32c(content: bytes) -> str:
 
 def encoded(checksum: int) -> str:
     return base64.b64encode(checksum.to_bytes(4, "big")).decode()
-
-
-# --- Time that passes, told by one machine to itself; tests let it pass as they like.
-
-
-# It counts while the machine sleeps, too.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-class Elapsed(Protocol):
-    def now(self) -> float:
-        """Seconds since some moment; never goes back."""
-
-    def wait(self, seconds: float) -> None: ...
-
-    def wait_for(self, event: threading.Event, seconds: float) -> bool:
-        """Returns whether it came, at the latest after `seconds`."""
-
-
-class RealTime:
-    def now(self) -> float:
-        return time.clock_gettime(_CLOCK)
-
-    def wait(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def wait_for(self, event: threading.Event, seconds: float) -> bool:
-        return event.wait(seconds)

@@ -1,14 +1,51 @@
-"""A bucket of Google Cloud Storage, through google-cloud-storage, which requirements-gcp.txt has.
+"""A bucket of Google Cloud Storage, through google-cloud-storage, which requirements/gcp.txt has.
 
 With STORAGE_EMULATOR_HOST set, the library asks that server, without credentials.
 """
 
 import contextlib
+import dataclasses
+import functools
 import pathlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 from pipeline.base.errors import InputError, TryAgainError
-from pipeline.publishing.remote.bucket import ABSENT, RefusedError, Stored
+from pipeline.publishing.remote.bucket import ABSENT, Bucket, RefusedError, Stored
+
+# https://cloud.google.com/storage/docs/buckets#naming; names with dots are domains, and as long as those.
+_BUCKET = "[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
+_FOLDER = r"(?!\.{1,2}(?:/|$))[^/\s#?*\[\]]+"
+_URL = re.compile(f"gs://({_BUCKET})/({_FOLDER}(?:/{_FOLDER})*)/?")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """`open` connects; `url` is what a TensorFlow Serving would be given as its model_base_path."""
+
+    url: str
+    open: Callable[[], Bucket]
+
+
+def parse(url: str) -> Place | None:
+    """None for an empty text.
+
+    Raises:
+      InputError: it is no place that can be published to, or the library for it is not installed.
+    """
+    if not url:
+        return None
+    found = _URL.fullmatch(url)
+    if not found:
+        raise InputError(
+            "config.publish_to",
+            received=repr(url),
+            expected="gs://BUCKET/FOLDER, with a folder for this model alone: no other store is written to",
+            action="Correct it, or leave it empty: versions are in ROOT/serving in any case.",
+        )
+    check_installed(url)
+    bucket, prefix = found.groups()
+    return Place(url=f"gs://{bucket}/{prefix}", open=functools.partial(GoogleBucket, bucket, prefix))
 
 
 def check_installed(url: str) -> None:
@@ -20,7 +57,7 @@ def check_installed(url: str) -> None:
             f"config.publish_to = {url!r}",
             received="a Python environment without google-cloud-storage",
             expected="the library of Google's object store",
-            action="Install it: pip install -r requirements-gcp.txt",
+            action="Install it: pip install -r requirements/gcp.txt",
         ) from None
 
 

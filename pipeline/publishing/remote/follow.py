@@ -3,15 +3,16 @@
 import os
 import pathlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from pipeline.base.errors import InputError
+from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import versions
+from pipeline.publishing.remote import marker as marker_lib
 from pipeline.publishing.remote import stored as stored_lib
 from pipeline.publishing.remote import upload
-from pipeline.publishing.remote.bucket import Bucket, Elapsed, RefusedError
-from pipeline.publishing.remote.lease import INTERVAL, Lease, held
-from pipeline.publishing.remote.stored import Differences, Listing, Local, clear, remove
+from pipeline.publishing.remote.bucket import Bucket, RefusedError, Stored
+from pipeline.publishing.remote.marker import Marker
+from pipeline.publishing.remote.stored import CONTENT, GRAPH, Differences, Listing, Local, StoredVersion
 
 
 def follow(
@@ -20,54 +21,71 @@ def follow(
     *,
     url: str,
     tell: Callable[[Differences], None] = lambda found: None,
-    interval: float = INTERVAL,
-    time: Elapsed | None = None,
 ) -> Differences:
     """Publishes what the place lacks and removes what it should not have; returns what that was.
 
     Every step may be made again: what a killed process left is found by looking, and there is no other record
-    of it. Where nothing differs and nobody has the lease, one listing is all that is asked of the store.
+    of it. Where nothing differs and nobody writes there, one listing is all that is asked of the store.
 
     Args:
       url: the place, for messages.
       tell: called before anything is changed.
-      interval: of the lease, in seconds.
 
     Raises:
       InputError: the place has versions that this directory never published; nothing is changed then.
-      TryAgainError: another process writes there, or the store does not answer.
+      TryAgainError: another process began to write there meanwhile, or the store does not answer.
     """
     here = stored_lib.local(directory)
     found = stored_lib.differences(here, stored_lib.look(bucket))
     _check_ours(found, here, url)
     if found.none:
         return found
-    holder = f"process {os.getpid()} of host {socket.gethostname()}"
-    with held(bucket, holder=holder, interval=interval, time=time) as lease:
-        # Before it is looked at again: from now on no older holder has anything to copy from.
-        clear(lease, stored_lib.look(bucket).staged)
-        there = stored_lib.look(bucket)
+    with marker_lib.claimed(bucket, writer=f"process {os.getpid()} of host {socket.gethostname()}") as marker:
+        here, there = stored_lib.local(directory), stored_lib.look(bucket)
+        marker.check()  # so what is listed was there before anyone else began: it may be removed
         found = stored_lib.differences(here, there)
         _check_ours(found, here, url)
         _check_gone(bucket, found, here, there, url)
         tell(found)
-        _settle(bucket, lease, here, there, found)
+        _settle(bucket, marker, here, there, found)
+        marker.check()  # or another one is about to copy it
+        _clear(bucket, bucket.list(CONTENT))
     return found
 
 
-def _settle(bucket: Bucket, lease: Lease, here: Local, there: Listing, found: Differences) -> None:
+def _settle(bucket: Bucket, marker: Marker, here: Local, there: Listing, found: Differences) -> None:
     """A version that was taken back goes first, even where there is no room for another one. It goes last
     only if nothing else would be left to serve.
     """
     for number in found.broken:
-        remove(lease, there.versions[number])
+        _remove(bucket, there.versions[number])
     missing = list(found.missing)
     if missing and not found.right:
-        upload.publish(bucket, lease, here.directory, missing.pop(0))
+        upload.publish(bucket, marker, here.directory, missing.pop(0))
     for number in found.gone:
-        remove(lease, there.versions[number])
+        _remove(bucket, there.versions[number])
     for number in missing:
-        upload.publish(bucket, lease, here.directory, number)
+        upload.publish(bucket, marker, here.directory, number)
+
+
+def _remove(bucket: Bucket, version: StoredVersion) -> None:
+    """Deletes first what makes it a version, saved_model.pb, so that nobody finds half of it whole."""
+    first = [version.files[name] for name in (GRAPH, versions.FILE_NAME) if name in version.files]
+    _clear(bucket, [*first, *(stored for stored in version.files.values() if stored not in first)])
+
+
+def _clear(bucket: Bucket, objects: Sequence[Stored]) -> None:
+    """Deletes objects, each as it was listed; raises TryAgainError where one was changed since."""
+    for stored in objects:
+        try:
+            bucket.delete(stored)
+        except RefusedError as error:
+            raise TryAgainError(
+                f"object {stored.name}",
+                received=f"one that another process changed meanwhile ({error})",
+                expected="the one that was listed",
+                action="The same command goes on with what is there then.",
+            ) from None
 
 
 def _check_ours(found: Differences, here: Local, url: str) -> None:
@@ -78,11 +96,11 @@ def _check_ours(found: Differences, here: Local, url: str) -> None:
 def _check_gone(bucket: Bucket, found: Differences, here: Local, there: Listing, url: str) -> None:
     """What is removed is what this directory once published under that number."""
     for number in found.gone:
-        stored = there.versions[number].files.get(versions.PUBLICATION_FILE_NAME)
+        stored = there.versions[number].files.get(versions.FILE_NAME)
         if stored is None:
             raise _foreign(number, here, url)
         try:
-            document = versions.loads_publication(bucket.read(stored), pathlib.Path(url, stored.name))
+            document = versions.loads(bucket.read(stored), pathlib.Path(url, stored.name))
         except (InputError, RefusedError):
             raise _foreign(number, here, url) from None
         known = here.known[number]

@@ -9,15 +9,13 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
-from pipeline.base.errors import TryAgainError
 from pipeline.publishing import journal as journal_lib
 from pipeline.publishing import versions
-from pipeline.publishing.remote import lease
-from pipeline.publishing.remote.bucket import Bucket, RefusedError, Stored, crc32c
-from pipeline.publishing.remote.lease import Lease
+from pipeline.publishing.remote import marker
+from pipeline.publishing.remote.bucket import Bucket, Stored, crc32c
 
 GRAPH = "saved_model.pb"
-STAGING = ".staging/"
+CONTENT = ".content/"  # what is uploaded, each object named by its SHA-256
 _VERSION = re.compile(r"(0|[1-9][0-9]*)/(.+)")
 
 
@@ -38,8 +36,8 @@ class Listing:
     """All objects of a place at one moment."""
 
     versions: Mapping[int, StoredVersion]
-    staged: Sequence[Stored]
-    holder: str  # of the lease; empty where nobody has it
+    content: Sequence[Stored]  # uploaded, to be copied to versions
+    is_claimed: bool  # whether a process writes there, or was killed while it did
 
     @property
     def served(self) -> int | None:
@@ -90,18 +88,18 @@ class Differences:
 def look(bucket: Bucket) -> Listing:
     """One listing."""
     files: dict[int, dict[str, Stored]] = {}
-    staged, holder = [], ""
+    content, is_claimed = [], False
     for stored in bucket.list():
         if found := _VERSION.fullmatch(stored.name):
             files.setdefault(int(found[1]), {})[found[2]] = stored
-        elif stored.name.startswith(STAGING):
-            staged.append(stored)
-        elif stored.name == lease.NAME:
-            holder = lease.Words.of(stored.metadata).holder
+        elif stored.name.startswith(CONTENT):
+            content.append(stored)
+        elif stored.name == marker.NAME:
+            is_claimed = True
     return Listing(
         versions={number: StoredVersion(number=number, files=each) for number, each in files.items()},
-        staged=staged,
-        holder=holder,
+        content=content,
+        is_claimed=is_claimed,
     )
 
 
@@ -137,39 +135,16 @@ def differences(here: Local, there: Listing) -> Differences:
         gone=gone,
         right=right,
         foreign=foreign,
-        unfinished=bool(there.staged or there.holder),
+        unfinished=bool(there.content) or there.is_claimed,
     )
 
 
 def _is_same_publication(here: Local, version: StoredVersion) -> bool:
-    content = versions.dumps_publication(here.published[version.number])
-    found = version.files.get(versions.PUBLICATION_FILE_NAME)
+    content = versions.dumps(here.published[version.number])
+    found = version.files.get(versions.FILE_NAME)
     return found is not None and (found.size, found.crc32c) == (len(content), crc32c(content))
 
 
 def _is_whole(document: Mapping, version: StoredVersion) -> bool:
     sizes = {name: stored.size for name, stored in version.files.items()}
     return all(sizes.get(name) == said["bytes"] for name, said in document["files"].items())
-
-
-# --- How a version goes from a place: first what makes it one, so that nobody finds half of it whole.
-
-
-def remove(lease: Lease, version: StoredVersion) -> None:
-    """Deletes saved_model.pb, publication.json and then the rest, each only as it was listed."""
-    first = [version.files[name] for name in (GRAPH, versions.PUBLICATION_FILE_NAME) if name in version.files]
-    clear(lease, [*first, *(stored for stored in version.files.values() if stored not in first)])
-
-
-def clear(lease: Lease, objects: Sequence[Stored]) -> None:
-    """Raises TryAgainError where one was changed since it was listed."""
-    for stored in objects:
-        try:
-            lease.delete(stored)
-        except RefusedError as error:
-            raise TryAgainError(
-                f"object {stored.name}",
-                received=f"one that another process changed meanwhile ({error})",
-                expected="the one that was listed",
-                action="The same command goes on with what is there then.",
-            ) from None

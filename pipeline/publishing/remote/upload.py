@@ -1,12 +1,14 @@
-"""How a version appears in a place: staged, copied, verified, and then a version in one step.
+"""How a version appears in a place: uploaded by content, copied, verified, and then a version in one step.
 
-1. Its files go to `.staging/TOKEN/N/`, which TensorFlow Serving passes over. The upload may take minutes.
+1. The content of its files goes to `.content/SHA256`, which TensorFlow Serving passes over. The upload may
+   take minutes. An object there is named by its bytes: so it does no harm who else uploads the same, and what
+   a killed upload has left is used.
 2. The store copies them to `N/`, which takes moments: from the first of them on TensorFlow Serving sees the
    number, and would try in vain to load it.
 3. What lies in `N/` is compared with the local files.
-4. `N/saved_model.pb`, which TensorFlow Serving cannot load a model without, is created by the lease's commit.
-   It is the last object, behind our own marker publication.json, so that for both kinds of reader the version
-   begins with the same request. Only who holds the lease can make it: see lease.py.
+4. The marker's commit creates `N/saved_model.pb`, without which TensorFlow Serving cannot load a model. It
+   is the last object, behind our own publication.json, so that for both kinds of reader the version begins
+   with the same request. Only who claimed the place last can make it: see marker.py.
 """
 
 import contextlib
@@ -18,15 +20,15 @@ import google_crc32c
 
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import versions
-from pipeline.publishing.remote.bucket import Bucket, RefusedError, Stored, crc32c, encoded
-from pipeline.publishing.remote.lease import Lease
-from pipeline.publishing.remote.stored import GRAPH, STAGING, clear
+from pipeline.publishing.remote.bucket import ABSENT, Bucket, RefusedError, Stored, crc32c, encoded
+from pipeline.publishing.remote.marker import Marker
+from pipeline.publishing.remote.stored import CONTENT, GRAPH
 
 READ_BACK = 1 << 20  # bytes: what is no larger is also read back and hashed
 _PART = 1 << 20
 
 
-def publish(bucket: Bucket, lease: Lease, directory: pathlib.Path, number: int) -> None:
+def publish(bucket: Bucket, marker: Marker, directory: pathlib.Path, number: int) -> None:
     """Brings version `number` of a serving directory to the place, where no object of that number may be.
 
     Raises:
@@ -34,47 +36,47 @@ def publish(bucket: Bucket, lease: Lease, directory: pathlib.Path, number: int) 
       LostError, TryAgainError: it is not a version of the place; what is there of it is removed later.
     """
     document = versions.published(directory, number)
-    folder, staging = versions.path_of(directory, number), f"{STAGING}{lease.token}/{number}"
-    marker, graph = versions.dumps_publication(document), _graph(folder, document)
-    sent = {
-        name: _send(lease, folder / name, f"{staging}/{name}", said["sha256"])
-        for name, said in document["files"].items()
-        if name != GRAPH
-    }
-    sent[versions.PUBLICATION_FILE_NAME] = _same(
-        _written(lease, f"{staging}/{versions.PUBLICATION_FILE_NAME}", marker), marker
-    )
-    for name, staged in sent.items():
-        _copy(bucket, lease, staged, f"{number}/{name}")
-    digests = {name: said["sha256"] for name, said in document["files"].items()}
-    _verify(bucket, number, sent, {**digests, versions.PUBLICATION_FILE_NAME: _sha256(marker)})
-    _same(lease.commit(f"{number}/{GRAPH}", graph), graph)
-    clear(lease, [*sent.values()])
+    folder, described = versions.path_of(directory, number), versions.dumps(document)
+    graph = _graph(folder, document)
+    digests = {name: said["sha256"] for name, said in document["files"].items() if name != GRAPH}
+    sent = {name: _send(bucket, folder / name, sha256) for name, sha256 in digests.items()}
+    digests[versions.FILE_NAME] = _sha256(described)
+    sent[versions.FILE_NAME] = _send(bucket, described, digests[versions.FILE_NAME])
+    marker.check()  # an old writer would leave a number that nobody can load
+    for name, content in sent.items():
+        _copy(bucket, content, f"{number}/{name}")
+    _verify(bucket, number, sent, digests)
+    committed = marker.commit(f"{number}/{GRAPH}", graph)
+    if (committed.size, committed.crc32c) != (len(graph), crc32c(graph)):
+        raise _other_bytes(committed.name, committed.crc32c, crc32c(graph))
 
 
-def _send(lease: Lease, path: pathlib.Path, name: str, sha256: str) -> Stored:
-    """Uploads a file; what arrived has the checksum of the bytes whose SHA-256 was published."""
-    checksum = _checksum(path, sha256)
-    sent = _written(lease, name, path)
+def _send(bucket: Bucket, content: bytes | pathlib.Path, sha256: str) -> Stored:
+    """The object of a content, uploaded unless it is there; it has the checksum of what was published."""
+    checksum = crc32c(content) if isinstance(content, bytes) else _checksum(content, sha256)
+    name = f"{CONTENT}{sha256}"
+    sent = bucket.find(name) or _written(bucket, name, content)
     if sent.crc32c != checksum:
+        bucket.delete(sent)
         raise _other_bytes(name, sent.crc32c, checksum)
     return sent
 
 
-def _written(lease: Lease, name: str, content: bytes | pathlib.Path) -> Stored:
+def _written(bucket: Bucket, name: str, content: bytes | pathlib.Path) -> Stored:
     try:
-        return lease.write(name, content)
+        return bucket.write(name, content, generation=ABSENT)
     except RefusedError as error:
+        if found := bucket.find(name):
+            return found  # another writer was quicker, or an answer was lost and the library asked again
         raise _in_the_way(name, error) from None
 
 
-def _copy(bucket: Bucket, lease: Lease, staged: Stored, target: str) -> None:
+def _copy(bucket: Bucket, source: Stored, target: str) -> None:
     try:
-        lease.copy(staged, target)
+        bucket.copy(source, target)
     except RefusedError as error:
-        # An answer may be lost on its way, and the library then asks again: the copy is there already.
         there = bucket.find(target)
-        if not (there and there.holds(staged)):
+        if not (there and there.holds(source)):
             raise _in_the_way(target, error) from None
 
 
@@ -123,12 +125,6 @@ def _check(path: pathlib.Path, found: str, sha256: str) -> None:
             expected=f"SHA-256 {sha256[:12]}…, as published",
             action="Restore the version from a copy, or publish another one above it (rollback does).",
         )
-
-
-def _same(stored: Stored, content: bytes) -> Stored:
-    if (stored.size, stored.crc32c) != (len(content), crc32c(content)):
-        raise _other_bytes(stored.name, stored.crc32c, crc32c(content))
-    return stored
 
 
 def _sha256(content: bytes) -> str:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import datetime
 import pathlib
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base import files
+from pipeline.base import directories, files
 from pipeline.base.errors import InputError, disk_full, disk_is_full
 from pipeline.training.state import checkpoints
 from pipeline.training.state.checkpoints import Kept, Manifest
@@ -80,8 +79,7 @@ class Saving:
             self._background.wait()
 
     def _write(self, content: Content) -> None:
-        temporary = checkpoints.temporary(self._root, content.step)
-        try:
+        with directories.staged(checkpoints.temporary(self._root, content.step)) as temporary:
             save_tensors(temporary, content.values)
             (temporary / SESSION_FILE).write_text(content.session)
             described = Manifest(
@@ -95,9 +93,6 @@ class Saving:
                 files.synchronise(path)
             checkpoints.write_manifest(temporary, described)
             checkpoints.publish_checkpoint(temporary)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
         self.newest = content.step
         for entry in self._kept.superseded(checkpoints.newest_first(self._root)):
             checkpoints.remove_checkpoint(entry)

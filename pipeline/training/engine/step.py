@@ -140,14 +140,7 @@ class Averages:
 
 
 def build_averages(decay: float, model: keras.Model) -> Averages | None:
-    """Averages of this decay; None where it is 0. Raises InputError where it is none."""
-    if not 0 <= decay < 1:
-        raise InputError(
-            "--config.optimizer.ema",
-            received=decay,
-            expected="a decay from 0 (no averages) to below 1, such as 0.999",
-            action="Correct it in the config file or on the command line.",
-        )
+    """Averages of this decay, from 0 to below 1; None where it is 0."""
     return Averages(model, decay=decay) if decay else None
 
 

@@ -1,93 +1,58 @@
 """What a config trains on, and how it is read: the same for a run and for its feed certificate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
-from ml_collections import ConfigDict
 
-from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.window import open_window
-from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.training import Targets, require_mixable
 from pipeline.data.preprocessing.preprocess import ModelInputs
 from pipeline.data.reading.plan import Mixture, Part, ReadPlan, TrainingData, plan_reading
 from pipeline.data.reading.sharding import Share
 from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import example_weights
+from pipeline.training.experiment.config import Data
 
 
-def others(config: ConfigDict) -> dict[str, Selection]:
+def selections_of(data: Data, dataset: Dataset) -> dict[str, Selection]:
+    """All that is trained on: the split of --dataset, and what a mixture takes besides, by its name."""
+    return {data.split: select(dataset, data.split), **others(data)}
+
+
+def others(data: Data) -> dict[str, Selection]:
     """What a mixture takes besides --dataset, by a name that is no split's."""
-    return {
-        _name(directory, split): select(open_window([directory]), split)
-        for directory, split, _ in _mixed(config)
-    }
+    return {each.name: select(open_window([each.directory]), each.split) for each in data.mixture}
 
 
-def training_data(config: ConfigDict, selections: Mapping[str, Selection]) -> TrainingData:
-    """All that is trained on; `selections` holds `config.train.split` and `others`."""
-    main = Part(selection=selections[config.train.split], weight=config.train.weight)
-    more = [
-        Part(selection=selections[_name(directory, split)], weight=weight)
-        for directory, split, weight in _mixed(config)
-    ]
+def training_data(data: Data, selections: Mapping[str, Selection]) -> TrainingData:
+    """Puts together what is trained on; `selections` holds that of `data.split` and `others`."""
+    main = Part(selection=selections[data.split], weight=data.weight)
+    more = [Part(selection=selections[each.name], weight=each.weight) for each in data.mixture]
     return Mixture(parts=(main, *more)) if more else main.selection
 
 
-def mixture_digests(config: ConfigDict, selections: Mapping[str, Selection]) -> tuple[str, ...]:
-    """Of the datasets of `config.mixture`, in its order."""
-    return tuple(
-        selections[_name(directory, split)].dataset.manifest.digest for directory, split, _ in _mixed(config)
-    )
+def mixture_digests(data: Data, selections: Mapping[str, Selection]) -> tuple[str, ...]:
+    """The digests of the datasets of the mixture, in its order."""
+    return tuple(selections[each.name].dataset.manifest.digest for each in data.mixture)
 
 
 def read_plan(
-    config: ConfigDict, data: TrainingData, *, share: Share, position: int | tf.Tensor = 0
+    data: Data, trained_on: TrainingData, *, share: Share, position: int | tf.Tensor = 0
 ) -> ReadPlan:
     """How it is read by one host."""
-    return plan_reading(data, share=share, seed=config.seed, position=position, shuffle=config.shuffle)
+    return plan_reading(trained_on, share=share, seed=data.seed, position=position, shuffle=data.shuffle)
 
 
-def augmentation(config: ConfigDict) -> Augmentation:
-    """What images go through on the way; raises InputError for a value out of range."""
-    return Augmentation(**config.augmentation)
-
-
-def check_augmentation(config: ConfigDict, inputs: ModelInputs, *, replicas: int) -> None:
+def check_augmentation(data: Data, inputs: ModelInputs, *, replicas: int) -> None:
     """Raises InputError where data cannot be changed so: before a run writes what it is bound to."""
-    batch = config.global_batch // replicas
-    require_mixable(augmentation(config), inputs, batch=batch, replicas=replicas)
+    require_mixable(data.augmentation, inputs, batch=data.global_batch // replicas, replicas=replicas)
 
 
-def targets(config: ConfigDict, schema: Schema) -> Targets:
+def targets(data: Data, schema: Schema) -> Targets:
     """What a step gets besides the model's inputs; raises InputError for a column that cannot be weights."""
-    return Targets(weights=example_weights.column(config, schema))
-
-
-def _mixed(config: ConfigDict) -> Sequence[tuple[str, str, float]]:
-    """`config.mixture`; raises InputError where it is anything else than directories, splits and weights."""
-    for part in config.mixture:
-        if not _is_mixed(part):
-            raise InputError(
-                "--config.mixture",
-                received=repr(part),
-                expected="a directory, a split and a weight for each dataset",
-                action="Write it as (('data/old/1.0.0', 'train', 0.5),).",
-            )
-    return config.mixture
-
-
-def _is_mixed(part: object) -> bool:
-    if not isinstance(part, (list, tuple)) or len(part) != 3:
-        return False
-    *names, weight = part
-    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-    return is_number and all(isinstance(name, str) and name for name in names)
-
-
-def _name(directory: str, split: str) -> str:
-    return f"{directory}: {split}"
+    return Targets(weights=example_weights.column(data.example_weights, schema))
 
 
 def repetition(global_batch: int, rows: int) -> str:

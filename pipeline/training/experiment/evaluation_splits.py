@@ -1,34 +1,33 @@
 """What a run is evaluated on: split expressions such as `validation` or `train[90%:]`. No TensorFlow."""
 
-from ml_collections import ConfigDict
-
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TEST, TRAIN, VALIDATION, Dataset
 from pipeline.data.dataset.selection import select
+from pipeline.training.experiment.config import Evaluation
 
 
-def validation_split(config: ConfigDict, dataset: Dataset) -> str:
+def validation_split(evaluation: Evaluation, dataset: Dataset) -> str:
     """Evaluated after epochs; empty where none is asked for, or the dataset lacks the usual one.
 
     Raises:
       InputError: the config names another split, which the dataset does not have.
     """
-    name = config.evaluation.split
+    name = evaluation.split
     if not name or (name == VALIDATION and VALIDATION not in filled_splits(dataset)):
         return ""
     select(dataset, name)
     return name
 
 
-def final_split(config: ConfigDict, dataset: Dataset) -> str:
+def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
     """The split asked for, or the first there is of test, validation and train.
 
     Raises:
       InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.
     """
-    if config.evaluation.final_split:
-        select(dataset, config.evaluation.final_split)
-        return config.evaluation.final_split
+    if evaluation.final_split:
+        select(dataset, evaluation.final_split)
+        return evaluation.final_split
     filled = filled_splits(dataset)
     if TEST in dataset.manifest.splits and TEST not in filled:
         raise InputError(

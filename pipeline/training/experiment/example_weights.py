@@ -7,8 +7,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from ml_collections import ConfigDict
-
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.schema.feature_types import Numeric
@@ -17,13 +15,13 @@ from pipeline.data.schema.schema import Schema
 FLAG = "--config.train.example_weights"
 
 
-def column(config: ConfigDict, schema: Schema) -> Numeric | None:
-    """The feature that weighs the examples; None where each counts the same.
+def column(name: str, schema: Schema) -> Numeric | None:
+    """The feature that weighs the examples; None where the name is empty, so that each counts the same.
 
     Raises:
       InputError: the schema has no such number, or nothing besides it that a model could be fed with.
     """
-    weights = named(config.train.example_weights, schema)
+    weights = named(name, schema)
     if weights and len(schema.inputs) == 1:
         expected = "another column: this is all that the model is fed with"
         raise _error(FLAG, repr(weights.name), expected, "Correct it.")
@@ -42,9 +40,9 @@ def named(name: str, schema: Schema, *, flag: str = FLAG) -> Numeric | None:
     return numbers[name]
 
 
-def fed(config: ConfigDict, schema: Schema) -> Schema:
+def fed(name: str, schema: Schema) -> Schema:
     """The schema of what the model is fed with: raw data may lack the column of weights, or have it."""
-    weights = column(config, schema)
+    weights = column(name, schema)
     if weights is None:
         return schema
     features = tuple(feature for feature in schema.features if feature is not weights)

@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable, Sequence
 
 import keras
-from ml_collections import ConfigDict
 
 from models.registry import MODELS
 from pipeline.base.errors import InputError, did_you_mean
@@ -14,6 +13,7 @@ from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs, Prep
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment import example_weights
 from pipeline.training.tasks.registry import task_of
 
@@ -22,26 +22,29 @@ _WITHOUT_UNIT = LabelScale()
 _LEAST_SPREAD, _LARGEST_SPREAD = 1e-18, 1e17
 
 
-def build_preprocess(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Preprocess:
-    """Of what the model is fed with; raises InputError where images vary in size and no size is given."""
-    size = tuple(config.image_size)
+def build_preprocess(data: config_lib.Data, schema: Schema, statistics: SplitStatistics) -> Preprocess:
+    """Returns the preprocessing of what the model is fed with.
+
+    Raises:
+      InputError: images vary in size, and no size is given.
+    """
     return Preprocess(
-        example_weights.fed(config, schema),
+        example_weights.fed(data.example_weights, schema),
         statistics,
-        image_size=size if any(size) else None,
-        image_dtype=config.image_dtype,
+        image_size=data.image_size,
+        image_dtype=data.image_dtype,
     )
 
 
 def build_model(
-    config: ConfigDict,
+    asked: config_lib.Model,
     *,
     schema: Schema,
     inputs: ModelInputs,
     precision: Precision,
     scale: LabelScale = _WITHOUT_UNIT,
 ) -> keras.Model:
-    """Builds `config.model.name`; the rest of `config.model` are that function's own keyword arguments.
+    """Builds the model that is asked for, with its options.
 
     Args:
       scale: by which the model learns the labels: its last layer gives them in their own unit.
@@ -50,8 +53,7 @@ def build_model(
       InputError: there is no such model, it lacks an input or an option, or refuses an option's value; or it
         is none that can be trained on this label.
     """
-    options = dict(config.model)
-    name = options.pop("name")
+    name, options = asked.name, asked.options
     if name not in MODELS:
         raise InputError(
             "--config.model.name",
@@ -65,7 +67,7 @@ def build_model(
             ),
         )
     _require_fitting_options(name, options)
-    keras.utils.set_random_seed(config.seed)  # the weights' start is part of the experiment
+    keras.utils.set_random_seed(asked.seed)  # the weights' start is part of the experiment
     with precision.scope():
         try:
             outputs = task_of(schema.label).logits(schema.label)
@@ -98,13 +100,13 @@ def _require_logits(name: str, model: keras.Model, outputs: int) -> None:
         raise _error(thing, "a model without a trainable weight", expected, action="Correct it, in models/.")
 
 
-def learned_scale(config: ConfigDict, label: Label, statistics: SplitStatistics) -> LabelScale:
-    """The scale by which a model of this config learns labels; `statistics` are those of the train split.
+def learned_scale(loss: config_lib.Loss, label: Label, statistics: SplitStatistics) -> LabelScale:
+    """The scale by which a model learns labels; `statistics` are those of the train split.
 
     Raises:
       InputError: labels spread by so little or so much that float32 cannot hold a squared error.
     """
-    if not config.train.standardise_labels:
+    if not loss.standardise_labels:
         return _WITHOUT_UNIT
     scale = label_scale(label, statistics)
     if not _LEAST_SPREAD <= scale.spread <= _LARGEST_SPREAD:
@@ -135,7 +137,7 @@ def _sizes(name: str, inputs: ModelInputs) -> dict[str, object]:
     return sizes
 
 
-def _require_fitting_options(name: str, options: dict[str, object]) -> None:
+def _require_fitting_options(name: str, options: config_lib.Values) -> None:
     given = {*inspect.get_annotations(ModelInputs), "outputs"}
     known = _parameters(MODELS[name]) - given
     unknown = sorted(set(options) - known)

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Sequence
 
-from ml_collections import ConfigDict
-
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.experiment import example_weights
+from pipeline.training.experiment.config import Data, Experiment
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.registry import task_of
 
@@ -17,20 +16,19 @@ BALANCED = "balanced"
 _SMOOTHING, _WEIGHTS = "train.label_smoothing", "train.class_weights"
 
 
-def build(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Objective:
+def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -> Objective:
     """The objective of a run; `statistics` are those of the train split.
 
     Raises:
-      InputError: the label has no classes to smooth or to weight, a value is out of range, or the column that
+      InputError: the label has no classes to smooth or to weight, or other ones; or the column that
         weighs the examples cannot.
     """
-    label, by_example = schema.label, example_weights.column(config, schema)
-    smoothing, asked = config.train.label_smoothing, tuple(config.train.class_weights)
+    label = schema.label
+    by_example = example_weights.column(experiment.data.example_weights, schema)
+    smoothing, asked = experiment.loss.label_smoothing, experiment.loss.class_weights
     task = task_of(label)
     if smoothing and not (task.can_be_smoothed and label.classes):
         raise _error(_SMOOTHING, smoothing, f"0 for label '{label.name}', whose task is {label.task}")
-    if not 0 <= smoothing < 1:
-        raise _error(_SMOOTHING, smoothing, "a part of a label, from 0 to below 1, such as 0.1")
     if asked and not label.classes:
         raise _error(_WEIGHTS, asked, f"() for label '{label.name}', which has no classes")
     weights = _balanced(label, statistics) if asked == (BALANCED,) else _as_given(asked, label)
@@ -42,7 +40,7 @@ def build(config: ConfigDict, schema: Schema, statistics: SplitStatistics) -> Ob
     )
 
 
-def announced(config: ConfigDict, objective: Objective, label: Label) -> tuple[str, ...]:
+def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]:
     """Lines that say what it is, none where it is the task's own."""
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
@@ -56,14 +54,14 @@ def announced(config: ConfigDict, objective: Objective, label: Label) -> tuple[s
     ]
     return (
         *([f"loss       {'; '.join(told)}; evaluations have neither"] if told else []),
-        *([_by_example(config, objective)] if objective.mean_weight is not None else []),
+        *([_by_example(data, objective)] if objective.mean_weight is not None else []),
     )
 
 
-def _by_example(config: ConfigDict, objective: Objective) -> str:
+def _by_example(data: Data, objective: Objective) -> str:
     told = "tell numbers without and with it" if objective.task.has_weighted_metrics else "have it not"
     counts = f"{objective.mean_weight:.6g}, the mean, counts as 1"
-    return f"weights    '{config.train.example_weights}' of each example, where {counts}; evaluations {told}"
+    return f"weights    '{data.example_weights}' of each example, where {counts}; evaluations {told}"
 
 
 def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 from keras import ops
-from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.training.engine.precision import Precision
+from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model import matching
 
 # Decaying scales and offsets only shrinks the signal (Goyal et al. 2017, section 5.3, leave them out too).
@@ -17,19 +17,24 @@ _NOT_DECAYED = ("bias", "gamma", "beta")
 
 
 def build(
-    config: ConfigDict, variables: Sequence[keras.Variable], *, total_steps: int, precision: Precision
+    asked: config_lib.Optimizer,
+    variables: Sequence[keras.Variable],
+    *,
+    total_steps: int,
+    precision: Precision,
 ) -> keras.optimizers.Optimizer:
-    """Makes the optimizer `config.name` of `variables`; raises InputError for an unknown name or schedule,
-    and for a pattern of `config.not_decayed` that no variable's path matches.
+    """Makes the optimizer of `variables`.
 
     Weight decay is decoupled from the gradient (Loshchilov & Hutter 2019), and scaled by the learning rate.
+
+    Raises:
+      InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`.
     """
-    if config.name not in _OPTIMIZERS:
-        raise _unknown("name", config.name, tuple(_OPTIMIZERS))
-    _require_norm(config.clip_norm)
-    optimizer = _OPTIMIZERS[config.name](config, _learning_rate(config, total_steps))
-    optimizer.global_clipnorm = config.clip_norm or None
-    named = matching(config.not_decayed, variables, key="optimizer.not_decayed")
+    if asked.name not in _OPTIMIZERS:
+        raise _unknown("name", asked.name, tuple(_OPTIMIZERS))
+    optimizer = _OPTIMIZERS[asked.name](asked, _learning_rate(asked, total_steps))
+    optimizer.global_clipnorm = asked.clip_norm or None
+    named = matching(asked.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
@@ -37,19 +42,19 @@ def build(
     return whole
 
 
-def has_schedule(config: ConfigDict, total_steps: int) -> bool:
+def has_schedule(asked: config_lib.Optimizer, total_steps: int) -> bool:
     """Whether the learning rate follows a schedule: then no callback can set it."""
-    return not isinstance(_learning_rate(config, total_steps), float)
+    return not isinstance(_learning_rate(asked, total_steps), float)
 
 
-def warmup_warning(config: ConfigDict, total_steps: int) -> str:
+def warmup_warning(asked: config_lib.Optimizer, total_steps: int) -> str:
     """Says that `warmup_steps`, which know no length of a run, take most of it; empty where they do not."""
-    warmup = min(config.warmup_steps, total_steps - 1)
-    if config.warmup_part or 2 * warmup <= total_steps:
+    warmup = min(asked.warmup_steps, total_steps - 1)
+    if asked.warmup_part or 2 * warmup <= total_steps:
         return ""
     return (
         f"the learning rate rises in {warmup:,} of the {total_steps:,} steps (config.optimizer.warmup_steps="
-        f"{config.warmup_steps}); --config.optimizer.warmup_part=0.05 warms up for a part of any run"
+        f"{asked.warmup_steps}); --config.optimizer.warmup_part=0.05 warms up for a part of any run"
     )
 
 
@@ -60,44 +65,23 @@ def _is_not_decayed(variable: keras.Variable) -> bool:
 
 _LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
 
-_OPTIMIZERS: Mapping[str, Callable[[ConfigDict, _LearningRate], keras.optimizers.Optimizer]] = {
-    "adamw": lambda config, rate: AdamW(rate, weight_decay=config.weight_decay),
-    "adam": lambda config, rate: Adam(rate),
-    "sgd": lambda config, rate: keras.optimizers.SGD(
-        rate, momentum=config.momentum, weight_decay=config.weight_decay or None
+_OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.optimizers.Optimizer]] = {
+    "adamw": lambda asked, rate: AdamW(rate, weight_decay=asked.weight_decay),
+    "adam": lambda asked, rate: Adam(rate),
+    "sgd": lambda asked, rate: keras.optimizers.SGD(
+        rate, momentum=asked.momentum, weight_decay=asked.weight_decay or None
     ),
 }
 
 
-def _learning_rate(config: ConfigDict, total_steps: int) -> _LearningRate:
-    if config.schedule not in SCHEDULES:
-        raise _unknown("schedule", config.schedule, tuple(SCHEDULES))
-    warmup = min(_warmup_steps(config, total_steps), total_steps - 1)
-    if config.schedule == "constant" and warmup <= 0:
-        return config.learning_rate  # a number, which ReduceLROnPlateau can set
-    return WarmedUp(config.schedule, peak=config.learning_rate, warmup=max(0, warmup), total=total_steps)
-
-
-def _warmup_steps(config: ConfigDict, total_steps: int) -> int:
-    part = config.warmup_part
-    if not 0 <= part < 1:
-        raise InputError(
-            "--config.optimizer.warmup_part",
-            received=part,
-            expected="a part of the run, from 0 (warmup_steps counts) to below 1, such as 0.05",
-            action="Correct it in the config file or on the command line.",
-        )
-    return round(part * total_steps) if part else config.warmup_steps
-
-
-def _require_norm(norm: float) -> None:
-    if not norm >= 0:
-        raise InputError(
-            "--config.optimizer.clip_norm",
-            received=norm,
-            expected="a positive norm, or 0 for no clipping",
-            action="Correct it in the config file or on the command line.",
-        )
+def _learning_rate(asked: config_lib.Optimizer, total_steps: int) -> _LearningRate:
+    if asked.schedule not in SCHEDULES:
+        raise _unknown("schedule", asked.schedule, tuple(SCHEDULES))
+    steps = round(asked.warmup_part * total_steps) if asked.warmup_part else asked.warmup_steps
+    warmup = min(steps, total_steps - 1)
+    if asked.schedule == "constant" and warmup <= 0:
+        return asked.learning_rate  # a number, which ReduceLROnPlateau can set
+    return WarmedUp(asked.schedule, peak=asked.learning_rate, warmup=max(0, warmup), total=total_steps)
 
 
 def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:

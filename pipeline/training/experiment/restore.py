@@ -5,7 +5,6 @@ import pathlib
 
 import keras
 import tensorflow as tf
-from ml_collections import ConfigDict
 
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import TRAIN
@@ -18,6 +17,7 @@ from pipeline.training.engine.evaluation import logits_of
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.step import Averages
 from pipeline.training.experiment import checks, example_weights, objective
+from pipeline.training.experiment.config import Experiment, parse
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.state import checkpoints as checkpoints_lib
 from pipeline.training.state import golden, run_record
@@ -35,7 +35,7 @@ class RestoredRun:
     model: keras.Model
     preprocess: Preprocess
     schema: Schema  # of what the model is fed with, and its label
-    config: ConfigDict
+    experiment: Experiment
     step: int
     choice: str  # which checkpoint was taken, in words
     damaged: tuple[str, ...]  # checkpoints that would have been taken, and why they could not be read
@@ -60,7 +60,7 @@ class RebuiltRun:
     averages: Averages | None  # of its weights, if the run keeps some
     preprocess: Preprocess
     schema: Schema  # of the dataset
-    config: ConfigDict
+    experiment: Experiment
     objective: Objective
     kept: Kept
     checkpoints: Checkpoints
@@ -73,16 +73,16 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     run = files.existing(workdir)
     record = run_record.read(run.run)
     run_record.check_files(run.path, record)
-    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
+    experiment, schema = parse(record.config), schema_lib.load(run.schema)
     statistics = statistics_lib.read(run.statistics)[TRAIN]
-    preprocess = build_preprocess(config, schema, statistics)
+    preprocess = build_preprocess(experiment.data, schema, statistics)
     precision = Precision(**record.precision)
     model = build_model(
-        config,
+        experiment.model,
         schema=schema,
         inputs=preprocess.inputs,
         precision=precision,
-        scale=learned_scale(config, schema.label, statistics),
+        scale=learned_scale(experiment.loss, schema.label, statistics),
     )
     read = reading(run, record, model=model, preprocess=preprocess)
     return RebuiltRun(
@@ -90,8 +90,8 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         averages=read.averages,
         preprocess=preprocess,
         schema=schema,
-        config=config,
-        objective=objective.build(config, schema, statistics),
+        experiment=experiment,
+        objective=objective.build(experiment, schema, statistics),
         kept=read.kept,
         checkpoints=read.checkpoints,
         record=record,
@@ -112,10 +112,10 @@ def reading(
     Args:
       strategy: that of the model; None: TensorFlow's default. Call it in the strategy's scope.
     """
-    config, schema = ConfigDict(record.config), schema_lib.load(run.schema)
+    experiment, schema = parse(record.config), schema_lib.load(run.schema)
     inputs = golden.inputs(run.golden, schema, preprocess)
-    kept = checks.kept_best(config, schema.label)
-    averages = step.build_averages(config.optimizer.ema, model)
+    kept = checks.kept_best(experiment.train, schema.label)
+    averages = step.build_averages(experiment.optimizer.ema, model)
     checkpoints = Checkpoints(
         run.checkpoints,
         model=model,
@@ -154,8 +154,8 @@ def restore_model(
     return RestoredRun(
         model=rebuilt.model,
         preprocess=rebuilt.preprocess,
-        schema=example_weights.fed(rebuilt.config, rebuilt.schema),
-        config=rebuilt.config,
+        schema=example_weights.fed(rebuilt.experiment.data.example_weights, rebuilt.schema),
+        experiment=rebuilt.experiment,
         step=step,
         choice=described(step, choice, kept=kept),
         damaged=checkpoints.damaged,

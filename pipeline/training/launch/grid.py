@@ -6,11 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-from absl import flags
-from ml_collections import ConfigDict, config_flags
-
-from pipeline.base.cli import config as config_lib
-from pipeline.base.errors import InputError, nearest
+from pipeline.base.errors import InputError
 
 _EXAMPLE = "--sweep='config.optimizer.learning_rate=1e-3,3e-3;config.seed=0,1,2'"
 _MOST_POINTS = 1_000
@@ -58,44 +54,6 @@ def points(text: str) -> tuple[Point, ...]:
             action="Leave values out, or sweep the keys one after another.",
         )
     return found
-
-
-def config_of(config: ConfigDict, point: Point) -> ConfigDict:
-    """The config of a run: a copy of `config` with the point's values.
-
-    Raises:
-      InputError: the config has no such key, or a value is not of its type.
-    """
-    _check_keys(config, point)
-    argv = ["sweep", *point.flags]
-    values = flags.FlagValues()
-    try:
-        with config_lib.clear_config_errors(argv):
-            holder = config_flags.DEFINE_config_dict(
-                "config", config.copy_and_resolve_references(), flag_values=values, sys_argv=argv
-            )
-            values(argv)
-            return holder.value
-    except flags.Error as error:
-        raise InputError(
-            f"--sweep={' '.join(point.flags)}",
-            received=" ".join(str(error).split()),
-            expected="values of the type of the config's own",
-            action="--help lists the keys and their types.",
-        ) from None
-
-
-def _check_keys(config: ConfigDict, point: Point) -> None:
-    known = [name for name, _ in config_lib.config_leaves(config)]
-    for key in point.values:
-        if key not in known:
-            meant = nearest(key, known)
-            raise InputError(
-                f"--sweep=config.{key}",
-                received="a key that the config does not have",
-                expected="a key that --help lists",
-                action=f"Did you mean config.{meant}?" if meant else "See --help.",
-            )
 
 
 def check_given_once(argv: Sequence[str], swept: Point) -> None:

@@ -4,8 +4,6 @@ import contextlib
 import csv
 import dataclasses
 import io
-import itertools
-import json
 import math
 import pathlib
 import statistics
@@ -13,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from pipeline.base import files
@@ -22,8 +19,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.window import open_window
 from pipeline.data.schema.feature_types import Label
+from pipeline.report import terminal
 from pipeline.training.launch import child
-from pipeline.training.launch.grid import Point, check_given_once, config_of
+from pipeline.training.launch.grid import Point, check_given_once
 from pipeline.training.state import run_record, workdir
 from pipeline.training.state.workdir import Workdir
 
@@ -36,13 +34,13 @@ class Trial:
 
     Attributes:
       workdir: the run's working directory.
-      config: as this run has it.
+      config: as this run's run.json has it.
       warm_start: working directory of the run whose weights it begins with; None: it begins from scratch.
     """
 
     point: Point
     workdir: Workdir
-    config: ConfigDict
+    config: Mapping
     warm_start: pathlib.Path | None = None
 
     @property
@@ -58,14 +56,14 @@ class Trial:
             and record.dataset_digest == dataset_digest
             and self._has_mixture(record.mixture_digests)
             and record.warm_start.get("workdir", "") == str(self.warm_start or "")
-            and record.config == json.loads(json.dumps(self.config.to_dict(), default=repr))
+            and record.config == self.config
             and self.workdir.evaluation.exists()
         )
 
     def _has_mixture(self, digests: Sequence[str]) -> bool:
         """Whether the mixture is of those; where a dataset cannot be opened, the run itself says so."""
         with contextlib.suppress(InputError):
-            opened = (open_window([directory]) for directory, *_ in self.config.mixture)
+            opened = (open_window([directory]) for directory, *_ in self.config["mixture"])
             return [each.manifest.digest for each in opened] == list(digests)
         return False
 
@@ -189,7 +187,7 @@ def table_lines(summaries: Sequence[Summary], label: Label) -> list[str]:
         ]
         for summary in summaries
     ]
-    return _aligned([header, *cells])
+    return terminal.aligned([header, *cells])
 
 
 def _ranking(label: Label) -> tuple[str, int]:
@@ -253,30 +251,16 @@ def _union(mappings: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    """The rows with their cells below each other; a reason in place of numbers may stick out."""
-    full = [row for row in table if len(row) == len(table[0])]
-    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
-    return [
-        "  ".join(map(_padded, row, itertools.chain(widths, itertools.repeat(0)))).rstrip() for row in table
-    ]
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell.ljust(width)
-
-
 TABLE = "sweep.csv"
 
 
 def run(
     points: Sequence[Point],
     *,
-    config: ConfigDict,
+    config_of: Callable[[Point], Mapping],
     dataset: Dataset,
     root: pathlib.Path,
     command: Sequence[str],
-    adapted: Callable[[ConfigDict], ConfigDict] = lambda config: config,
     warm_start: pathlib.Path | None = None,
 ) -> None:
     """Trains at each point, in directories below `root`; prints the table, and writes sweep.csv there.
@@ -284,9 +268,8 @@ def run(
     Repeating it trains what is missing or unfinished. A run that fails does not end the others.
 
     Args:
-      config: without the values of the points.
+      config_of: function of a point → the config of its run, as run.json would have it.
       command: the command line, as behind `python -m`.
-      adapted: what a command makes of its config before it trains.
       warm_start: working directory of the run whose weights all runs begin with.
 
     Raises:
@@ -298,7 +281,7 @@ def run(
         Trial(
             point=point,
             workdir=Workdir(root / point.name),
-            config=adapted(config_of(config, point)),
+            config=config_of(point),
             warm_start=warm_start,
         )
         for point in points

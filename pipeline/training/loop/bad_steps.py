@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError
 from pipeline.training.loop.clock import Checkpoints, Tally
 
 # --- What is said where a number is infinite or not a number: what is saved, and where one goes on.
@@ -80,24 +80,6 @@ class Guard:
     workdir: str = "WORKDIR"
     blame: Callable[[int, bool], Blame] = lambda step, is_spoiled: Blame(text="", is_certain=False)
     tell: Callable[[Event, str], None] = lambda event, line: None
-
-
-def require_policy(policy: str, allowed: int) -> None:
-    """Raises InputError where the config names no policy, or allows less than nothing."""
-    if policy not in POLICIES:
-        raise InputError(
-            "--config.train.on_bad_step",
-            received=repr(policy),
-            expected=f"one of {', '.join(POLICIES)}",
-            action=did_you_mean(policy, POLICIES, otherwise="Choose one of these."),
-        )
-    if allowed < 0:
-        raise InputError(
-            "--config.train.bad_steps_allowed",
-            received=allowed,
-            expected="0 or more",
-            action="Correct it in the config file or on the command line.",
-        )
 
 
 def skipped(step: int, blame: Blame) -> tuple[Event, str]:

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import LabelScale
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
+from pipeline.report.section import Section
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import data, objective
+from pipeline.training.experiment.config import Experiment
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.replay.stream import Batch, TrainingStream
 from pipeline.training.tasks.objective import Objective
@@ -100,7 +100,7 @@ class Subject:
       weights: of the model, in the order of its `weights`; None: those that it begins with.
     """
 
-    config: ConfigDict
+    experiment: Experiment
     stream: TrainingStream
     learned: LabelScale
     objective: Objective
@@ -119,7 +119,7 @@ class Subject:
         if not tf.distribute.has_strategy():  # whose scope it would spoil (TensorFlow 2.21)
             keras.utils.clear_session(free_memory=False)  # layers have the same names in every model
         made = build_model(
-            self.config,
+            self.experiment.model,
             schema=self.schema,
             inputs=self.stream.preprocess.inputs,
             precision=precision,
@@ -133,42 +133,44 @@ class Subject:
         return made
 
 
-def subject_of_config(config: ConfigDict, dataset: Dataset) -> Subject:
-    """The experiment that a run would begin; raises InputError where the config does not fit the dataset."""
-    selections = {config.train.split: select(dataset, config.train.split), **data.others(config)}
+def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
+    """What a run would begin with; raises InputError where the experiment does not fit the dataset."""
+    asked = experiment.data
+    selections = data.selections_of(asked, dataset)
     statistics = loading.of_training(dataset)
     return Subject(
-        config=config,
+        experiment=experiment,
         stream=TrainingStream(
-            config=config,
-            data=data.training_data(config, selections),
-            preprocess=build_preprocess(config, dataset.schema, statistics),
+            asked=asked,
+            data=data.training_data(asked, selections),
+            preprocess=build_preprocess(asked, dataset.schema, statistics),
         ),
-        learned=learned_scale(config, dataset.schema.label, statistics),
-        objective=objective.build(config, dataset.schema, statistics),
+        learned=learned_scale(experiment.loss, dataset.schema.label, statistics),
+        objective=objective.build(experiment, dataset.schema, statistics),
     )
 
 
-# --- Comparisons as lines on a terminal, and as JSON.
+# --- Comparisons as sections for a terminal, and as JSON.
 
 
 _MOST = 5  # that are told of what agrees; all that differs is
 
 
-def lines(comparison: Comparison) -> list[str]:
+def section(comparison: Comparison) -> Section:
     """The comparison, what differs and the worst of what agrees."""
     if comparison.skipped:
-        return [f"{comparison.name:<14} not compared: {comparison.skipped}"]
+        return Section(title=f"{comparison.name:<14} not compared: {comparison.skipped}")
     found = comparison.found
-    head = f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.told}"
     shown = comparison.differences[: max(_MOST, len(found))]
     left = len(comparison.differences) - len(shown)
-    return [
-        head,
-        *(f"  {_mark(each)} {each.name}: {_errors(each)}" for each in shown),
-        *([f"    … and {left} that differ less"] if left else []),
-        *([f"  {comparison.advice}"] if found else []),
-    ]
+    return Section(
+        title=f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.told}",
+        parts=[
+            *(f"{'!' if each.excess > 1 else ' '} {each.name}: {_errors(each)}" for each in shown),
+            f"  … and {left} that differ less" if left else None,
+            comparison.advice if found else None,
+        ],
+    )
 
 
 def format_verdict(comparisons: Sequence[Comparison]) -> str:
@@ -204,10 +206,6 @@ def as_json(comparisons: Sequence[Comparison]) -> dict:
             for each in comparisons
         ],
     }
-
-
-def _mark(difference: Difference) -> str:
-    return "!" if difference.excess > 1 else " "
 
 
 def _errors(difference: Difference) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-from ml_collections import ConfigDict
 
 from pipeline.data.reading.fetch import dataset_options
 from pipeline.training.engine import strategy as strategy_lib
@@ -82,7 +81,7 @@ class Plain:
 
 def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
     """Trains a step a batch, without any of the engine."""
-    model, clip = subject.model(), subject.config.optimizer.clip_norm
+    model, clip = subject.model(), subject.experiment.optimizer.clip_norm
     variables = model.trainable_variables
     optimizer = _optimizer(subject, variables, clip_norm=0.0)
     before, counts = _copies(model), [np.ones(variable.shape, bool) for variable in variables]
@@ -129,9 +128,9 @@ def step_changes(
     with strategy.scope():
         model = subject.model()
         strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
-        clip = subject.config.optimizer.clip_norm
+        clip = subject.experiment.optimizer.clip_norm
         model.optimizer = _optimizer(subject, model.trainable_variables, clip_norm=clip)
-    size = subject.config.global_batch
+    size = subject.experiment.data.global_batch
     step = train_step(
         model,
         model.optimizer,
@@ -175,8 +174,9 @@ def _why_nothing(exact: Plain) -> str:
 
 def _why_not(subject: Subject, parts: int, *, is_parted: bool) -> str:
     """Why a batch cannot be computed in so many parts to the same end; empty: it can."""
-    if subject.config.global_batch % parts:
-        return f"config.global_batch={subject.config.global_batch} is no multiple of {parts}"
+    global_batch = subject.experiment.data.global_batch
+    if global_batch % parts:
+        return f"config.global_batch={global_batch} is no multiple of {parts}"
     layers = subject.model()._flatten_layers()  # no public way reaches layers in layers (Keras 3.15)
     if is_parted and any(isinstance(layer, keras.layers.BatchNormalization) for layer in layers):
         return "each micro-batch has batch normalization statistics of its own, by design"
@@ -187,9 +187,10 @@ def _optimizer(
     subject: Subject, variables: Sequence[keras.Variable], *, clip_norm: float
 ) -> keras.optimizers.Optimizer:
     """The config's, at its full learning rate from the first step: tiny steps would drown in rounding."""
-    config = ConfigDict(subject.config.optimizer.to_dict())
-    config.schedule, config.warmup_steps, config.clip_norm = "constant", 0, clip_norm
-    return optimizer_lib.build(config, variables, total_steps=_STEPS, precision=FLOAT32)
+    asked = dataclasses.replace(
+        subject.experiment.optimizer, schedule="constant", warmup_steps=0, clip_norm=clip_norm
+    )
+    return optimizer_lib.build(asked, variables, total_steps=_STEPS, precision=FLOAT32)
 
 
 def _copies(model: keras.Model) -> Changes:

@@ -202,7 +202,9 @@ class Judges:
             step = run.record.warm_start["step"]
             return restore.restore_model(run.workdir.start.path, checkpoint=f"{step}").model.get_weights()
         precision = Precision(**run.record.precision)
-        model = build_model(run.config, schema=run.schema, inputs=run.preprocess.inputs, precision=precision)
+        model = build_model(
+            run.experiment.model, schema=run.schema, inputs=run.preprocess.inputs, precision=precision
+        )
         return model.get_weights()
 
 

@@ -1,169 +1,104 @@
-"""What is said of a replayed example, in words: terminal, page and JSON say the same."""
+"""Formats stored values as text: what the raw data said, as far as the record tells."""
 
-import dataclasses
+import datetime
 import math
-from collections.abc import Mapping, Sequence
+import zoneinfo
+from collections.abc import Callable
 
 import numpy as np
 
-from pipeline.base.errors import printable
-from pipeline.data.origins.reader import RawRow
-from pipeline.data.schema.feature_types import Label
-from pipeline.data.schema.schema import Schema
-from pipeline.report import formats
-from pipeline.training.replay.step import (
-    JUMP,
-    Example,
-    Partner,
-    ReplayedStep,
-    Spike,
-    SpikedStep,
-    Spikes,
-    Window,
+from pipeline.data.schema import times
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import (
+    Categorical,
+    Datetime,
+    FeatureTypeTable,
+    Image,
+    Label,
+    Numeric,
+    Tensor,
+    Text,
+    Tokens,
 )
-from pipeline.training.replay.stream import Record
-from pipeline.training.replay.value import shown_value
+
+MISSING, EMPTY = "(missing)", "(empty)"
+_MOST_NUMBERS = 8  # of a list, with four digits each
+_SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIFF": "WebP", b"BM": "BMP"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Told:
-    """An example in words. Texts may be long, and hold any character."""
-
-    loss: float
-    weight: float | None
-    label: str
-    prediction: str
-    place: str  # in its dataset
-    raw: str  # file, line and text of its raw row; empty where they are not known
-    mixed: str  # how much it is itself, and of what the rest is; empty where it is not mixed
-    features: Mapping[str, str]  # inputs by name, in the order of the schema
+def format_value(feature: Feature, value: np.ndarray) -> str:
+    """The value of a feature, [*feature.shape], as the raw data had it, as far as the record tells."""
+    return _OF_KIND.of(feature)(feature, value)
 
 
-def told(example: Example, schema: Schema) -> Told:
-    """The example in words."""
-    label, raw = schema.label, example.features
-    return Told(
-        loss=example.loss,
-        weight=example.weight,
-        label=shown_value(label, raw[label.name]),
-        prediction=_prediction(label, _labels(example, label), example.prediction),
-        place=place(example.record),
-        raw=raw_row(example.raw),
-        mixed=_mixed(example.partner, label),
-        features={
-            feature.name: shown_value(feature, raw[feature.name])
-            for feature in schema.features
-            if feature.name != label.name
-        },
-    )
+def _numeric(feature: Numeric, value: np.ndarray) -> str:
+    if feature.missing == "mark" and value.dtype == np.float32 and math.isnan(value):
+        return MISSING
+    # The shortest number that is stored so; with an offset float32 tells fewer digits than the sum has.
+    return f"{float(value) + feature.offset:.10g}" if feature.offset else _number(value)
 
 
-def _mixed(partner: Partner | None, label: Label) -> str:
-    if partner is None:
-        return ""
-    weight = "" if partner.weight is None else f" of weight {formats.number(partner.weight)}"
-    other = f"{shown_value(label, partner.features[label.name])}{weight} ({place(partner.record)})"
-    return f"{partner.share:.1%} itself, {1 - partner.share:.1%} {other}"
+def _categorical(feature: Categorical, value: np.ndarray) -> str:
+    return str(int(value)) if feature.dtype == "int64" else _text(feature, value)
 
 
-def place(record: Record) -> str:
-    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
-    row = "" if record.row is None else f", row {record.row:,}"
-    return f"{record.file}, record {record.ordinal:,}{row}"
+def _text(feature: Feature, value: np.ndarray) -> str:
+    text = bytes(value[()]).decode(errors="backslashreplace")
+    return text or (MISSING if feature.missing == "mark" else EMPTY)
 
 
-def raw_row(raw: RawRow | None) -> str:
-    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
-    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"
+def _label(feature: Label, value: np.ndarray) -> str:
+    if not feature.classes:
+        return _number(value)
+    index = int(value)
+    return feature.classes[index] if 0 <= index < len(feature.classes) else f"class {index}, unknown"
 
 
-def _labels(example: Example, label: Label) -> list[np.ndarray]:
-    """The example's own, [], and that of what it is mixed with."""
-    mixed = (example,) if example.partner is None else (example, example.partner)
-    return [each.features[label.name] for each in mixed]
+def image_format(data: bytes) -> str | None:
+    """The name of a file's format; None where it is not known."""
+    return next((name for start, name in _SIGNATURES.items() if data.startswith(start)), None)
 
 
-def _prediction(label: Label, actual: Sequence[np.ndarray], prediction: np.ndarray) -> str:
-    """`yes 0.9731` or, where that is not the label, `yes 0.9731, no 0.0269`; of a regression the value.
-
-    Args:
-      actual: the labels, [] each: two where examples are mixed.
-    """
-    if not label.classes:
-        return f"{float(prediction):.6g}"
-    known = [int(each) for each in actual if 0 <= each < len(label.classes)]
-    shown = dict.fromkeys((int(np.argmax(prediction)), *known))
-    return ", ".join(f"{label.classes[each]} {prediction[each]:.4f}" for each in shown)
+def _image(feature: Image, value: np.ndarray) -> str:
+    data = bytes(value[()])
+    return f"{image_format(data) or 'unknown format'}, {len(data):,} bytes"
 
 
-# --- What terminal and page say of a step, a window and their losses, each in a line.
+def _list(feature: Feature, value: np.ndarray) -> str:
+    is_whole = np.issubdtype(value.dtype, np.integer)
+    numbers = [f"{number:d}" if is_whole else f"{number:.4g}" for number in value.ravel()[:_MOST_NUMBERS]]
+    more = [f"… ({value.size:,} numbers)"] if value.size > _MOST_NUMBERS else []
+    return " ".join([*numbers, *more])
 
 
-_FAR = "robust standard deviations"
-_NAME = 40  # characters of a feature's name
+def _datetime(feature: Datetime, value: np.ndarray) -> str:
+    microseconds = int(value)
+    if microseconds == times.NOT_A_TIME:
+        return MISSING
+    since = datetime.timedelta(microseconds=microseconds)
+    try:
+        moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + since
+        return moment.astimezone(zoneinfo.ZoneInfo(feature.zone)).isoformat(sep=" ")
+    except OverflowError:
+        return f"{microseconds:,} µs since 1970"
 
 
-def place_of_step(step: ReplayedStep) -> str:
-    """Where the step's batch stands in the stream."""
-    first, count = step.first_position, len(step.losses)
-    last = first + count - 1
-    return f"epoch {step.epoch:,}, positions {first:,} to {last:,} of the stream: {count:,} examples"
+def _number(value: np.ndarray) -> str:
+    return str(value[()]) if np.issubdtype(value.dtype, np.floating) else f"{int(value)}"
 
 
-def weighted(step: ReplayedStep) -> str:
-    """What the losses are, where examples have weights; else empty."""
-    if not step.weighted_by:
-        return ""
-    name = formats.shortened(printable(step.weighted_by), _NAME)
-    return (
-        f"each loss is times the example's {name}, relative to the mean: the order is of what moved the step"
-    )
-
-
-def losses(values: np.ndarray) -> str:
-    """Mean, median and largest of float32 [n], as far as they are finite; and how many are not."""
-    finite = values[np.isfinite(values)].astype(np.float64)
-    bad = len(values) - len(finite)
-    said = [f"{bad:,} not finite"] if bad else []
-    if len(finite):
-        numbers = {"mean": finite.mean(), "median": np.median(finite), "largest": finite.max()}
-        said += [f"{name} {formats.number(float(value))}" for name, value in numbers.items()]
-    return ", ".join(said)
-
-
-def window(found: Window) -> str:
-    """`steps 100 to 199: loss 0.91 after 0.3102, 12.3 robust standard deviations more`."""
-    steps = f"steps {found.first:,} to {found.last - 1:,}"
-    if not math.isfinite(found.loss):
-        return f"{steps}: no finite loss was logged before the run ended"
-    loss, usual = formats.number(found.loss), formats.number(found.usual)
-    return f"{steps}: loss {loss} after {usual}, {found.score:.1f} {_FAR} more"
-
-
-def verdict(spike: Spike) -> str:
-    """How the steps of the window, and of the one before, compare."""
-    steps = f"steps {spike.first:,} to {spike.window.last - 1:,}"
-    weights = spike.weights.seen_from(spike.first)
-    if spike.steps:
-        return f"of the {steps} these stand out, under {weights}:"
-    return f"no batch of the {steps} stands out under {weights}: the data do not explain the jump"
-
-
-def spiked_step(step: SpikedStep) -> str:
-    """How far the step's loss is from those around it."""
-    loss, usual = formats.number(step.replayed.loss), formats.number(step.usual)
-    how_far = f", {step.score:.1f} {_FAR} more" if math.isfinite(step.score) else ""
-    return f"step {step.replayed.step:,}: loss {loss}, usual there {usual}{how_far}"
-
-
-def no_jump(spikes: Spikes) -> str:
-    """What is said where no window jumped."""
-    return (
-        f"no jump: of {spikes.points:,} log points none has a loss more than {JUMP:g} {_FAR} above those "
-        "before it"
-    )
-
-
-def left_out(spikes: Spikes) -> str:
-    """What is said of windows that were not looked into; empty where there are none."""
-    return f"{spikes.left_out:,} more windows jumped, but less" if spikes.left_out else ""
+_OF_KIND: FeatureTypeTable[Callable[[Feature, np.ndarray], str]] = FeatureTypeTable(
+    where=__name__,
+    question="how a stored value is written",
+    entry="a function (feature, value [*feature.shape]) → text",
+    entries={
+        Numeric: _numeric,
+        Categorical: _categorical,
+        Label: _label,
+        Image: _image,
+        Text: _text,
+        Tokens: _list,
+        Tensor: _list,
+        Datetime: _datetime,
+    },
+)

@@ -87,7 +87,7 @@ class Replay:
         if self.record.finished:
             return None
         logged = points[-1]["step"] if points else 0
-        every = self.stream.config.train.log_every_steps
+        every = self.record.config["train"]["log_every_steps"]
         return min(logged - logged % every + every, self.steps)
 
     def _require(self, step: int) -> None:

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks, tfrecord
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import TRAIN, Dataset
-from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.window import open_window, together
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.batches import training_batches
@@ -32,7 +31,8 @@ from pipeline.data.reading import order, parsing, stream
 from pipeline.data.reading.plan import ReadPlan, TrainingData, main_of, parts_of
 from pipeline.data.reading.sharding import Share, rebatched
 from pipeline.data.schema.schema import Schema
-from pipeline.training.experiment import data
+from pipeline.training.experiment import config, data
+from pipeline.training.experiment.config import Data
 from pipeline.training.experiment.model import build_preprocess
 from pipeline.training.state import run_record
 from pipeline.training.state import workdir as files
@@ -50,9 +50,9 @@ _Moved = Mapping[str, list[str]]  # directories or globs, by digest
 
 
 def datasets_of_run(
-    record: RunRecord, *, moved_to: Sequence[str | pathlib.Path] = ()
-) -> tuple[Dataset, ConfigDict]:
-    """The run's dataset, and its config, in which a mixture names its datasets where they are now.
+    record: RunRecord, data: Data, *, moved_to: Sequence[str | pathlib.Path] = ()
+) -> tuple[Dataset, Data]:
+    """The run's dataset, and `data` with a mixture that names its datasets where they are now.
 
     Args:
       moved_to: directories of datasets that are no longer where they were, or globs of them.
@@ -60,20 +60,19 @@ def datasets_of_run(
     Raises:
       InputError: a dataset is not there, or is another one; or a directory holds none of the run's.
     """
-    config = ConfigDict(record.config)
-    mixed = _mixed(record, config)
+    mixed = _mixed(record, data)
     moved = _moved(moved_to, wanted=[digest for _, digest in (*record.datasets, *mixed)])
     found = together([_find(directory, digest, moved)[1] for directory, digest in record.datasets])
-    places = [_find(directory, digest, moved)[0] for directory, digest in mixed]
-    config.mixture = tuple(
-        (place, split, weight) for place, (_, split, weight) in zip(places, config.mixture, strict=True)
+    mixture = tuple(
+        dataclasses.replace(each, directory=_find(directory, digest, moved)[0])
+        for each, (directory, digest) in zip(data.mixture, mixed, strict=True)
     )
-    return found, config
+    return found, dataclasses.replace(data, mixture=mixture)
 
 
-def _mixed(record: RunRecord, config: ConfigDict) -> list[tuple[str, str]]:
+def _mixed(record: RunRecord, data: Data) -> list[tuple[str, str]]:
     """Directory or glob, and digest, of a mixture's datasets."""
-    others = [directory for directory, _, _ in config.mixture]
+    others = [each.directory for each in data.mixture]
     return list(zip(others, record.mixture_digests, strict=True))
 
 
@@ -178,12 +177,12 @@ Batch = tuple[dict[str, tf.Tensor], TargetsOfBatch]  # of a global batch
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingStream:
-    """The stream of a run, in any process: it depends on config and data alone.
+    """The stream of a run, in any process: it depends on the experiment and the data alone.
 
     Nothing that comes before a step is read. The graph that reads one step is traced once, for all of them.
     """
 
-    config: ConfigDict
+    asked: Data
     data: TrainingData  # without the records that the run leaves out
     preprocess: Preprocess
 
@@ -194,7 +193,7 @@ class TrainingStream:
     @property
     def targets(self) -> Targets:
         """What makes the second part of a batch."""
-        return data.targets(self.config, self.schema)
+        return data.targets(self.asked, self.schema)
 
     def batch(self, step: int) -> Batch:
         """The global batch as the model gets it: those of all replicas, in their order.
@@ -221,23 +220,23 @@ class TrainingStream:
 
     @functools.cached_property
     def _numbers(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-        size = self.config.global_batch
+        size = self.asked.global_batch
         return _of_step(lambda step: rebatched(stream.read_numbers(self._plan(step)), size))
 
     def _batches(self, first: int | tf.Tensor, *, most_at_once: int | None = None) -> tf.data.Dataset:
         return training_batches(
             self._plan(first),
             self.preprocess,
-            augmentation=data.augmentation(self.config),
+            augmentation=self.asked.augmentation,
             targets=self.targets,
             most_at_once=most_at_once,
         )
 
     def _plan(self, step: int | tf.Tensor) -> ReadPlan:
         """Of one host that feeds one replica: on any others a global batch is the same."""
-        global_batch = self.config.global_batch
+        global_batch = self.asked.global_batch
         return data.read_plan(
-            self.config, self.data, share=Share(global_batch=global_batch), position=step * global_batch
+            self.asked, self.data, share=Share(global_batch=global_batch), position=step * global_batch
         )
 
 
@@ -269,16 +268,17 @@ def open_stream(
       InputError: there is no such dataset, or it is another; or the run's order of rows, or augmentation of
         images, is of a version that this one does not know.
     """
-    _require_known_versions(record)
+    asked = config.parse(record.config).data
+    _require_known_versions(record, asked.augmentation)
     run_record.check_files(run.path, record)
-    found, config = datasets_of_run(record, moved_to=moved_to)
-    selections = {config.train.split: select(found, config.train.split), **data.others(config)}
+    found, asked = datasets_of_run(record, asked, moved_to=moved_to)
+    selections = data.selections_of(asked, found)
     sound = {name: _as_trained(each, run) for name, each in selections.items()}
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     return TrainingStream(
-        config=config,
-        data=data.training_data(config, sound),
-        preprocess=build_preprocess(config, found.schema, statistics),
+        asked=asked,
+        data=data.training_data(asked, sound),
+        preprocess=build_preprocess(asked, found.schema, statistics),
     )
 
 
@@ -294,12 +294,11 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
     return dataclasses.replace(selection, is_checked=True)
 
 
-def _require_known_versions(record: RunRecord) -> None:
+def _require_known_versions(record: RunRecord, augmentation: Augmentation) -> None:
     """Of the order of rows, and of what becomes of images."""
-    augmentation = Augmentation(**record.config["augmentation"]).version
     for thing, was, is_ in (
         ("order of rows", record.order, order.VERSION),
-        ("augmentation of images", record.augmentation, augmentation),
+        ("augmentation of images", record.augmentation, augmentation.version),
     ):
         if was != is_:
             raise InputError(
@@ -394,3 +393,14 @@ def _has_blocks(records: Sequence[Record], some: Sequence[int]) -> bool:
 def _row(record: Record, in_block: int) -> int:
     """Its number in the file."""
     return record.ordinal if record.row is None else record.ordinal * in_block + record.row
+
+
+def place(record: Record) -> str:
+    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
+    row = "" if record.row is None else f", row {record.row:,}"
+    return f"{record.file}, record {record.ordinal:,}{row}"
+
+
+def raw_row(raw: RawRow | None) -> str:
+    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
+    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from pipeline.data.dataset.manifest import in_order
-from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
+from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
@@ -21,99 +21,89 @@ from pipeline.data.schema.feature_types import (
 from pipeline.data.schema.schema import Schema
 from pipeline.report import formats
 from pipeline.report.charts import histogram, meter, value_shares
-from pipeline.report.html import Markup, definitions, folded, join, table, tag
+from pipeline.report.html import Markup, join, tag
+from pipeline.report.section import Cell, Facts, Note, Section, Table
 from pipeline.training.report.inputs import ReportInputs
 
 _MAX_REASONS = 8
 _EXAMPLES_A_REASON = 3
 _MAX_DAMAGED = 100  # rows of the table
 _RAW_CHARACTERS = 120
+_MAX_OPEN = 30  # features; the rest is folded away
+_NAME_CHARACTERS = 60
+_MOST_VALUES = 5
+_MOST_CLASSES = 10
+_NUMBERS = ("smallest", "median", "largest", "mean ± std")
 
 
-def dataset_section(inputs: ReportInputs) -> Markup:
+def dataset_section(inputs: ReportInputs) -> Section:
     """Counts, splits, damaged and rejected rows, features: what is known of them."""
-    problems = [tag("p", f"Not shown: {problem}", class_="note") for problem in inputs.problems]
-    return tag(
-        "section",
-        tag("h2", "The data"),
-        *problems,
-        _counts(inputs),
-        _splits(inputs),
-        _damaged(inputs),
-        _rejections(inputs),
-        _features(inputs),
+    return Section(
+        title="The data",
+        parts=[
+            *(Note(text=f"Not shown: {problem}") for problem in inputs.problems),
+            *_manifest(inputs),
+            *_damaged(inputs),
+            *_rejections(inputs),
+            *_features(inputs),
+        ],
         id="data",
     )
 
 
-def _counts(inputs: ReportInputs) -> Markup | None:
+def _manifest(inputs: ReportInputs) -> list[object]:
+    """Counts of rows, and the splits."""
     manifest, conversion = inputs.manifest, inputs.conversion
     if manifest is None:
-        return None
-    sources = conversion.get("inputs") or ()
-    raw_bytes = sum(source.get("bytes", 0) for source in sources) or None
-    rejected = join(
-        formats.count(manifest.rows_rejected),
-        f" ({formats.percent(manifest.rows_rejected / max(1, manifest.rows_read))})",
-    )
-    return definitions(
-        {
-            "dataset": f"{manifest.name} {manifest.version}",
-            "rows read": formats.count(manifest.rows_read),
-            "rows written": formats.count(manifest.rows_written),
-            "rows rejected": rejected,
-            "raw size": formats.size(raw_bytes) if raw_bytes else None,
-            "converted in": _conversion_time(conversion),
-        }
-    )
+        return []
+    raw_bytes = sum(source.get("bytes", 0) for source in conversion.get("inputs") or ())
+    rejected = formats.percent(manifest.rows_rejected / max(1, manifest.rows_read))
+    facts = {
+        "dataset": f"{manifest.name} {manifest.version}",
+        "rows read": formats.count(manifest.rows_read),
+        "rows written": formats.count(manifest.rows_written),
+        "rows rejected": f"{formats.count(manifest.rows_rejected)} ({rejected})",
+        "raw size": formats.size(raw_bytes) if raw_bytes else None,
+        "converted in": _conversion_time(conversion),
+    }
+    rows = []
+    for split in in_order(manifest.splits):
+        shards, records = manifest.splits[split], manifest.records(split)
+        share = formats.percent(records / max(1, manifest.rows_written))
+        size = formats.size(sum(shard.bytes for shard in shards))
+        rows.append([split, formats.count(records), share, f"{len(shards):,}", size])
+    header = ["split", "rows", "share", "shards", "size"]
+    splits = Table(title="Splits", header=header, rows=rows, numbers=range(1, 5))
+    return [Facts(items=facts), splits]
 
 
 def _conversion_time(conversion: Mapping) -> str | None:
     if "seconds" not in conversion:
         return None
     workers = conversion.get("workers")
-    by = f" by {conversion.get('runner', 'Beam')}" + (
-        f", {workers:,} worker{'s' * (workers != 1)}" if workers else ""
-    )
-    return formats.duration(conversion["seconds"]) + by
+    number = f", {workers:,} worker{'s' * (workers != 1)}" if workers else ""
+    return f"{formats.duration(conversion['seconds'])} by {conversion.get('runner', 'Beam')}{number}"
 
 
-def _splits(inputs: ReportInputs) -> Markup | None:
-    if inputs.manifest is None:
-        return None
-    total = max(1, inputs.manifest.rows_written)
-    rows = []
-    for split in in_order(inputs.manifest.splits):
-        shards, records = inputs.manifest.splits[split], inputs.manifest.records(split)
-        size = formats.size(sum(shard.bytes for shard in shards))
-        rows.append(
-            [split, formats.count(records), formats.percent(records / total), f"{len(shards):,}", size]
-        )
-    header = ["split", "rows", "share", "shards", "size"]
-    return join(tag("h3", "Splits"), table(header, rows, numbers=frozenset({1, 2, 3, 4})))
-
-
-def _damaged(inputs: ReportInputs) -> Markup | None:
+def _damaged(inputs: ReportInputs) -> list[object]:
     """The stored records that are no longer what was written, and that the run did without."""
     records = inputs.damaged.get("records")
     if not records:
-        return None
+        return []
     rows = [
         [one["file"], *(formats.count(one[key]) for key in ("ordinal", "offset", "rows")), one["reason"]]
         for one in records[:_MAX_DAMAGED]
     ]
-    more = len(records) - _MAX_DAMAGED
-    return join(
-        tag("h3", "Damaged records, left out"),
-        table(["file", "record", "byte", "rows", "what is wrong"], rows, numbers=frozenset({1, 2, 3})),
-        tag("p", f"… and {more:,} more records.", class_="note") if more > 0 else None,
-    )
+    header = ["file", "record", "byte", "rows", "what is wrong"]
+    title = "Damaged records, left out"
+    table = Table(title=title, header=header, rows=rows, numbers=range(1, 4))
+    return [table, *_more(len(records) - _MAX_DAMAGED, "records")]
 
 
-def _rejections(inputs: ReportInputs) -> Markup | None:
+def _rejections(inputs: ReportInputs) -> list[object]:
     """Why rows were rejected, most frequent reason first, each with a few of the rows."""
     if inputs.manifest is None or not inputs.manifest.rows_rejected:
-        return None
+        return []
     examples = collections.defaultdict(list)
     for row in inputs.rejected:
         examples[str(row.get("reason"))].append(row)
@@ -121,81 +111,71 @@ def _rejections(inputs: ReportInputs) -> Markup | None:
     reasons = inputs.conversion.get("rejected_reasons") or seen
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     rows = [
-        [reason, formats.count(n), join(*map(_rejected_row, examples.get(reason, [])[:_EXAMPLES_A_REASON]))]
+        [reason, formats.count(n), join(*map(_rejected_row, examples[reason][:_EXAMPLES_A_REASON]))]
         for reason, n in ordered[:_MAX_REASONS]
     ]
-    more = len(ordered) - _MAX_REASONS
-    return join(
-        tag("h3", "Rejected rows"),
-        table(["reason", "rows", "for example"], rows, numbers=frozenset({1})),
-        tag("p", f"… and {more:,} more reasons.", class_="note") if more > 0 else None,
-    )
+    header = ["reason", "rows", "for example"]
+    table = Table(title="Rejected rows", header=header, rows=rows, numbers={1})
+    return [table, *_more(len(ordered) - _MAX_REASONS, "reasons")]
+
+
+def _more(count: int, what: str) -> list[Note]:
+    return [Note(text=f"… and {count:,} more {what}.")] if count > 0 else []
 
 
 def _rejected_row(row: Mapping) -> Markup:
-    origin = str(row.get("source"))
-    if row.get("row") is not None:
-        origin += f", row {formats.count(row['row'])}"
-    if row.get("column"):
-        origin += f", column {row['column']}"
+    number = f", row {formats.count(row['row'])}" if row.get("row") is not None else ""
+    column = f", column {row['column']}" if row.get("column") else ""
     raw = formats.shortened(str(row.get("raw", "")), _RAW_CHARACTERS)
-    return tag("div", tag("code", raw) if raw else None, tag("small", origin), class_="example")
+    place = tag("small", f"{row.get('source')}{number}{column}")
+    return tag("div", tag("code", raw) if raw else None, place, class_="example")
 
 
-def _features(inputs: ReportInputs) -> Markup | None:
+def _features(inputs: ReportInputs) -> list[object]:
     if not inputs.statistics:
-        return None
+        return []
     split = in_order(inputs.statistics)[0]
-    features = feature_table(inputs.statistics[split], inputs.schema)
-    return join(tag("h3", f"Features, in the {split} split"), features)
+    table = feature_table(inputs.statistics[split], inputs.schema)
+    table = dataclasses.replace(table, title=f"Features, in the {split} split")
+    is_numeric = len(table.header) > len(_NUMBERS)
+    return [table, Note(text="Histograms leave out far outliers.") if is_numeric else None]
 
 
-# --- A table row for every feature: how often it is missing, its values as a small plot, its numbers.
+def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Table:
+    """A row for each feature: how often it is missing, its values as a small plot, its numbers.
 
-
-_MAX_OPEN = 30  # features; the rest is folded away
-NAME_CHARACTERS = 60
-_VALUES_SHOWN = 5
-_CLASSES_SHOWN = 10
-_NUMBERS = ("smallest", "median", "largest", "mean ± std")
-
-
-def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Markup:
-    """The label first, then the order of the schema, which the user wrote."""
+    The label comes first, then the order of the schema, which the user wrote.
+    """
     declared = {feature.name: feature for feature in schema.features} if schema else {}
-    features = _label_first(statistics, declared)
-    numeric = any(feature.numeric for feature in features)
-    header = ["feature", "missing", "values", "different", *(_NUMBERS if numeric else ())]
-    rows = [_row(feature, declared.get(feature.name))[: len(header)] for feature in features]
-    right = frozenset(range(3, len(header)))
-    rest = rows[_MAX_OPEN:]
-    return join(
-        table(header, rows[:_MAX_OPEN], numbers=right),
-        folded(f"{len(rest):,} more features", table(header, rest, numbers=right)) if rest else None,
-        tag("p", "Histograms leave out far outliers.", class_="note") if numeric else None,
-    )
-
-
-def _label_first(statistics: SplitStatistics, declared: Mapping[str, Feature]) -> list[FeatureStatistics]:
     order = sorted(declared, key=lambda name: not isinstance(declared[name], Label))
-    rank = {name: i for i, name in enumerate(order)}
-    return sorted(statistics.features.values(), key=lambda feature: rank.get(feature.name, len(rank)))
+    rank = {name: at for at, name in enumerate(order)}
+    features = sorted(statistics.features.values(), key=lambda feature: rank.get(feature.name, len(rank)))
+    is_numeric = any(feature.numeric for feature in features)
+    header = ["feature", "missing", "values", "different", *(_NUMBERS if is_numeric else ())]
+    rows = [_row(feature, declared.get(feature.name))[: len(header)] for feature in features]
+    return Table(header=header, rows=rows, numbers=range(3, 8), open_rows=_MAX_OPEN, more="features")
 
 
 def _row(feature: FeatureStatistics, declared: Feature | None) -> list[object]:
-    name = join(
-        tag("b", formats.shortened(feature.name, NAME_CHARACTERS)), tag("small", _kind(feature, declared))
-    )
-    plot = _plot(feature, _OF_KIND.of(declared).values_shown if declared else _VALUES_SHOWN)
-    return [name, meter(feature.missing_fraction), plot, _distinct(feature), *_numbers(feature)]
+    name = tag("b", formats.shortened(feature.name, _NAME_CHARACTERS))
+    shown = _OF_KIND.of(declared).most_values if declared else _MOST_VALUES
+    distinct = ""
+    if feature.values is not None:
+        distinct = ("" if feature.values.complete else "> ") + formats.count(feature.values.distinct)
+    return [
+        Cell(text=name, note=_kind(feature, declared)),
+        meter(feature.missing_fraction),
+        _plot(feature, shown),
+        distinct,
+        *_numbers(feature),
+    ]
 
 
 def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
     if declared is None:
         return feature.dtype
-    what = _OF_KIND.of(declared).detail(declared)
     shape = f" {list(declared.shape)}" if declared.shape else ""
-    return f"{declared.kind} · {what}{shape}"
+    return f"{declared.kind} · {_OF_KIND.of(declared).detail(declared)}{shape}"
 
 
 def _plot(feature: FeatureStatistics, shown: int) -> object:
@@ -208,28 +188,21 @@ def _plot(feature: FeatureStatistics, shown: int) -> object:
     return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
 
 
-def _distinct(feature: FeatureStatistics) -> str:
-    if feature.values is None:
-        return ""
-    return ("" if feature.values.complete else "> ") + formats.count(feature.values.distinct)
-
-
 def _numbers(feature: FeatureStatistics) -> list[str]:
-    numeric: NumericSummary | None = feature.numeric
+    numeric = feature.numeric
     if numeric is None or not feature.present:
         return [""] * len(_NUMBERS)
     median = numeric.quantiles[len(numeric.quantiles) // 2] if numeric.quantiles else None
-    values = (numeric.minimum, median, numeric.maximum)
     spread = f"{formats.number(numeric.mean)} ± {formats.number(numeric.std)}"
-    return [*map(formats.number, values), spread]
+    return [*map(formats.number, (numeric.minimum, median, numeric.maximum)), spread]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Shown:
-    """How the report shows one kind: `detail` is said beside its name, `values_shown` are in its plot."""
+class FeatureFormat:
+    """How the report shows one kind: `detail` is said beside its name, `most_values` are in its plot."""
 
     detail: Callable[[Feature], str]
-    values_shown: int = _VALUES_SHOWN
+    most_values: int = _MOST_VALUES
 
 
 def _dtype(feature: Feature) -> str:
@@ -243,15 +216,15 @@ def _stored_as(feature: Numeric) -> str:
 _OF_KIND = FeatureTypeTable(
     where=__name__,
     question="how the report shows a feature",
-    entry="Shown, with `detail` of the feature to a word",
+    entry="FeatureFormat, with `detail` of the feature to a word",
     entries={
-        Numeric: Shown(detail=_stored_as),
-        Categorical: Shown(detail=lambda feature: feature.encoding),
-        Label: Shown(detail=lambda feature: feature.task, values_shown=_CLASSES_SHOWN),
-        Image: Shown(detail=lambda feature: feature.encoding),
-        Text: Shown(detail=_dtype),
-        Tokens: Shown(detail=_dtype),
-        Tensor: Shown(detail=_dtype),
-        Datetime: Shown(detail=lambda feature: f"microseconds since 1970 · {feature.zone}"),
+        Numeric: FeatureFormat(detail=_stored_as),
+        Categorical: FeatureFormat(detail=lambda feature: feature.encoding),
+        Label: FeatureFormat(detail=lambda feature: feature.task, most_values=_MOST_CLASSES),
+        Image: FeatureFormat(detail=lambda feature: feature.encoding),
+        Text: FeatureFormat(detail=_dtype),
+        Tokens: FeatureFormat(detail=_dtype),
+        Tensor: FeatureFormat(detail=_dtype),
+        Datetime: FeatureFormat(detail=lambda feature: f"microseconds since 1970 · {feature.zone}"),
     },
 )

@@ -8,62 +8,118 @@ import numpy as np
 from pipeline.data.dataset.manifest import TRAIN
 from pipeline.data.dataset.statistics import FeatureStatistics
 from pipeline.report import formats
-from pipeline.report.html import Markup, tag
+from pipeline.report.section import Finding, Section
 from pipeline.training.report.inputs import ReportInputs, as_float, curve
-from pipeline.training.report.results import confusion, majority, overfitting, prior_loss
+from pipeline.training.report.results import confusion, majority, prior_loss
 from pipeline.training.report.run import certificate_command, is_starved, mean_input_wait
+from pipeline.training.tasks.task import LOSS
 
 _REJECTED_LIMIT = 0.01
 _MISSING_LIMIT = 0.5
+_MAX_NAMES = 6
+_AFTER_BEST = 2  # evaluations: one alone may be chance
+_RISE = 0.01  # of the best loss
 
 
-def findings_section(inputs: ReportInputs) -> Markup | None:
+def findings_section(inputs: ReportInputs) -> Section | None:
     """The findings as a list; None where there are none."""
     findings = [
-        *_of_training(inputs),
+        *_training(inputs),
         *overfitting(inputs.history),
         *verdict(inputs.evaluation),
-        *_of_data(inputs),
+        *_data(inputs),
     ]
-    if not findings:
-        return None
-    items = (tag("li", tag("b", f"{what} "), advice) for what, advice in findings)
-    return tag("section", tag("h2", "Worth a look"), tag("ul", *items), class_="findings", id="findings")
+    return (
+        Section(title="Worth a look", parts=findings, style="findings", id="findings") if findings else None
+    )
 
 
-def _of_training(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
+def verdict(evaluation: Mapping) -> Iterator[Finding]:
+    """What an evaluation itself says against a model, or against the split that it was scored on."""
+    r2 = as_float(evaluation.get("r2"))
+    if r2 < 0:
+        yield Finding(
+            text=f"R² is {formats.number(r2)}: always answering the mean label would be nearer.",
+            advice="Training was too short or its steps too large, or the features do not tell the label.",
+        )
+    counts, classes = confusion(evaluation)
+    if counts.size:
+        yield from _classes(counts, classes)
+        yield from _loss(as_float(evaluation.get("loss")), prior_loss(counts))
+
+
+def overfitting(history: tuple[Mapping, ...]) -> Iterator[Finding]:
+    """Says since which step validation got worse while training got better; nothing where it did not happen.
+
+    It happened where all evaluations after the best one, two at least, have a loss more than 1% above it,
+    while the training loss sank.
+
+    Args:
+      history: lines of `history.jsonl`: `step`, `loss`, and `validation` with its own `loss`.
+    """
+    steps, losses = (np.asarray(each) for each in curve(history, LOSS.key, validation=True))
+    if not losses.size or not np.isfinite(losses).all():
+        return
+    best = int(losses.argmin())
+    after = losses[best + 1 :]
+    if len(after) < _AFTER_BEST or after.min() <= losses[best] * (1 + _RISE):
+        return
+    at_best, at_end = (_trained(history, until=step) for step in (steps[best], steps[-1]))
+    if at_end < at_best:
+        yield Finding(
+            text=f"Validation got worse from step {formats.count(int(steps[best]))} on (loss "
+            f"{formats.number(losses[best])}, then {formats.number(losses[-1])}) while training got better "
+            f"({formats.number(at_best)}, then {formats.number(at_end)}).",
+            advice="The model learns the training examples by heart. --config.train.keep_best=val_loss "
+            "exports the best step; fewer steps, more weight decay or dropout, or more data help.",
+        )
+
+
+def _trained(history: tuple[Mapping, ...], *, until: float) -> float:
+    """The last training loss that was logged up to a step; NaN where none was."""
+    before = [loss for step, loss in zip(*curve(history, LOSS.key), strict=True) if step <= until]
+    return before[-1] if before else np.nan
+
+
+def _training(inputs: ReportInputs) -> Iterator[Finding]:
     steps, losses = curve(inputs.history, "loss")
     broken = [step for step, loss in zip(steps, losses, strict=True) if not math.isfinite(loss)]
     if broken:
-        yield (
-            f"The loss is not a finite number from step {formats.count(broken[0])} on.",
-            "Lower the learning rate, or look for extreme values below.",
+        yield Finding(
+            text=f"The loss is not a finite number from step {formats.count(broken[0])} on.",
+            advice="Lower the learning rate, or look for extreme values below.",
         )
     if is_starved(inputs.history):
         waited = formats.percent(mean_input_wait(inputs.history))
         command = certificate_command(inputs) or "python -m pipeline.feed_rate"
-        yield f"Starved: the accelerator waited {waited} of the time.", f"What to change: {command}"
+        yield Finding(
+            text=f"Starved: the accelerator waited {waited} of the time.", advice=f"What to change: {command}"
+        )
 
 
-def _of_data(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
+def _data(inputs: ReportInputs) -> Iterator[Finding]:
     if inputs.damaged:
-        yield (
-            f"Damaged records with {formats.count(inputs.damaged['rows'])} rows were left out.",
-            "They are listed below: restore the files before the next run.",
+        yield Finding(
+            text=f"Damaged records with {formats.count(inputs.damaged['rows'])} rows were left out.",
+            advice="They are listed below: restore the files before the next run.",
         )
     manifest = inputs.manifest
     if manifest is not None and manifest.rows_rejected > _REJECTED_LIMIT * manifest.rows_read:
-        share = manifest.rows_rejected / manifest.rows_read
-        yield f"{formats.percent(share)} of the rows were rejected.", "The reasons stand below."
-    if not inputs.statistics:
-        return
-    split = inputs.statistics.get(TRAIN) or next(iter(inputs.statistics.values()))
-    empty = [f.name for f in split.features.values() if f.missing_fraction > _MISSING_LIMIT]
-    if empty:
-        yield f"Missing in more than half of the rows: {names_of(empty)}.", "Is the column read as intended?"
-    constant = [f.name for f in split.features.values() if _is_constant(f)]
-    if constant:
-        yield f"The same value in every row: {names_of(constant)}.", "The model cannot learn from these."
+        share = formats.percent(manifest.rows_rejected / manifest.rows_read)
+        yield Finding(text=f"{share} of the rows were rejected.", advice="The reasons stand below.")
+    if inputs.statistics:
+        split = inputs.statistics.get(TRAIN) or next(iter(inputs.statistics.values()))
+        features = split.features.values()
+        yield from _named(
+            "Missing in more than half of the rows",
+            [each.name for each in features if each.missing_fraction > _MISSING_LIMIT],
+            "Is the column read as intended?",
+        )
+        yield from _named(
+            "The same value in every row",
+            [each.name for each in features if _is_constant(each)],
+            "The model cannot learn from these.",
+        )
 
 
 def _is_constant(feature: FeatureStatistics) -> bool:
@@ -74,58 +130,39 @@ def _is_constant(feature: FeatureStatistics) -> bool:
     return feature.values is not None and feature.values.complete and feature.values.distinct == 1
 
 
-# --- What an evaluation itself tells against a model, or against the split that it was scored on.
-
-
-_MAX_NAMES = 6
-
-
-def verdict(evaluation: Mapping) -> Iterator[tuple[str, str]]:
-    """Sentences that say what is wrong, each with one that says what to do about it."""
-    r2 = as_float(evaluation.get("r2"))
-    if r2 is not None and r2 < 0:
-        yield (
-            f"R² is {formats.number(r2)}: always answering the mean label would be nearer.",
-            "Training was too short or its steps too large, or the features do not tell the label.",
-        )
-    counts, classes = confusion(evaluation)
-    if counts.size:
-        yield from _of_classes(counts, classes)
-        yield from _of_loss(as_float(evaluation.get("loss")), counts)
-
-
-def _of_loss(loss: float, counts: np.ndarray) -> Iterator[tuple[str, str]]:
-    prior = prior_loss(counts)
-    if prior and loss >= prior:
-        yield (
-            f"The loss, {formats.number(loss)}, is not below {formats.number(prior)}, that of always "
-            "answering with the classes' shares.",
-            "Training was too short or its steps too large; or it learned by heart and is too sure: train "
-            "less, or with --config.train.label_smoothing=0.1.",
-        )
-
-
-def names_of(names: Sequence[str]) -> str:
-    """The first of the names, and how many more there are."""
-    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(formats.shortened(name, 40) for name in names[:_MAX_NAMES]) + more
-
-
-def _of_classes(counts: np.ndarray, classes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Of counts [classes, classes], rows by the actual and columns by the predicted class."""
+def _classes(counts: np.ndarray, classes: Sequence[str]) -> Iterator[Finding]:
+    """Findings on counts [classes, classes], rows by the actual and columns by the predicted class."""
     there = counts.sum(axis=1) > 0
-    if not there.all():
-        absent = [name for name, is_there in zip(classes, there, strict=True) if not is_there]
-        yield (
-            f"The split has no example of: {names_of(absent)}.",
-            "Its metrics say nothing of them. A larger part of the rows (--splits of convert) may have some.",
-        )
+    yield from _named(
+        "The split has no example of",
+        [name for name, is_there in zip(classes, there, strict=True) if not is_there],
+        "Its metrics say nothing of them. A larger part of the rows (--splits of convert) may have some.",
+    )
+    if there.sum() < 2:
+        return
     largest, share = majority(counts)
-    if there.sum() > 1 and np.trace(counts) / counts.sum() <= share:
-        yield (
-            f"No more answers are right than by always answering “{classes[largest]}”.",
-            "The features may not tell the classes apart, or training was too short.",
+    if np.trace(counts) / counts.sum() <= share:
+        yield Finding(
+            text=f"No more answers are right than by always answering “{classes[largest]}”.",
+            advice="The features may not tell the classes apart, or training was too short.",
         )
     never = [name for name, n in zip(classes, counts.sum(axis=0), strict=True) if not n]
-    if never and there.sum() > 1:
-        yield f"Never predicted: {names_of(never)}.", "Such classes may have too few examples."
+    yield from _named("Never predicted", never, "Such classes may have too few examples.")
+
+
+def _loss(loss: float, prior: float) -> Iterator[Finding]:
+    if prior and loss >= prior:
+        yield Finding(
+            text=f"The loss, {formats.number(loss)}, is not below {formats.number(prior)}, that of always "
+            "answering with the classes' shares.",
+            advice="Training was too short or its steps too large; or it learned by heart and is too sure: "
+            "train less, or with --config.train.label_smoothing=0.1.",
+        )
+
+
+def _named(what: str, names: Sequence[str], advice: str) -> Iterator[Finding]:
+    """A finding on the first of the names, and how many more there are; nothing where there are none."""
+    if names:
+        more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+        listed = ", ".join(formats.shortened(name, 40) for name in names[:_MAX_NAMES])
+        yield Finding(text=f"{what}: {listed}{more}.", advice=advice)

@@ -83,7 +83,7 @@ def _rejected(directories: Sequence[pathlib.Path]) -> Iterator[Mapping]:
 
 
 def _statistics(path: pathlib.Path) -> Statistics:
-    """Of a dataset, held against its manifest, or of a run."""
+    """Statistics of a dataset, held against its manifest, or of a run."""
     if not (path.parent / manifest_lib.FILE_NAME).exists():
         return statistics_lib.read(path)
     manifest = manifest_lib.load(path.parent)

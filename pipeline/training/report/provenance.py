@@ -5,7 +5,8 @@ import pathlib
 from collections.abc import Mapping
 
 from pipeline.report import formats
-from pipeline.report.html import Markup, definitions, folded, table, tag
+from pipeline.report.html import tag
+from pipeline.report.section import Code, Facts, Folded, Section, Table
 from pipeline.training.report.inputs import ReportInputs
 
 _DIGEST_CHARACTERS = 12
@@ -18,7 +19,7 @@ def title(inputs: ReportInputs) -> str:
     return f"{config} on {manifest.name} {manifest.version}" if manifest else config
 
 
-def origin(inputs: ReportInputs) -> Markup:
+def origin(inputs: ReportInputs) -> str:
     """One line: trained when, how far, for how long, on what."""
     run = inputs.run
     parts = (
@@ -28,7 +29,7 @@ def origin(inputs: ReportInputs) -> Markup:
         _devices(run),
         f"dataset {str(run['dataset_digest'])[:_DIGEST_CHARACTERS]}" if run.get("dataset_digest") else None,
     )
-    return tag("p", " · ".join(part for part in parts if part), class_="origin")
+    return " · ".join(part for part in parts if part)
 
 
 def _progress(inputs: ReportInputs) -> str | None:
@@ -48,37 +49,33 @@ def _devices(run: Mapping) -> str | None:
     return ", ".join([*parts, *([processor] if processor else [])]) or None
 
 
-def provenance_section(inputs: ReportInputs) -> Markup:
+def provenance_section(inputs: ReportInputs) -> Section:
     """Commands, digests, versions, machine and config."""
     run, machine = inputs.run, inputs.run.get("machine") or {}
+    commands = {"Convert the raw data": inputs.conversion.get("command"), "Train": run.get("command")}
     memory = machine.get("memory_gb")
-    return tag(
-        "section",
-        tag("h2", "Make it again"),
-        _command("Convert the raw data", inputs.conversion.get("command")),
-        _command("Train", run.get("command")),
-        definitions(
-            {
-                "dataset": run.get("dataset"),
-                "manifest digest": tag("code", run["dataset_digest"]) if run.get("dataset_digest") else None,
-                "first weights": _start(run),
-                "schema fingerprint": tag("code", inputs.schema.fingerprint) if inputs.schema else None,
-                "processor": machine.get("processor"),
-                "cores": formats.count(machine["cores"]) if "cores" in machine else None,
-                "memory": f"{formats.number(memory)} GB" if memory else None,
-                "platform": machine.get("platform"),
-                "devices": ", ".join(map(str, run.get("devices") or ())) or None,
-            }
-        ),
-        _spans(run),
-        _versions(run.get("versions") or {}, inputs.conversion.get("versions") or {}),
-        _config(run),
+    facts = {
+        "dataset": run.get("dataset"),
+        "manifest digest": tag("code", run["dataset_digest"]) if run.get("dataset_digest") else None,
+        "first weights": _start(run),
+        "schema fingerprint": tag("code", inputs.schema.fingerprint) if inputs.schema else None,
+        "processor": machine.get("processor"),
+        "cores": formats.count(machine["cores"]) if "cores" in machine else None,
+        "memory": f"{formats.number(memory)} GB" if memory else None,
+        "platform": machine.get("platform"),
+        "devices": ", ".join(map(str, run.get("devices") or ())),
+    }
+    return Section(
+        title="Make it again",
+        parts=[
+            *(Code(title=name, text=command) for name, command in commands.items() if command),
+            Facts(items=facts),
+            _spans(run),
+            _versions(run.get("versions") or {}, inputs.conversion.get("versions") or {}),
+            _config(run),
+        ],
         id="again",
     )
-
-
-def _command(name: str, command: str | None) -> Markup | None:
-    return tag("div", tag("h3", name), tag("pre", command)) if command else None
 
 
 def _start(run: Mapping) -> str | None:
@@ -90,26 +87,24 @@ def _start(run: Mapping) -> str | None:
     return f"{start.get('workdir')}, step {formats.count(start.get('step'))}, checkpoint {checkpoint}"
 
 
-def _spans(run: Mapping) -> Markup | None:
+def _spans(run: Mapping) -> Folded | None:
     """The datasets that were read as one, in order."""
     rows = [
         [span.get("directory"), tag("code", str(span.get("digest"))[:_DIGEST_CHARACTERS])]
         for span in run.get("spans") or ()
     ]
-    return folded(f"Datasets, in order: {len(rows):,}", table(["", "digest"], rows)) if rows else None
+    table = Table(header=["", "digest"], rows=rows)
+    return Folded(title=f"Datasets, in order: {len(rows):,}", parts=[table]) if rows else None
 
 
-def _versions(training: Mapping, conversion: Mapping) -> Markup | None:
-    names = [*training, *(name for name in conversion if name not in training)]
-    if not names:
-        return None
-    unknown = formats.NOT_KNOWN
-    rows = [[name, training.get(name, unknown), conversion.get(name, unknown)] for name in names]
-    return tag("div", tag("h3", "Versions"), table(["", "training", "conversion"], rows))
+def _versions(training: Mapping, conversion: Mapping) -> Table | None:
+    names = dict.fromkeys([*training, *conversion])
+    rows = [[name, *(each.get(name, formats.NOT_KNOWN) for each in (training, conversion))] for name in names]
+    return Table(title="Versions", header=["", "training", "conversion"], rows=rows) if rows else None
 
 
-def _config(run: Mapping) -> Markup | None:
+def _config(run: Mapping) -> Folded | None:
     if not run.get("config"):
         return None
-    name = f"Configuration: {run.get('config_file', '')}"
-    return folded(name, tag("pre", json.dumps(run["config"], indent=2, ensure_ascii=False)))
+    text = json.dumps(run["config"], indent=2, ensure_ascii=False)
+    return Folded(title=f"Configuration: {run.get('config_file', '')}", parts=[Code(text=text)])

@@ -1,4 +1,4 @@
-"""Tells how a run goes: terminal, history.jsonl, TensorBoard, run.json and the report."""
+"""Reports how a run goes: terminal, history.jsonl, TensorBoard, run.json and the report."""
 
 import dataclasses
 import datetime
@@ -94,54 +94,8 @@ class Reporter:
         run_record.write(self._workdir.run, self._record)
 
 
-# --- TensorBoard summaries of a run: `tensorboard --logdir=<workdir>/summaries`.
-
-
-class Summaries:
-    """Writes log points (the lines of history.jsonl), training and evaluation as two runs of one chart."""
-
-    def __init__(self, directory: pathlib.Path) -> None:
-        try:
-            self._training = tf.summary.create_file_writer(str(directory / "train"))
-            self._evaluation = tf.summary.create_file_writer(str(directory / "evaluation"))
-        except tf.errors.OpError as error:
-            raise InputError(
-                f"summaries {directory}",
-                received=error.message,
-                expected="a directory that can be written to",
-                action="Remove what stands there; the same command goes on from the last checkpoint.",
-            ) from None
-
-    def write(self, point: Mapping) -> None:
-        """Writes the numbers of one log point."""
-        _write(self._training, point, point["step"])
-        _write(self._evaluation, point.get("validation", {}), point["step"])
-
-    def close(self) -> None:
-        """Closes the files."""
-        self._training.close()
-        self._evaluation.close()
-
-
-def _float32(value: float) -> np.float32:
-    """What TensorBoard draws: TensorFlow refuses a Python float beyond float32, as squared errors can be."""
-    with np.errstate(over="ignore"):
-        return np.float32(value)
-
-
-def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> None:
-    with writer.as_default(step=step):
-        for name, value in numbers.items():
-            if isinstance(value, float):
-                tf.summary.scalar(name, _float32(value))
-    writer.flush()
-
-
-# --- Progress of a run on the terminal: a bar where someone is watching, lines where output goes to a file.
-
-
 class Progress:
-    """Shows log points (the lines of history.jsonl) as they come."""
+    """Shows log points as they come: a bar where someone is watching, lines where output goes to a file."""
 
     def __init__(
         self,
@@ -195,14 +149,9 @@ class Progress:
 
 def describe(point: Mapping, total_steps: int) -> str:
     """One line of step, epoch, loss, accuracy, speed, time spent waiting for input, validation metrics."""
-    words = [
-        f"step {point['step']:,}/{total_steps:,}",
-        f"epoch {point['epoch']:.2f}",
-        *_speed_and_loss(point),
-    ]
-    if "validation" in point:
-        words.append(summary(point["validation"]))
-    return "  ".join(words)
+    head = [f"step {point['step']:,}/{total_steps:,}", f"epoch {point['epoch']:.2f}"]
+    validation = [summary(point["validation"])] if "validation" in point else []
+    return "  ".join([*head, *_speed_and_loss(point), *validation])
 
 
 def summary(metrics: Mapping) -> str:
@@ -225,3 +174,38 @@ def _speed_and_loss(point: Mapping) -> list[str]:
         f"{point['step_ms']:.1f} ms/step",
         f"input wait {point['input_wait']:.1%}",
     ]
+
+
+class Summaries:
+    """Writes log points for TensorBoard (`--logdir=<workdir>/summaries`), as two runs of one chart."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        try:
+            self._training = tf.summary.create_file_writer(str(directory / "train"))
+            self._evaluation = tf.summary.create_file_writer(str(directory / "evaluation"))
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"summaries {directory}",
+                received=error.message,
+                expected="a directory that can be written to",
+                action="Remove what stands there; the same command goes on from the last checkpoint.",
+            ) from None
+
+    def write(self, point: Mapping) -> None:
+        """Writes the numbers of one log point."""
+        _write(self._training, point, point["step"])
+        _write(self._evaluation, point.get("validation", {}), point["step"])
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._training.close()
+        self._evaluation.close()
+
+
+def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> None:
+    # TensorFlow refuses a Python float beyond float32, as squared errors can be.
+    with writer.as_default(step=step), np.errstate(over="ignore"):
+        for name, value in numbers.items():
+            if isinstance(value, float):
+                tf.summary.scalar(name, np.float32(value))
+    writer.flush()

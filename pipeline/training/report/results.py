@@ -1,31 +1,46 @@
-"""The model in the report: the headline, final metrics, what it confuses."""
+"""The model in the report: the headline, final metrics, what it confuses, and baselines to beat."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from pipeline.report import formats
 from pipeline.report.charts import confusion_matrix, predicted_vs_actual, roc_curve
-from pipeline.report.html import Markup, join, table, tag
-from pipeline.training.report.inputs import ReportInputs, as_float, curve
+from pipeline.report.html import Markup, join, tag
+from pipeline.report.section import Note, Section, Table, Tiles
+from pipeline.training.report.inputs import ReportInputs, as_float
 from pipeline.training.tasks.registry import TASKS, WEIGHTED
-from pipeline.training.tasks.task import LOSS, Metric
+from pipeline.training.tasks.task import Metric
 
 _MAX_CLASSES_LISTED = 12
 _MAX_PAIRS = 6
 
 
-def headline(inputs: ReportInputs) -> Markup:
+def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
+    """The metrics of the run's task, the most telling first; those of all tasks where it is not known."""
+    task = inputs.evaluation.get("task")
+    if task is None and inputs.schema is not None:
+        task = next((feature.task for feature in inputs.schema.features if feature.kind == "label"), None)
+    known = [TASKS[task]] if task in TASKS else TASKS.values()
+    return tuple(dict.fromkeys(metric for each in known for metric in each.metrics))
+
+
+def format_of(metric: Metric) -> Callable[[float], str]:
+    """The function that writes its values."""
+    return formats.fraction if metric.is_fraction else formats.number
+
+
+def headline(inputs: ReportInputs) -> Tiles | Note:
     """The final metrics as tiles, the first one large; before the end, the latest validation's."""
     metrics, where = _latest(inputs)
     tiles = [
-        _tile(written(metric)(as_float(metrics[metric.key])), f"{where} {metric.name}")
+        (format_of(metric)(as_float(metrics[metric.key])), f"{where} {metric.name}")
         for metric in metrics_of(inputs)
         if metrics.get(metric.key) is not None
     ]
     if "examples" in metrics:
-        tiles.append(_tile(formats.count(metrics["examples"]), f"{where} examples"))
-    return tag("div", *tiles, class_="tiles") if tiles else tag("p", "No evaluation yet.", class_="note")
+        tiles.append((formats.count(metrics["examples"]), f"{where} examples"))
+    return Tiles(items=tiles) if tiles else Note(text="No evaluation yet.")
 
 
 def _latest(inputs: ReportInputs) -> tuple[Mapping, str]:
@@ -37,109 +52,44 @@ def _latest(inputs: ReportInputs) -> tuple[Mapping, str]:
     return {}, ""
 
 
-def _tile(value: str, name: str) -> Markup:
-    return tag("div", tag("strong", value), tag("span", name), class_="tile")
-
-
-def results_section(inputs: ReportInputs) -> Markup | None:
+def results_section(inputs: ReportInputs) -> Section | None:
     """Figures and tables of the final evaluation; None before there is one."""
     evaluation = inputs.evaluation
     if not evaluation:
         return None
     counts, classes = confusion(evaluation)
     roc, pairs = evaluation.get("roc"), evaluation.get("predicted_vs_actual")
-    figures = [
-        confusion_matrix(counts, classes) if counts.size else None,
-        roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], as_float(evaluation.get("auc")))
-        if roc
-        else None,
-        predicted_vs_actual(pairs) if pairs else None,
-    ]
-    tables = [
-        _class_table(counts, classes) if counts.size else None,
-        _confused_pairs(counts, classes) if len(classes) > 2 else None,
-    ]
-    return tag(
-        "section",
-        tag("h2", f"Results on the {evaluation.get('split', 'evaluation')} split"),
-        baseline(evaluation, counts, classes),
-        _weighted(inputs),
-        tag("div", *figures, tag("div", *tables), class_="figures"),
+    auc = as_float(evaluation.get("auc"))
+    tables = (_class_table(counts, classes), _confused_pairs(counts, classes)) if counts.size else None
+    return Section(
+        title=f"Results on the {evaluation.get('split', 'evaluation')} split",
+        parts=[
+            baseline(evaluation, counts, classes),
+            _weighted(inputs),
+            confusion_matrix(counts, classes) if counts.size else None,
+            roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], auc) if roc else None,
+            predicted_vs_actual(pairs) if pairs else None,
+            tables,
+        ],
         id="results",
     )
 
 
-def _weighted(inputs: ReportInputs) -> Markup | None:
-    """The final metrics, of which each example has its weight; None where examples have none."""
+def _weighted(inputs: ReportInputs) -> str | None:
+    """The final metrics with the weights of the examples; None where examples have none."""
     evaluation = inputs.evaluation
-    told = [
-        f"{metric.name} {written(metric)(as_float(evaluation[WEIGHTED + metric.key]))}"
+    said = [
+        f"{metric.name} {format_of(metric)(as_float(evaluation[WEIGHTED + metric.key]))}"
         for metric in metrics_of(inputs)
         if WEIGHTED + metric.key in evaluation
     ]
-    return tag("p", f"With the weights of the examples: {', '.join(told)}.") if told else None
+    return f"With the weights of the examples: {', '.join(said)}." if said else None
 
 
 def confusion(evaluation: Mapping) -> tuple[np.ndarray, list[str]]:
     """Confusion counts int64[classes, classes] (rows: actual) with class names; empty for regression."""
     counts = np.asarray(evaluation.get("confusion_matrix") or np.empty((0, 0)), dtype=np.int64)
-    names = [str(name) for name in evaluation.get("classes") or range(len(counts))]
-    return counts, names
-
-
-def _class_table(counts: np.ndarray, classes: list[str]) -> Markup:
-    """Precision and recall of each class; of many classes, only those with the lowest recall."""
-    actual, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
-    recall = right / np.maximum(1, actual)
-    listed = range(len(classes))
-    title = "Classes"
-    if len(classes) > _MAX_CLASSES_LISTED:
-        listed = [i for i in np.argsort(recall, kind="stable").tolist() if actual[i]][:_MAX_CLASSES_LISTED]
-        title = f"The {len(listed)} classes with the lowest recall"
-    rows = [
-        [
-            formats.shortened(classes[i], 40),
-            formats.count(actual[i]),
-            formats.percent(recall[i]) if actual[i] else formats.NOT_KNOWN,
-            formats.percent(right[i] / predicted[i]) if predicted[i] else formats.NOT_KNOWN,
-        ]
-        for i in listed
-    ]
-    body = table(["class", "examples", "recall", "precision"], rows, numbers=frozenset({1, 2, 3}))
-    return join(tag("h3", title), body)
-
-
-def _confused_pairs(counts: np.ndarray, classes: list[str]) -> Markup | None:
-    """The mistakes made most often."""
-    mistakes = counts * (1 - np.eye(len(counts), dtype=np.int64))
-    order = np.argsort(-mistakes, axis=None, kind="stable")[:_MAX_PAIRS]
-    pairs = [divmod(int(i), len(counts)) for i in order if mistakes.flat[i]]
-    if not pairs:
-        return None
-    rows = [[classes[row], classes[column], formats.count(mistakes[row, column])] for row, column in pairs]
-    body = table(["actual", "taken for", "times"], rows, numbers=frozenset({2}))
-    return join(tag("h3", "Confused most often"), body)
-
-
-# --- Which metrics the report shows of a run, by its task, and how their values are written.
-
-
-def metrics_of(inputs: ReportInputs) -> tuple[Metric, ...]:
-    """Those of the run's task, the most telling first; those of all tasks where the task is not known."""
-    task = inputs.evaluation.get("task")
-    if task is None and inputs.schema is not None:
-        task = next((feature.task for feature in inputs.schema.features if feature.kind == "label"), None)
-    if task in TASKS:
-        return TASKS[task].metrics
-    return tuple(dict.fromkeys(metric for known in TASKS.values() for metric in known.metrics))
-
-
-def written(metric: Metric) -> Callable[[float], str]:
-    """The function that writes its values."""
-    return formats.fraction if metric.is_fraction else formats.number
-
-
-# --- What answers without looking at the features would score on the same split: a model should be better.
+    return counts, [str(name) for name in evaluation.get("classes") or range(len(counts))]
 
 
 def majority(counts: np.ndarray) -> tuple[int, float]:
@@ -167,7 +117,7 @@ def prior_loss(counts: np.ndarray) -> float:
 
 
 def mean_rmse(evaluation: Mapping) -> float:
-    """The RMSE of always answering the mean label: their spread. NaN where the evaluation does not tell it.
+    """The RMSE of always answering the mean label: the labels' spread. NaN where the evaluation lacks it.
 
     R² = 1 − mse / variance, so variance = mse / (1 − R²).
     """
@@ -176,63 +126,44 @@ def mean_rmse(evaluation: Mapping) -> float:
 
 
 def baseline(evaluation: Mapping, counts: np.ndarray, classes: Sequence[str]) -> Markup | None:
-    """A sentence of how many answers are right, or how far off, beside those without features."""
-    if counts.size:
-        return _of_classes(as_float(evaluation.get("loss")), counts, classes)
-    spread = mean_rmse(evaluation)
-    if np.isnan(spread):
+    """How many answers are right, or how far off, beside answers that do not look at the features."""
+    if not counts.size:
+        spread = mean_rmse(evaluation)
+        rmse = tag("b", f"RMSE {formats.number(as_float(evaluation.get('rmse')))}.")
+        mean = f" Always answering the mean would have {formats.number(spread)}."
+        return None if np.isnan(spread) else tag("p", rmse, mean)
+    loss, (largest, share) = as_float(evaluation.get("loss")), majority(counts)
+    right = tag("b", f"{np.trace(counts):,} of {counts.sum():,} right.")
+    guess = f" Always answering “{classes[largest]}” would get {formats.percent(share)} right."
+    of_shares = f", always answering with the classes' shares {formats.number(prior_loss(counts))}."
+    prior = join(" The loss is ", tag("b", formats.number(loss)), of_shares)
+    return tag("p", right, guess, None if np.isnan(loss) else prior)
+
+
+def _class_table(counts: np.ndarray, classes: list[str]) -> Table:
+    """Precision and recall of each class; of many classes, only those with the lowest recall."""
+    actual, predicted, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
+    listed, title = range(len(classes)), "Classes"
+    if len(classes) > _MAX_CLASSES_LISTED:
+        order = np.argsort(right / np.maximum(1, actual), kind="stable").tolist()
+        listed = [at for at in order if actual[at]][:_MAX_CLASSES_LISTED]
+        title = f"The {len(listed)} classes with the lowest recall"
+    rows = [
+        [formats.shortened(classes[at], 40), formats.count(actual[at])]
+        + [formats.percent(right[at] / n[at] if n[at] else None) for n in (actual, predicted)]
+        for at in listed
+    ]
+    header = ["class", "examples", "recall", "precision"]
+    return Table(title=title, header=header, rows=rows, numbers=range(1, 4))
+
+
+def _confused_pairs(counts: np.ndarray, classes: list[str]) -> Table | None:
+    """The mistakes made most often, where there are more than two classes."""
+    mistakes = counts * (1 - np.eye(len(counts), dtype=np.int64))
+    order = np.argsort(-mistakes, axis=None, kind="stable")[:_MAX_PAIRS]
+    pairs = [divmod(int(at), len(counts)) for at in order if mistakes.flat[at]]
+    if len(classes) < 3 or not pairs:
         return None
-    rmse = tag("b", formats.number(as_float(evaluation["rmse"])))
-    return tag("p", "RMSE ", rmse, f". Always answering the mean would have {formats.number(spread)}.")
-
-
-def _of_classes(loss: float, counts: np.ndarray, classes: Sequence[str]) -> Markup:
-    largest, share = majority(counts)
-    right, total = int(np.trace(counts)), int(counts.sum())
-    guess = f"Always answering “{classes[largest]}” would get {formats.percent(share)} right."
-    parts = [tag("b", f"{right:,}"), f" of {total:,} right. ", guess]
-    if not np.isnan(loss):
-        prior = f", always answering with the classes' shares {formats.number(prior_loss(counts))}."
-        parts += [" The loss is ", tag("b", formats.number(loss)), prior]
-    return tag("p", *parts)
-
-
-# --- Whether validation got worse while training got better.
-
-
-_AFTER_BEST = 2  # evaluations: one alone may be chance
-_RISE = 0.01  # of the best loss
-
-
-def overfitting(history: tuple[Mapping, ...]) -> Iterator[tuple[str, str]]:
-    """A sentence that says since which step, and one that says what to do; none where it did not happen.
-
-    It happened where all evaluations after the best one, two at least, have a loss more than 1% above it,
-    while the training loss sank.
-
-    Args:
-      history: lines of `history.jsonl`: `step`, `loss`, and `validation` with its own `loss`.
-    """
-    steps, losses = (np.asarray(each) for each in curve(history, LOSS.key, validation=True))
-    if not losses.size or not np.isfinite(losses).all():
-        return
-    best = int(losses.argmin())
-    after = losses[best + 1 :]
-    if len(after) < _AFTER_BEST or after.min() <= losses[best] * (1 + _RISE):
-        return
-    at_best, at_end = _trained(history, until=steps[best]), _trained(history, until=steps[-1])
-    if at_end < at_best:
-        yield (
-            f"Validation got worse from step {formats.count(int(steps[best]))} on (loss "
-            f"{formats.number(losses[best])}, then {formats.number(losses[-1])}) while training got better "
-            f"({formats.number(at_best)}, then {formats.number(at_end)}).",
-            "The model learns the training examples by heart. --config.train.keep_best=val_loss exports the "
-            "best step; fewer steps, more weight decay or dropout, or more data help.",
-        )
-
-
-def _trained(history: tuple[Mapping, ...], *, until: float) -> float:
-    """The last training loss that was logged up to a step; NaN where none was."""
-    steps, losses = curve(history, LOSS.key)
-    before = [loss for step, loss in zip(steps, losses, strict=True) if step <= until]
-    return before[-1] if before else np.nan
+    rows = [[classes[row], classes[column], formats.count(mistakes[row, column])] for row, column in pairs]
+    header = ["actual", "taken for", "times"]
+    return Table(title="Confused most often", header=header, rows=rows, numbers={2})

@@ -1,4 +1,4 @@
-"""The training in the report: curves, throughput, how long it waited for data."""
+"""The run in the report: facts and curves, whether the accelerator was fed, and where the wall time went."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -6,60 +6,118 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from pipeline.report import formats
-from pipeline.report.axes import finite_range
-from pipeline.report.charts import Series, Share, figure, line_chart, stacked
-from pipeline.report.html import Markup, definitions, folded, join, table, tag
+from pipeline.report.charts import Series, line_chart, stacked
+from pipeline.report.html import join, tag
+from pipeline.report.section import Cell, Facts, Figure, Folded, Note, Section, Table
 from pipeline.training.report.inputs import ReportInputs, as_float, curve
-from pipeline.training.report.results import metrics_of, written
+from pipeline.training.report.results import format_of, metrics_of
 from pipeline.training.state.goodput import KINDS, Process, Spent, time_spent
 from pipeline.training.tasks.task import LOSS, Metric
 
+# Training is starved beyond both: a wait of seconds costs less than looking into it.
+_WAIT_LIMIT = 0.05  # of the time
+_WAIT_LIMIT_S = 30.0
 
-def training_section(inputs: ReportInputs) -> Markup:
+_SHOWN = 0.0005  # of the time: less is 0.0 % in the line
+_MOST_PROCESSES = 20  # rows of the table
+_NAMES = {"lost": "lost work", "start": "start-up", "unwritten": "not written"}  # others as in KINDS
+
+_History = tuple[Mapping, ...]
+
+
+def training_section(inputs: ReportInputs) -> Section:
     """Facts and curves; before the first log point, a sentence."""
-    if not inputs.history:
-        waiting = tag("p", "Training has just begun: nothing was logged yet.", class_="note")
-        return tag("section", tag("h2", "Training"), waiting, id="training")
+    history = inputs.history
+    if not history:
+        waiting = Note(text="Training has just begun: nothing was logged yet.")
+        return Section(title="Training", parts=[waiting], id="training")
     metrics = dict.fromkeys((LOSS, *metrics_of(inputs)))  # each once, those that were logged are drawn
-    charts = [_metric_chart(inputs.history, metric) for metric in metrics]
-    return tag(
-        "section",
-        tag("h2", "Training"),
-        _facts(inputs),
-        tag(
-            "div",
-            *charts,
-            *_speed_charts(inputs.history),
-            step_time_chart(inputs.history),
+    step_times = (("median", "step_p50_ms", "first"), ("p95", "step_p95_ms", "second"))
+    return Section(
+        title="Training",
+        parts=[
+            _facts(inputs),
+            *(_metric_chart(history, metric) for metric in metrics),
+            _chart("Examples a second", history, [("last", "examples_per_s", "first")]),
+            _chart(
+                "Share of time waiting for input",
+                history,
+                [("last", "input_wait", "second")],
+                formats.percent,
+            ),
+            _chart("Milliseconds a step", history, step_times),
             feeding_figure(inputs),
-            class_="figures",
-        ),
+        ],
         id="training",
     )
 
 
-def _facts(inputs: ReportInputs) -> Markup:
-    run, last = inputs.run, inputs.history[-1]
+def _facts(inputs: ReportInputs) -> Facts:
+    run, history, last = inputs.run, inputs.history, inputs.history[-1]
     total = f" of {formats.count(run['total_steps'])}" if "total_steps" in run else ""
-    rates = [line["examples_per_s"] for line in inputs.history if line.get("examples_per_s")]
-    precision = run.get("precision") or {}
-    parameters = run.get("parameters")
-    return definitions(
-        {
-            "steps": formats.count(last.get("step")) + total,
-            "examples seen": formats.count(last.get("examples")) if "examples" in last else None,
-            "time": formats.duration(run["seconds"]) if run.get("seconds") else None,
-            "parameters": formats.count(parameters) if parameters else None,
-            "examples a second": f"{formats.number(float(np.median(rates)))} (median)" if rates else None,
-            "accelerator": feeding_fact(inputs.history),
-            **number_facts(inputs.history),
-            "strategy": _strategy(run),
-            "precision": join(precision["policy"], tag("small", precision.get("reason", "")))
-            if "policy" in precision
-            else None,
-            "XLA (jit_compile)": {True: "on", False: "off"}.get(run.get("jit_compile")),
-        }
-    )
+    rate, precision = _median(history, "examples_per_s"), run.get("precision") or {}
+    items = {
+        "steps": formats.count(last.get("step")) + total,
+        "examples seen": _if(last.get("examples"), formats.count),
+        "time": _if(run.get("seconds"), formats.duration),
+        "parameters": _if(run.get("parameters"), formats.count),
+        "examples a second": _if(rate, lambda rate: f"{formats.number(rate)} (median)"),
+        "accelerator": feeding_fact(history),
+        **_measured(history),
+        "strategy": _strategy(run),
+        "precision": _if(
+            precision.get("policy"), lambda name: Cell(text=name, note=precision.get("reason", ""))
+        ),
+        "XLA (jit_compile)": {True: "on", False: "off"}.get(run.get("jit_compile")),
+    }
+    return Facts(items=items)
+
+
+def _measured(history: _History) -> dict[str, str | None]:
+    """Medians of the log points, the longest step, the most memory."""
+    median, longest = _median(history, "step_p50_ms"), _largest(history, "step_max_ms")
+    flops, mfu = _median(history, "gflops_per_s"), _median(history, "mfu")
+    peak = formats.percent(mfu) if mfu else "unknown: no peak is known"
+    return {
+        "step": median and f"{formats.number(median)} ms (median), {formats.number(longest)} ms at most",
+        "FLOPs an example": _if(
+            _flops_per_example(history), lambda flops: f"{formats.number(flops)} (3 × forward)"
+        ),
+        "FLOPs a second": flops and f"{formats.number(flops)} × 10⁹",
+        "share of the peak (MFU)": flops and peak,
+        "memory of the host": _if(_largest(history, "host_peak_mb"), _most),
+        "memory of a device": _if(_largest(history, "device_peak_mb"), _most),
+    }
+
+
+def _most(megabytes: float) -> str:
+    return f"{formats.size(1e6 * megabytes)} at most"
+
+
+def _if(value: object, write: Callable) -> object | None:
+    """What is written of a value; None where there is none."""
+    return write(value) if value else None
+
+
+def _values(history: _History, key: str) -> list[float]:
+    found = (as_float(line[key]) for line in history if line.get(key))
+    return [value for value in found if np.isfinite(value)]
+
+
+def _median(history: _History, key: str) -> float | None:
+    values = _values(history, key)
+    return float(np.median(values)) if values else None
+
+
+def _largest(history: _History, key: str) -> float | None:
+    return max(_values(history, key), default=None)
+
+
+def _flops_per_example(history: _History) -> float | None:
+    for line in history:
+        if line.get("gflops_per_s") and line.get("examples_per_s"):
+            return round(1e9 * line["gflops_per_s"] / line["examples_per_s"])
+    return None
 
 
 def _strategy(run: Mapping) -> str | None:
@@ -69,49 +127,24 @@ def _strategy(run: Mapping) -> str | None:
     return run["strategy"] + (f", {replicas:,} replica{'s' * (replicas != 1)}" if replicas else "")
 
 
-def _metric_chart(history: tuple[Mapping, ...], metric: Metric) -> Markup | None:
-    steps, values = curve(history, metric.key)
-    held_out_steps, held_out = curve(history, metric.key, validation=True)
+def _metric_chart(history: _History, metric: Metric) -> Figure | None:
+    (steps, values), (held_out_steps, held_out) = (
+        curve(history, metric.key, validation=validation) for validation in (False, True)
+    )
     series = [
         Series(name="train", xs=steps, ys=values),
         Series(name="validation", xs=held_out_steps, ys=held_out, style="second", dots=True),
     ]
-    series = [one for one in series if one.xs]
-    title = metric.name[0].upper() + metric.name[1:]
-    return line_chart(title, series, y_format=written(metric)) if series else None
+    return line_chart(metric.name[0].upper() + metric.name[1:], series, y_format=format_of(metric))
 
 
-def _speed_charts(history: tuple[Mapping, ...]) -> list[Markup]:
-    """Throughput and waiting, both from zero: what matters is how far they are from it."""
-    return [
-        chart
-        for chart in (
-            _from_zero("Examples a second", history, "examples_per_s", formats.number, "first"),
-            _from_zero("Share of time waiting for input", history, "input_wait", formats.percent, "second"),
-        )
-        if chart is not None
-    ]
-
-
-def _from_zero(
-    title: str, history: tuple[Mapping, ...], key: str, y_format: Callable, style: str
-) -> Markup | None:
-    steps, values = curve(history, key)
-    if not steps:
-        return None
-    top = 1.1 * finite_range(values)[1]
-    series = Series(name="last", xs=steps, ys=values, style=style)
-    return line_chart(title, [series], y_format=y_format, y_range=(0.0, max(top, 0.1)))
-
-
-# --- Was the accelerator fed? The share of the time that it waited, over the run and at its worst.
-
-
-# Training is starved beyond both: a wait of seconds costs less than looking into it.
-_WAIT_LIMIT = 0.05  # of the time
-_WAIT_LIMIT_S = 30.0
-
-_History = tuple[Mapping, ...]
+def _chart(
+    title: str, history: _History, lines: Sequence[tuple[str, str, str]], y_format: Callable = formats.number
+) -> Figure | None:
+    """Lines of (name, key, style), from zero: what matters is how far they are from it."""
+    curves = [(name, style, *curve(history, key)) for name, key, style in lines]
+    series = [Series(name=name, xs=steps, ys=values, style=style) for name, style, steps, values in curves]
+    return line_chart(title, series, y_format=y_format, from_zero=True)
 
 
 def mean_input_wait(history: _History) -> float | None:
@@ -149,45 +182,35 @@ def certificate_command(inputs: ReportInputs) -> str | None:
     if not (run.get("config_file") and run.get("dataset") and step_ms):
         return None
     datasets = [span["directory"] for span in run.get("spans") or ()] or [run["dataset"]]
-    flags = (
-        f"--config={run['config_file']}",
-        *(f"--dataset={directory}" for directory in datasets),
-        f"--step_ms={step_ms:.3g}",
-    )
-    return f"python -m pipeline.feed_rate {shlex.join(flags)}"
+    given = [f"--config={run['config_file']}", *(f"--dataset={directory}" for directory in datasets)]
+    return f"python -m pipeline.feed_rate {shlex.join([*given, f'--step_ms={step_ms:.3g}'])}"
 
 
 def feeding_fact(history: _History) -> str | None:
-    """For the list of facts: "fed: waited 2.1 % of the time"."""
+    """`fed: waited 2.1 % of the time`, for the list of facts."""
     waited = mean_input_wait(history)
     if waited is None or not 0 <= waited <= 1:
         return None
-    told = f"waited {formats.percent(waited)} of the time"
+    said = f"waited {formats.percent(waited)} of the time"
     if waited <= _WAIT_LIMIT:
-        return f"fed: {told}"
+        return f"fed: {said}"
     return (
-        f"starved: {told}" if is_starved(history) else f"{told}, {formats.duration(waited_s(history))} in all"
+        f"starved: {said}" if is_starved(history) else f"{said}, {formats.duration(waited_s(history))} in all"
     )
 
 
-def feeding_figure(inputs: ReportInputs) -> Markup | None:
+def feeding_figure(inputs: ReportInputs) -> Figure | None:
     """One bar of the whole time, and the log point at which most of it was spent waiting."""
     waited = mean_input_wait(inputs.history)
     if waited is None or not 0 <= waited <= 1:
         return None
-    bar = stacked(
-        [
-            Share(name="computing", fraction=1 - waited, style="right"),
-            Share(name="waiting for input", fraction=waited, style="wrong"),
-        ]
-    )
+    bar = stacked([("computing", 1 - waited, "right"), ("waiting for input", waited, "wrong")])
     worst = max(inputs.history, key=lambda line: line.get("input_wait") or 0.0)
     most = formats.percent(as_float(worst.get("input_wait")))
     note = f"Most at step {formats.count(worst['step'])}: {most} of the time since the log point before."
     command = certificate_command(inputs)
-    asked = join("Which stage is the limit: ", tag("code", command)) if command else None
-    body = join(bar, tag("p", note, class_="note"), tag("p", asked, class_="note") if asked else None)
-    return figure("Was it fed?", body)
+    limit = tag("p", "Which stage is the limit: ", tag("code", command), class_="note") if command else None
+    return Figure(title="Was it fed?", drawing=join(bar, tag("p", note, class_="note"), limit))
 
 
 def _waits(history: _History) -> tuple[list[float], list[float]]:
@@ -201,14 +224,6 @@ def _waits(history: _History) -> tuple[list[float], list[float]]:
     return waits, seconds
 
 
-# --- Where the wall time of a run went, over all its processes: one line, and a section of the report.
-
-
-_SHOWN = 0.0005  # of the time: less is 0.0 % in the line
-_MOST_PROCESSES = 20  # rows of the table
-_NAMES = {"lost": "lost work", "start": "start-up", "unwritten": "not written"}  # others as in KINDS
-
-
 def time_line(lines: Sequence[Mapping]) -> str:
     """`time       2 min 03 s in 2 processes: productive 71.0 %, compile 12.1 %, …`."""
     spent = time_spent(lines)
@@ -218,42 +233,36 @@ def time_line(lines: Sequence[Mapping]) -> str:
     return f"time       {_whole(spent)}: {', '.join(shares)}{_longest(spent)}"
 
 
-def time_account_section(inputs: ReportInputs) -> Markup | None:
+def time_section(inputs: ReportInputs) -> Section | None:
     """A bar of all the time, what is in each part, and the processes; None where there is no ledger."""
     spent = time_spent(inputs.ledger)
     if spent is None or not spent.wall_s:
         return None
-    bar = stacked(
-        [Share(name=_name(kind), fraction=share, style=f"time-{kind}") for kind, share in spent.shares()]
-    )
     rows = [
-        [_name(kind), formats.duration(spent.seconds[kind]), formats.percent(share), _what(kind, spent)]
+        [
+            _name(kind),
+            formats.duration(spent.seconds[kind]),
+            formats.percent(share),
+            f"{KINDS[kind]}{_longest(spent) if kind == 'checkpoint' else ''}",
+        ]
         for kind, share in spent.shares()
     ]
-    account = table(["", "time", "share", "what it is"], rows, numbers=frozenset({1, 2}))
-    whole = tag("p", tag("b", _whole(spent)), f" of wall time. {_away(spent)}")
-    return tag(
-        "section",
-        tag("h2", "Where the time went"),
-        whole,
-        bar,
-        account,
-        _processes(spent.processes) if len(spent.processes) > 1 else None,
+    return Section(
+        title="Where the time went",
+        parts=[
+            tag("p", tag("b", _whole(spent)), f" of wall time. {_away(spent)}"),
+            stacked([(_name(kind), share, f"time-{kind}") for kind, share in spent.shares()]),
+            Table(header=["", "time", "share", "what it is"], rows=rows, numbers={1, 2}),
+            _processes(spent.processes) if len(spent.processes) > 1 else None,
+        ],
         id="time",
     )
 
 
-def _what(kind: str, spent: Spent) -> str:
-    return f"{KINDS[kind]}{_longest(spent)}" if kind == "checkpoint" else KINDS[kind]
-
-
 def _longest(spent: Spent) -> str:
     """The longest stall of training by a checkpoint."""
-    return (
-        f"; one save held training up for {spent.longest_save_s:.3f} s at most"
-        if spent.longest_save_s
-        else ""
-    )
+    longest = spent.longest_save_s
+    return f"; one save held training up for {longest:.3f} s at most" if longest else ""
 
 
 def _name(kind: str) -> str:
@@ -271,79 +280,17 @@ def _away(spent: Spent) -> str:
     return f"Between the processes another {formats.duration(spent.away_s)} passed, which is not counted."
 
 
-def _processes(processes: Sequence[Process]) -> Markup:
+def _processes(processes: Sequence[Process]) -> Folded:
     rows = [
-        [formats.count(one.number), _step(one.from_step), _step(one.step), formats.duration(one.wall_s), end]
+        [
+            *map(formats.count, (one.number, one.from_step, one.step)),
+            formats.duration(one.wall_s),
+            "killed" if one.was_killed else "",
+        ]
         for one in processes[-_MOST_PROCESSES:]
-        for end in ["killed" if one.was_killed else ""]
     ]
     more = len(processes) - len(rows)
-    return folded(
-        f"{len(processes):,} processes",
-        table(["process", "from step", "to step", "time", "end"], rows, numbers=frozenset({0, 1, 2, 3})),
-        join(tag("p", f"… and {more:,} before them.", class_="note")) if more else None,
-    )
-
-
-def _step(step: int | None) -> str:
-    return formats.NOT_KNOWN if step is None else formats.count(step)
-
-
-# --- Step times, operations and memory of a run: facts, and the chart of the step times.
-
-
-def number_facts(history: _History) -> dict[str, str | None]:
-    """Terms with what was measured: medians of the log points, the longest step, the most memory."""
-    median, longest = _median(history, "step_p50_ms"), _largest(history, "step_max_ms")
-    flops, mfu = _median(history, "gflops_per_s"), _median(history, "mfu")
-    per_example = _flops_per_example(history)
-    host, device = _largest(history, "host_peak_mb"), _largest(history, "device_peak_mb")
-    return {
-        "step": f"{_ms(median)} (median), {_ms(longest)} at most" if median else None,
-        "FLOPs an example": f"{formats.number(per_example)} (3 × forward)" if per_example else None,
-        "FLOPs a second": f"{formats.number(flops)} × 10⁹" if flops else None,
-        "share of the peak (MFU)": (formats.percent(mfu) if mfu else "unknown: no peak is known")
-        if flops
-        else None,
-        "memory of the host": f"{formats.size(1e6 * host)} at most" if host else None,
-        "memory of a device": f"{formats.size(1e6 * device)} at most" if device else None,
-    }
-
-
-def step_time_chart(history: _History) -> Markup | None:
-    """The median and the 95th percentile of the steps since the log point before."""
-    series = [
-        Series(name=name, xs=steps, ys=values, style=style)
-        for name, key, style in (("median", "step_p50_ms", "first"), ("p95", "step_p95_ms", "second"))
-        for steps, values in [curve(history, key)]
-        if steps
-    ]
-    if not series:
-        return None
-    top = 1.1 * finite_range(*(one.ys for one in series))[1]
-    return line_chart("Milliseconds a step", series, y_range=(0.0, top))
-
-
-def _ms(value: float | None) -> str:
-    return f"{formats.number(value)} ms"
-
-
-def _values(history: _History, key: str) -> list[float]:
-    found = (as_float(line[key]) for line in history if key in line)
-    return [value for value in found if np.isfinite(value)]
-
-
-def _median(history: _History, key: str) -> float | None:
-    values = _values(history, key)
-    return float(np.median(values)) if values else None
-
-
-def _largest(history: _History, key: str) -> float | None:
-    return max(_values(history, key), default=None)
-
-
-def _flops_per_example(history: _History) -> float | None:
-    for line in history:
-        if line.get("gflops_per_s") and line.get("examples_per_s"):
-            return round(1e9 * line["gflops_per_s"] / line["examples_per_s"])
-    return None
+    header = ["process", "from step", "to step", "time", "end"]
+    table = Table(header=header, rows=rows, numbers=range(4))
+    rest = Note(text=f"… and {more:,} before them.") if more else None
+    return Folded(title=f"{len(processes):,} processes", parts=[table, rest])

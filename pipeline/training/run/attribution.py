@@ -13,8 +13,7 @@ from pipeline.report.formats import shortened
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Blame
 from pipeline.training.replay.evaluator import Judge, judge_of, worst_first
-from pipeline.training.replay.format import place, raw_row
-from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of
+from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of, place, raw_row
 from pipeline.training.run.parts import Run
 
 _MOST = 3  # records that are named
@@ -28,7 +27,7 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
     batch normalizations. Where the weights are spoiled, the initial ones judge.
     """
     setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
-    stream = TrainingStream(config=setup.config, data=setup.training_data, preprocess=run.preprocess)
+    stream = TrainingStream(asked=setup.experiment.data, data=setup.training_data, preprocess=run.preprocess)
 
     @functools.cache  # or each bad step would trace the model again
     def judge(is_spoiled: bool) -> Judge:
@@ -117,5 +116,5 @@ def _initial(run: Run) -> keras.Model:
     setup = run.setup
     inputs, schema = run.preprocess.inputs, setup.dataset.schema
     return build_model(
-        setup.config, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
+        setup.experiment.model, schema=schema, inputs=inputs, precision=setup.precision, scale=run.learned
     )

@@ -2,12 +2,10 @@
 
 import sys
 
-from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.dataset.selection import select
 from pipeline.data.input.stages import Recipe
 from pipeline.data.input.training import training_recipe
 from pipeline.data.integrity import damage
@@ -21,13 +19,13 @@ from pipeline.feed.measure import Cold
 from pipeline.feed.scaling import Slice
 from pipeline.feed.table import advice, files_of
 from pipeline.training.engine import strategy as strategy_lib
-from pipeline.training.experiment import checks
 from pipeline.training.experiment import data as data_lib
+from pipeline.training.experiment.config import Data
 from pipeline.training.experiment.model import build_preprocess
 
 
 def certify(
-    config: ConfigDict,
+    asked: Data,
     dataset: Dataset,
     *,
     slice_: Slice,
@@ -39,17 +37,17 @@ def certify(
     """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
 
     Args:
+      asked: of the experiment.
       cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
       max_corrupt_records: damaged records that may be left out of what is trained on.
 
     Raises:
-      InputError: the config or the slice does not fit the dataset, more records are damaged than may be, or
-        `cold` files are not on this host.
+      InputError: the experiment or the slice does not fit the dataset, more records are damaged than may be,
+        or `cold` files are not on this host.
     """
-    checks.check_ranges(config)
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
-    selection = select(dataset, config.train.split)
-    selections = {config.train.split: selection, **data_lib.others(config)}
+    selections = data_lib.selections_of(asked, dataset)
+    selection = selections[asked.split]
     paths = sorted({path for each in selections.values() for path in each.shards.paths})
     files = measure.residency(paths)  # before anything below reads them
     if cold and files is None:
@@ -60,8 +58,8 @@ def certify(
             action="Leave it out: what is measured is read from there.",
         )
     selections, damaged = damage.sound_selection(selections, budget=max_corrupt_records)
-    data = data_lib.training_data(config, selections)
-    recipe = recipe_of(config, data, slice_)
+    data = data_lib.training_data(asked, selections)
+    recipe = recipe_of(asked, data, slice_)
     with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
@@ -72,30 +70,30 @@ def certify(
 
         certificate = issue(
             recipe,
-            Demand(global_batch=config.global_batch, slice=slice_, step_ms=step_ms),
+            Demand(global_batch=asked.global_batch, slice=slice_, step_ms=step_ms),
             copy=copy_to(device),
             seconds=seconds,
             files=files,
             cold_files=Cold(paths=paths, examples=data.rows // slice_.hosts) if cold else None,
             on_stage=show,
         )
-    repeated = data_lib.repetition(config.global_batch, data.rows)
+    repeated = data_lib.repetition(asked.global_batch, data.rows)
     said = [f"{repeated.capitalize()}."] if repeated else []
     if damaged:
         said.append(f"Left out: {listed(damaged)}.")
     return certificate, (*said, *advice(certificate, files_of(selection)))
 
 
-def recipe_of(config: ConfigDict, data: TrainingData, slice_: Slice) -> Recipe:
+def recipe_of(asked: Data, data: TrainingData, slice_: Slice) -> Recipe:
     """What the first host of the slice reads."""
     dataset = main_of(data).dataset
     statistics = loading.of_training(dataset)
     share = Share(
-        global_batch=config.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
+        global_batch=asked.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
     )
     return training_recipe(
-        data_lib.read_plan(config, data, share=share),
-        build_preprocess(config, dataset.schema, statistics),
-        augmentation=data_lib.augmentation(config),
-        targets=data_lib.targets(config, dataset.schema),
+        data_lib.read_plan(asked, data, share=share),
+        build_preprocess(asked, dataset.schema, statistics),
+        augmentation=asked.augmentation,
+        targets=data_lib.targets(asked, dataset.schema),
     )

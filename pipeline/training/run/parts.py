@@ -17,7 +17,8 @@ from pipeline.training.engine.batches import timed
 from pipeline.training.engine.checkpoint import Checkpoints
 from pipeline.training.engine.evaluation import Evaluator, logits_of
 from pipeline.training.engine.step import Averages, inner_loop, train_step
-from pipeline.training.experiment import checks, data, optimizer, restore
+from pipeline.training.experiment import checks, optimizer, restore
+from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
 from pipeline.training.loop.clock import StepTimes
 from pipeline.training.loop.outer import InnerLoop
@@ -51,13 +52,14 @@ def build(setup: Setup) -> Run:
     """Builds the model with its optimizer, its preprocessing and its evaluation, under the strategy."""
     schema = setup.dataset.schema
     statistics = setup.statistics
-    preprocess = build_preprocess(setup.config, schema, statistics)
+    experiment = setup.experiment
+    preprocess = build_preprocess(experiment.data, schema, statistics)
     replicas_in_sync = setup.strategy.num_replicas_in_sync
-    data.check_augmentation(setup.config, preprocess.inputs, replicas=replicas_in_sync)
-    learned = learned_scale(setup.config, schema.label, statistics)
+    data_lib.check_augmentation(experiment.data, preprocess.inputs, replicas=replicas_in_sync)
+    learned = learned_scale(experiment.loss, schema.label, statistics)
     with setup.strategy.scope():
         model = build_model(
-            setup.config,
+            experiment.model,
             schema=schema,
             inputs=preprocess.inputs,
             precision=setup.precision,
@@ -65,20 +67,20 @@ def build(setup: Setup) -> Run:
         )
         strategy.adapt_to_replicas(model, replicas=replicas_in_sync)
         model.optimizer = optimizer.build(
-            setup.config.optimizer,
+            experiment.optimizer,
             model.trainable_variables,
             total_steps=setup.cadence.total_steps,
             precision=setup.precision,
         )
-        averages = step.build_averages(setup.config.optimizer.ema, model)
+        averages = step.build_averages(experiment.optimizer.ema, model)
     evaluate = Evaluator(
         setup.strategy,
         model,
         schema=schema,
         selections=setup.selections,
         preprocess=preprocess,
-        largest_batch=setup.config.evaluation.global_batch,
-        targets=data.targets(setup.config, schema),
+        largest_batch=experiment.evaluation.global_batch,
+        targets=data_lib.targets(experiment.data, schema),
     )
     return Run(
         setup=setup,
@@ -106,7 +108,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
         scale=run.scale,
         run=checkpoints.identity_of_run(setup.record, schema=schema.fingerprint),
         counts_on=(setup.workdir.history,),
-        kept=checks.kept_best(setup.config, schema.label),
+        kept=checks.kept_best(setup.experiment.train, schema.label),
         worker=run.worker,
         latest=strategy.latest_step(setup.strategy),
     )
@@ -114,20 +116,20 @@ def checkpoints_of(run: Run) -> Checkpoints:
 
 def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
     """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
-    setup = run.setup
+    setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
         setup.strategy,
         lambda context: host_batches(run, step, context),
-        is_deterministic=setup.deterministic,
+        is_deterministic=setup.request.deterministic,
     )
     one_step = train_step(
         run.model,
         run.model.optimizer,
         task=setup.objective,
-        global_batch=setup.config.global_batch,
-        micro_batches=setup.config.train.micro_batches,
+        global_batch=experiment.data.global_batch,
+        micro_batches=experiment.train.micro_batches,
         averages=run.averages,
-        skips=setup.config.train.on_bad_step == "skip",
+        skips=experiment.train.on_bad_step == "skip",
         spread=run.learned.spread,
         jit_compile=setup.jit_compile and not isinstance(setup.strategy, tf.distribute.TPUStrategy),
     )
@@ -137,26 +139,26 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
         iter(batches),
         updated=[*run.model.trainable_variables, *(run.averages.variables if run.averages else ())],
         making=making,
-        timestamp=strategy.determinism_clock(setup.strategy, is_deterministic=setup.deterministic),
+        timestamp=strategy.determinism_clock(setup.strategy, is_deterministic=setup.request.deterministic),
         on_steps=on_steps,
     )
 
 
 def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
     """This host's batches from `step` on: (inputs, targets) of one replica each."""
-    setup = run.setup
-    plan = data.read_plan(
-        setup.config,
+    setup, data = run.setup, run.setup.experiment.data
+    plan = data_lib.read_plan(
+        data,
         setup.training_data,
-        share=sharding.share_of_context(context, global_batch=setup.config.global_batch),
+        share=sharding.share_of_context(context, global_batch=data.global_batch),
         position=setup.cadence.position(step),
     )
     return training_batches(
         plan,
         run.preprocess,
-        augmentation=data.augmentation(setup.config),
-        targets=data.targets(setup.config, setup.dataset.schema),
-        data_service=setup.data_service,
+        augmentation=data.augmentation,
+        targets=data_lib.targets(data, setup.dataset.schema),
+        data_service=setup.request.data_service,
     )
 
 

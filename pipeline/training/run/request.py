@@ -2,14 +2,12 @@
 
 import dataclasses
 import importlib.metadata
-import json
 import os
 import pathlib
 import platform
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
-from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.window import spans_of
@@ -18,7 +16,7 @@ from pipeline.training.engine import step
 from pipeline.training.engine.precision import Precision
 from pipeline.training.engine.strategy import name_of
 from pipeline.training.engine.trace import Steps
-from pipeline.training.experiment import data
+from pipeline.training.experiment.config import Experiment
 from pipeline.training.state.run_record import RunRecord
 
 _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
@@ -28,7 +26,7 @@ _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
 class Request:
     """What the user asked for."""
 
-    config: ConfigDict
+    experiment: Experiment
     dataset: Dataset
     workdir: pathlib.Path
     config_file: str = ""
@@ -63,10 +61,10 @@ def describe(
         spans=spans_of(request.dataset),
         order=order.VERSION,
         update=step.VERSION,
-        augmentation=data.augmentation(request.config).version,
+        augmentation=request.experiment.data.augmentation.version,
         warm_start=dict(warm_start or {}),
         config_file=request.config_file,
-        config=plain(request.config),
+        config=request.experiment.given,
         mixture_digests=mixture_digests,
         strategy=name_of(strategy),
         replicas=strategy.num_replicas_in_sync,
@@ -78,11 +76,6 @@ def describe(
         total_steps=total_steps,
         damaged_records=damaged_records,
     )
-
-
-def plain(config: ConfigDict) -> dict:
-    """The config as JSON has it: tuples become lists."""
-    return json.loads(json.dumps(config.to_dict(), default=repr))
 
 
 def versions(packages: Sequence[str] = _PACKAGES) -> dict[str, str]:

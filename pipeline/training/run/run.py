@@ -105,7 +105,9 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
     watched = Watched(run.setup.selections.values())
     # A checkpoint that is being written when something ends the run becomes whole.
     with contextlib.closing(parts.checkpoints_of(run)) as checkpoints:
-        measures = Measures(run.model, run.setup.strategy, global_batch=run.setup.config.global_batch)
+        measures = Measures(
+            run.model, run.setup.strategy, global_batch=run.setup.experiment.data.global_batch
+        )
         reporter, step = _steps(run, before, checkpoints, ledger, measures, check_input=watched.check)
     with run.shown():
         metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
@@ -135,10 +137,12 @@ def _steps(
         cadence=setup.cadence,
         checkpoints=TimedCheckpoints(checkpoints, ledger),
         callbacks=callbacks.build(
-            setup.config.callbacks,
+            setup.experiment.callbacks,
             workdir=setup.workdir.path if run.is_chief else None,
             logged=checks.logged_names(
-                setup.config, setup.dataset.schema.label, is_validated=bool(setup.validation_split)
+                setup.dataset.schema.label,
+                is_validated=bool(setup.validation_split),
+                is_weighted=bool(setup.experiment.data.example_weights),
             ),
         ),
         evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
@@ -160,17 +164,17 @@ def _steps(
     report = (lambda point: reporter(measures.of(point))) if reporter else (lambda point: None)
     show = reporter.first_step if reporter else (lambda tracing, first: None)
     with (
-        naming_lost_service(setup.data_service),
+        naming_lost_service(setup.request.data_service),
         naming_damage(*setup.selections.values()),
         naming_other_dataset(),
     ):
         inner_loop = outer.announce_first_step(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=ledger
         )
-        if reporter and setup.profile_steps:
+        if reporter and setup.request.profile_steps:
             inner_loop = trace.traced(
                 inner_loop,
-                setup.profile_steps,
+                setup.request.profile_steps,
                 begun=step,
                 folder=setup.workdir.trace,
                 times=ledger,
@@ -228,13 +232,13 @@ def _reporter(
 
 def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
     """Of the chief; other workers do the same, and say nothing."""
-    train, workdir = run.setup.config.train, shlex.quote(str(run.setup.workdir.path))
+    train, workdir = run.setup.experiment.train, shlex.quote(str(run.setup.workdir.path))
     says = {"blame": blame_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
     return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)
 
 
 def _validate(run: Run, epoch: int, hooks: keras.callbacks.CallbackList) -> dict | None:
     """Validation metrics; None where they are not due after `epoch`, from 1, or there is no such split."""
-    is_due = epoch % max(1, run.setup.config.evaluation.every_epochs) == 0
+    is_due = epoch % run.setup.experiment.evaluation.every_epochs == 0
     split = run.setup.validation_split
     return run.evaluate(split, hooks) if split and is_due else None

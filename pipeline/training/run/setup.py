@@ -1,12 +1,11 @@
 """What is decided about a run before its model is built, and what the user is told of it."""
 
 import dataclasses
-import math
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import Generic, TypeVar
 
 import tensorflow as tf
-from ml_collections import ConfigDict
 
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError
@@ -19,17 +18,20 @@ from pipeline.data.integrity.damage import Damage, listed
 from pipeline.data.integrity.scan import ScanMemory
 from pipeline.data.reading.plan import TrainingData
 from pipeline.data.schema import schema as schema_lib
+from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.training.engine import cluster
 from pipeline.training.engine import precision as precision_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
-from pipeline.training.engine.trace import Steps
-from pipeline.training.experiment import checks, data, evaluation_splits, example_weights, optimizer
+from pipeline.training.experiment import checks, evaluation_splits, example_weights, optimizer
+from pipeline.training.experiment import config as config_lib
+from pipeline.training.experiment import data as data_lib
 from pipeline.training.experiment import objective as objective_lib
-from pipeline.training.loop import bad_steps, callback_checks
+from pipeline.training.experiment.config import Experiment
+from pipeline.training.loop import callback_checks
 from pipeline.training.loop.clock import Cadence, total_steps
-from pipeline.training.run.request import Request, describe, plain
+from pipeline.training.run.request import Request, describe
 from pipeline.training.run.weights import require_weights
 from pipeline.training.state import checkpoints, run_record
 from pipeline.training.state import start as start_lib
@@ -39,93 +41,94 @@ from pipeline.training.state.start import Start
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 
+_Value = TypeVar("_Value")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setup:
     """A request, resolved on this machine."""
 
-    config: ConfigDict
-    dataset: Dataset
+    request: Request
     selections: Mapping[str, Selection]  # what is read, by split expression
     damage: Damage  # records that the selections leave out
     workdir: Workdir
     strategy: tf.distribute.Strategy
     precision: Precision
     jit_compile: bool
-    deterministic: bool  # the same command gives the same bits
     cadence: Cadence
     objective: Objective
     validation_split: str  # empty: the dataset has none
     final_split: str
-    data_service: tuple[str, ...]  # addresses
-    profile_steps: Steps | None  # to record
     start: Start | None  # what gives the first weights; None: the seed does
     statistics: SplitStatistics  # of what is trained on, or of what the first weights were
     record: RunRecord
     announcement: tuple[str, ...]  # lines
 
     @property
+    def experiment(self) -> Experiment:
+        return self.request.experiment
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.request.dataset
+
+    @property
     def selection(self) -> Selection:
         """The part of --dataset that is trained on."""
-        return self.selections[self.config.train.split]
+        return self.selections[self.experiment.data.split]
 
     @property
     def training_data(self) -> TrainingData:
         """All that is trained on."""
-        return data.training_data(self.config, self.selections)
+        return data_lib.training_data(self.experiment.data, self.selections)
 
 
 def decide(request: Request) -> Setup:
-    """Resolves a request; raises InputError where something in it is wrong.
+    """Resolves a request, one decision after another; raises InputError where something in it is wrong.
 
     Call it before anything else touches TensorFlow's devices.
     """
+    experiment, dataset, schema = request.experiment, request.dataset, request.dataset.schema
     workdir = Workdir(flags.absolute(request.workdir))
     before = run_record.read(workdir.run)
-    config, dataset = request.config, request.dataset
-    checks.check_ranges(config)
-    start = resolve_start(request.warm_start, workdir=workdir, before=before, config=config, dataset=dataset)
-    strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
-    if request.deterministic:
-        strategy_lib.enable_determinism(strategy)
-    strategy_lib.require_divisible("global_batch", config.global_batch, strategy)
-    _require_whole_parts(config, strategy)
-    _require_positive("evaluation.global_batch", config.evaluation.global_batch)
-    ignored = cluster.ignored() if strategy_lib.name_of(strategy) == "multi_worker" else ""
-    precision = precision_lib.choose(request.precision, precision_lib.detect(strategy))
-    jit_compile, jit_reason = strategy_lib.jit_compile(config.train.jit_compile, strategy)
-    validation_split = evaluation_splits.validation_split(config, dataset)
-    final_split = evaluation_splits.final_split(config, dataset)
-    used = {config.train.split, validation_split, final_split} - {""}
-    selections, damage = damage_lib.sound_selection(
-        {split: select(dataset, split) for split in sorted(used)} | data.others(config),
-        budget=request.max_corrupt_records,
-        known=_known_damage(workdir),
-        memory=ScanMemory(workdir.scan(strategy_lib.worker(strategy))),
+    said: list[str] = []
+
+    def take(decision: _Decision[_Value]) -> _Value:
+        said.extend(line for line in decision.lines if line)
+        return decision.value
+
+    take(_dataset(dataset, experiment.data))
+    start = take(_start(request, workdir, before))
+    statistics = _statistics(start, dataset)
+    strategy = take(_strategy(request))
+    take(_learning_rate(request.learning_rate))
+    take(_determinism(request.deterministic, strategy))
+    precision = take(_precision(request.precision, strategy))
+    jit_compile = take(_jit_compile(experiment.train.jit_compile, strategy))
+    objective = take(_objective(experiment, schema, statistics))
+    validation_split, final_split = take(_evaluation(experiment.evaluation, dataset))
+    selections, damage = take(
+        _selections(
+            {experiment.data.split, validation_split, final_split} - {""},
+            request=request,
+            known=_known_damage(workdir),
+            memory=ScanMemory(workdir.scan(strategy_lib.worker(strategy))),
+        )
     )
-    rows = data.training_data(config, selections).rows
-    cadence = _cadence(config, rows)
-    _check_callbacks(config, dataset, cadence, validation_split)
-    require_weights(selections.values(), example_weights.column(config, dataset.schema))
-    statistics = statistics_of(start, dataset)
-    objective = objective_lib.build(config, dataset.schema, statistics)
-    bad_steps.require_policy(config.train.on_bad_step, config.train.bad_steps_allowed)
+    cadence = take(_cadence(experiment, selections))
+    _check_callbacks(experiment, schema, cadence, validation_split)
     return Setup(
-        config=config,
-        dataset=dataset,
+        request=request,
         selections=selections,
         damage=damage,
         workdir=workdir,
         strategy=strategy,
         precision=precision,
         jit_compile=jit_compile,
-        deterministic=request.deterministic,
         cadence=cadence,
         objective=objective,
         validation_split=validation_split,
         final_split=final_split,
-        data_service=request.data_service,
-        profile_steps=request.profile_steps,
         start=start,
         statistics=statistics,
         record=describe(
@@ -135,69 +138,78 @@ def decide(request: Request) -> Setup:
             jit_compile=jit_compile,
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
-            mixture_digests=data.mixture_digests(config, selections),
+            mixture_digests=data_lib.mixture_digests(experiment.data, selections),
             warm_start=start.told if start else None,
         ),
-        announcement=announcement_lines(
-            request,
-            strategy,
-            precision,
-            objective=objective,
-            damage=damage,
-            total_steps=cadence.total_steps,
-            rows=rows,
-            ignored=ignored,
-            is_validated=bool(validation_split),
-            start=start,
-            xla=f"{'on' if jit_compile else 'off'}: {jit_reason}",
+        announcement=tuple(said),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Decision(Generic[_Value]):
+    """A decision, and the lines that announce it: a word, and what is said under it."""
+
+    value: _Value
+    lines: tuple[str, ...] = ()
+
+
+def _dataset(dataset: Dataset, data: config_lib.Data) -> _Decision[None]:
+    filled = evaluation_splits.filled_splits(dataset).items()
+    sizes = ", ".join(f"{split} {rows:,}" for split, rows in filled)
+    mixed = (f"mixed with {each.name}, weight {each.weight:g} to {data.weight:g}" for each in data.mixture)
+    return _Decision(None, (f"dataset    {dataset}: {sizes}", *mixed))
+
+
+def _start(request: Request, workdir: Workdir, before: RunRecord | None) -> _Decision[Start | None]:
+    """Decides which weights a run begins with; None: those of the seed.
+
+    They are those of the best checkpoint of the run at --warm_start where that run keeps one, else of the
+    last: what an export takes. A run that goes on needs no more than its own copy.
+
+    Args:
+      before: what run.json in `workdir` holds; None where the run begins.
+    """
+    if request.warm_start is None:
+        return _Decision(None)
+    start = start_lib.own_copy(workdir, before) if before else None
+    if start is None or start.told["workdir"] != str(flags.absolute(request.warm_start)):
+        start = _checkpoint_of(request.warm_start)
+    start_lib.require_fitting(start, request.experiment.given, request.dataset.schema)
+    return _Decision(start, (f"begins     with {start}; preprocessing is that run's, too",))
+
+
+def _checkpoint_of(warm_start: pathlib.Path) -> Start:
+    run, record = start_lib.finished_run(warm_start)
+    keeps = checks.kept_best(config_lib.parse(record.config).train, schema_lib.load(run.schema).label)
+    entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, keeps.usual(run.checkpoints), kept=keeps)
+    return start_lib.start_of(run, record, entry)
+
+
+def _statistics(start: Start | None, dataset: Dataset) -> SplitStatistics:
+    """Returns what preprocessing is built from: statistics of the run of the weights, or the dataset's."""
+    if start is None:
+        return loading.of_training(dataset)
+    return statistics_lib.read(start.source.statistics)[TRAIN]
+
+
+def _strategy(request: Request) -> _Decision[tf.distribute.Strategy]:
+    strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
+    batch, replicas = request.experiment.data.global_batch, strategy.num_replicas_in_sync
+    strategy_lib.require_divisible("global_batch", batch, strategy)
+    _require_whole_parts(request.experiment.train.micro_batches, batch // replicas)
+    name = strategy_lib.name_of(strategy)
+    ignored = cluster.ignored() if name == "multi_worker" else ""
+    return _Decision(
+        strategy,
+        (
+            f"strategy   {name}, replicas: {replicas}, "
+            f"global batch {batch:,}, of which a replica has {batch // replicas:,}",
+            f"ignored    {ignored}" if ignored else "",
         ),
     )
 
 
-def _check_callbacks(config: ConfigDict, dataset: Dataset, cadence: Cadence, validation_split: str) -> None:
-    lacking = checks.why_not_validated(
-        validation_split,
-        epochs=cadence.epoch(cadence.total_steps - 1) + 1,
-        every_epochs=config.evaluation.every_epochs,
-    )
-    checks.check_keep_best(config, dataset.schema.label, lacking=lacking)
-    callback_checks.check(
-        config.callbacks,
-        logged=checks.logged_names(config, dataset.schema.label, is_validated=not lacking),
-        lacking=lacking,
-        has_schedule=optimizer.has_schedule(config.optimizer, cadence.total_steps),
-    )
-
-
-def _known_damage(workdir: Workdir) -> Damage | None:
-    """The records that the run in this directory leaves out; None where there is no run yet."""
-    left_out = files.read_json(workdir.damaged)
-    if left_out:
-        return damage_lib.damage_from_json(left_out)
-    return () if workdir.run.exists() else None
-
-
-def _cadence(config: ConfigDict, records: int) -> Cadence:
-    for key in ("steps_per_loop", "log_every_steps", "checkpoint_every_steps"):
-        _require_positive(f"train.{key}", config.train[key])
-    if not config.train.steps:
-        _require_positive("train.epochs", config.train.epochs)
-    steps = config.train.steps or total_steps(
-        epochs=config.train.epochs, records=records, global_batch=config.global_batch
-    )
-    checks.check_length(steps)
-    return Cadence(
-        records=records,
-        global_batch=config.global_batch,
-        total_steps=steps,
-        steps_per_loop=config.train.steps_per_loop,
-        log_every_steps=config.train.log_every_steps,
-        checkpoint_every_steps=config.train.checkpoint_every_steps,
-    )
-
-
-def _require_whole_parts(config: ConfigDict, strategy: tf.distribute.Strategy) -> None:
-    parts, batch = config.train.micro_batches, config.global_batch // strategy.num_replicas_in_sync
+def _require_whole_parts(parts: int, batch: int) -> None:
     if parts < 1 or batch % parts:
         raise InputError(
             "--config.train.micro_batches",
@@ -207,123 +219,105 @@ def _require_whole_parts(config: ConfigDict, strategy: tf.distribute.Strategy) -
         )
 
 
-def _require_positive(key: str, value: float) -> None:
-    if not 0 < value < math.inf:  # NaN neither
-        raise InputError(
-            f"--config.{key}",
-            received=value,
-            expected="a positive number",
-            action="Correct it in the config file or on the command line.",
-        )
+def _determinism(is_asked_for: bool, strategy: tf.distribute.Strategy) -> _Decision[None]:
+    if not is_asked_for:
+        return _Decision(None)
+    strategy_lib.enable_determinism(strategy)
+    return _Decision(None, ("bits       the same from the same command: asked for",))
 
 
-# --- What a run begins with: the weights and statistics of a finished run, if it is asked to, else its own.
+def _precision(name: str, strategy: tf.distribute.Strategy) -> _Decision[Precision]:
+    precision = precision_lib.choose(name, precision_lib.detect(strategy))
+    return _Decision(
+        precision, (f"precision  {precision.policy}: {precision.reason}", _warning(precision.warning))
+    )
 
 
-def resolve_start(
-    asked: pathlib.Path | None,
-    *,
-    workdir: Workdir,
-    before: RunRecord | None,
-    config: ConfigDict,
-    dataset: Dataset,
-) -> Start | None:
-    """What a run begins with; None where it begins from scratch.
+def _jit_compile(is_asked_for: bool, strategy: tf.distribute.Strategy) -> _Decision[bool]:
+    is_on, reason = strategy_lib.jit_compile(is_asked_for, strategy)
+    return _Decision(is_on, (f"XLA        {'on' if is_on else 'off'}: {reason}",))
 
-    It is the best checkpoint of the run at `asked` where that run keeps one, else the last: what an export
-    takes. A run that goes on needs no more than its own copy.
+
+def _learning_rate(summary: str) -> _Decision[None]:
+    return _Decision(None, (f"rate       {summary}" if summary else "",))
+
+
+def _objective(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -> _Decision[Objective]:
+    objective = objective_lib.build(experiment, schema, statistics)
+    return _Decision(objective, objective_lib.announced(experiment.data, objective, schema.label))
+
+
+def _evaluation(evaluation: config_lib.Evaluation, dataset: Dataset) -> _Decision[tuple[str, str]]:
+    """Decides which splits are evaluated, after epochs (empty: none) and at the end."""
+    validation_split = evaluation_splits.validation_split(evaluation, dataset)
+    final_split = evaluation_splits.final_split(evaluation, dataset)
+    none = "" if validation_split else "validation none: the dataset has no such split"
+    return _Decision((validation_split, final_split), (none,))
+
+
+def _selections(
+    used: set[str], *, request: Request, known: Damage | None, memory: ScanMemory
+) -> _Decision[tuple[Mapping[str, Selection], Damage]]:
+    """Decides what is read: without the damaged records that may be left out, which are returned, too.
 
     Args:
-      before: what run.json in `workdir` holds; None where the run begins.
-
-    Raises:
-      InputError: there is no such run, it is not finished, has no sound checkpoint, or has other weights than
-        a model of this config on this dataset.
+      used: split expressions of --dataset.
+      known: the records that are left out already; None: they are to be found.
     """
-    if asked is None:
-        return None
-    own = start_lib.own_copy(workdir, before) if before else None
-    if own is None or own.told["workdir"] != str(flags.absolute(asked)):
-        own = _found(asked)
-    start_lib.require_fitting(own, plain(config), dataset.schema)
-    return own
-
-
-def statistics_of(start: Start | None, dataset: Dataset) -> SplitStatistics:
-    """What preprocessing is built from: the statistics of the run that weights are of, else the dataset's."""
-    if start is None:
-        return loading.of_training(dataset)
-    return statistics_lib.read(start.source.statistics)[TRAIN]
-
-
-def _found(asked: pathlib.Path) -> Start:
-    run, record = start_lib.finished_run(asked)
-    keeps = checks.kept_best(ConfigDict(record.config), schema_lib.load(run.schema).label)
-    entry, *_ = checkpoints.chosen_to_keep(run.checkpoints, keeps.usual(run.checkpoints), kept=keeps)
-    return start_lib.start_of(run, record, entry)
-
-
-# --- What the first lines of a run say: what was decided about it, and why.
-
-
-def announcement_lines(
-    request: Request,
-    strategy: tf.distribute.Strategy,
-    precision: Precision,
-    *,
-    objective: Objective,
-    damage: Damage,
-    total_steps: int,
-    rows: int,
-    ignored: str,
-    is_validated: bool,
-    start: Start | None,
-    xla: str,
-) -> tuple[str, ...]:
-    """Lines of a word and what is said under it.
-
-    Args:
-      rows: of an epoch.
-      ignored: what of TF_CONFIG is; empty: nothing.
-      xla: whether it is on, and why.
-    """
-    said = _decided(request, strategy, precision)
-    label = request.dataset.schema.label
-    told = objective_lib.announced(request.config, objective, label)
-    return (
-        *said,
-        *([f"begins     with {start}; preprocessing is that run's, too"] if start else []),
-        *told,
-        *([f"ignored    {ignored}"] if ignored else []),
-        *(f"warning    {each}" for each in _warnings(request, precision, total_steps, rows) if each),
-        *([f"left out   {listed(damage)}"] if damage else []),
-        *([] if is_validated else ["validation none: the dataset has no such split"]),
-        f"XLA        {xla}",
-        *(["bits       the same from the same command: asked for"] if request.deterministic else []),
+    dataset, data = request.dataset, request.experiment.data
+    selections, damage = damage_lib.sound_selection(
+        {split: select(dataset, split) for split in sorted(used)} | data_lib.others(data),
+        budget=request.max_corrupt_records,
+        known=known,
+        memory=memory,
     )
+    require_weights(selections.values(), example_weights.column(data.example_weights, dataset.schema))
+    return _Decision((selections, damage), (f"left out   {listed(damage)}" if damage else "",))
 
 
-def _decided(request: Request, strategy: tf.distribute.Strategy, precision: Precision) -> Iterator[str]:
-    config, dataset, replicas = request.config, request.dataset, strategy.num_replicas_in_sync
-    yield f"dataset    {dataset}: {_sizes(dataset)}"
-    for directory, split, weight in config.mixture:
-        yield f"mixed with {directory}: {split}, weight {weight:g} to {config.train.weight:g}"
-    yield (
-        f"strategy   {strategy_lib.name_of(strategy)}, replicas: {replicas}, "
-        f"global batch {config.global_batch:,}, of which a replica has {config.global_batch // replicas:,}"
+def _known_damage(workdir: Workdir) -> Damage | None:
+    """Returns the records that the run in this directory leaves out; None where there is no run yet."""
+    left_out = files.read_json(workdir.damaged)
+    if left_out:
+        return damage_lib.damage_from_json(left_out)
+    return () if workdir.run.exists() else None
+
+
+def _cadence(experiment: Experiment, selections: Mapping[str, Selection]) -> _Decision[Cadence]:
+    data, train = experiment.data, experiment.train
+    rows = data_lib.training_data(data, selections).rows
+    steps = train.steps or total_steps(epochs=train.epochs, records=rows, global_batch=data.global_batch)
+    config_lib.check_length(steps)
+    cadence = Cadence(
+        records=rows,
+        global_batch=data.global_batch,
+        total_steps=steps,
+        steps_per_loop=train.steps_per_loop,
+        log_every_steps=train.log_every_steps,
+        checkpoint_every_steps=train.checkpoint_every_steps,
     )
-    if request.learning_rate:
-        yield f"rate       {request.learning_rate}"
-    yield f"precision  {precision.policy}: {precision.reason}"
+    warmup = optimizer.warmup_warning(experiment.optimizer, steps)
+    repeated = data_lib.repetition(data.global_batch, rows)
+    return _Decision(cadence, (_warning(warmup), _warning(repeated)))
 
 
-def _warnings(request: Request, precision: Precision, total_steps: int, rows: int) -> tuple[str, ...]:
-    return (
-        precision.warning,
-        optimizer.warmup_warning(request.config.optimizer, total_steps),
-        data.repetition(request.config.global_batch, rows),
+def _warning(text: str) -> str:
+    return f"warning    {text}" if text else ""
+
+
+def _check_callbacks(experiment: Experiment, schema: Schema, cadence: Cadence, validation_split: str) -> None:
+    """Raises InputError where a callback, or the choice of the best checkpoint, cannot work in this run."""
+    lacking = checks.why_not_validated(
+        validation_split,
+        epochs=cadence.epoch(cadence.total_steps - 1) + 1,
+        every_epochs=experiment.evaluation.every_epochs,
     )
-
-
-def _sizes(dataset: Dataset) -> str:
-    return ", ".join(f"{split} {rows:,}" for split, rows in evaluation_splits.filled_splits(dataset).items())
+    is_weighted = bool(experiment.data.example_weights)
+    logged = checks.logged_names(schema.label, is_validated=not lacking, is_weighted=is_weighted)
+    checks.check_keep_best(experiment.train.keep_best, logged, lacking=lacking)
+    callback_checks.check(
+        experiment.callbacks,
+        logged=logged,
+        lacking=lacking,
+        has_schedule=optimizer.has_schedule(experiment.optimizer, cadence.total_steps),
+    )

@@ -14,8 +14,7 @@ from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.statistics import loading
 from pipeline.report.formats import shortened
 from pipeline.training.experiment import example_weights
-from pipeline.training.replay.format import place, raw_row
-from pipeline.training.replay.stream import origins_of, records_of
+from pipeline.training.replay.stream import origins_of, place, raw_row, records_of
 
 _CHARACTERS = 200  # of a raw row, its file and line included
 

@@ -7,15 +7,13 @@ import math
 import os
 import pathlib
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from pipeline.base import documents
-from pipeline.base import files as files_lib
+from pipeline.base import directories, documents
+from pipeline.base.directories import ChangedError
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import sha256
 from pipeline.training.state import continuation
 from pipeline.training.state.run_record import RunRecord
 
@@ -60,18 +58,14 @@ def path_of(root: pathlib.Path, step: int) -> pathlib.Path:
 
 
 def temporary(root: pathlib.Path, step: int) -> pathlib.Path:
-    """A new, empty directory for the files of a checkpoint; `publish` gives it its name."""
-    path = path_of(root, step).with_suffix(_TEMPORARY)
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    return path
+    """Where the files of a checkpoint are written; `publish` gives the directory its name."""
+    return path_of(root, step).with_suffix(_TEMPORARY)
 
 
 def publish_checkpoint(temporary: pathlib.Path) -> pathlib.Path:
     """Renames a checkpoint whose files are whole; returns its path. Raises OSError where there is one."""
     path = temporary.with_suffix("")
-    temporary.rename(path)  # a directory that holds files is never replaced: rename(2)
-    files_lib.synchronise(path.parent)
+    directories.rename(temporary, path)
     for each in _set_aside(path.parent, path.name):
         _delete(each)
     return path
@@ -112,14 +106,14 @@ def sweep(root: pathlib.Path) -> None:
 
 def _delete(path: pathlib.Path) -> None:
     doomed = path.with_name(f"{path.name}.old{_TEMPORARY}")
-    path.rename(doomed)
+    directories.rename(path, doomed)
     _erase(doomed)
 
 
 def _erase(path: pathlib.Path) -> None:
     """Deletes it, whatever it is. What cannot be deleted does no harm: the next sweep tries again."""
     with contextlib.suppress(OSError):
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        directories.erase(path)
 
 
 def _set_aside(root: pathlib.Path, prefix: str) -> list[pathlib.Path]:
@@ -230,6 +224,7 @@ def _error(root: pathlib.Path, choice: str, entries: Sequence[Entry], action: st
 
 FILE_NAME = "manifest.json"
 FORMAT = "penstock.checkpoint/1"
+_INDENT = 1
 
 
 class DamagedError(Exception):
@@ -250,13 +245,10 @@ class Manifest:
 
 def write_manifest(directory: pathlib.Path, manifest: Manifest) -> None:
     """Writes the manifest of all files in `directory`; they, it and the directory are then on the disk."""
-    paths = sorted(path for path in directory.iterdir() if path.is_file())
-    files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in paths}
+    files = directories.listed(directory)
     document = {"format": FORMAT, **dataclasses.asdict(manifest), "files": files}
-    path = directory / FILE_NAME
-    path.write_bytes(_dumped(documents.with_digest(document)))
-    for each in (*paths, path, directory):
-        files_lib.synchronise(each)
+    content = documents.dumps(documents.with_digest(document), indent=_INDENT)
+    directories.commit(directory, FILE_NAME, content)
 
 
 def read_manifest(directory: pathlib.Path) -> Manifest:
@@ -268,16 +260,12 @@ def read_manifest(directory: pathlib.Path) -> Manifest:
     """
     name = f"{directory.name}/{FILE_NAME}"
     try:
-        content = files_lib.read_bytes(directory / FILE_NAME)
-        document = json.loads(content)
-        documents.check_digest(document)
-        if content != _dumped(document):  # a space, for one, is in no digest
-            raise ValueError(f"{len(content):,} bytes in place of {len(_dumped(document)):,}, or others")
+        document = documents.read(directory / FILE_NAME, indent=_INDENT)
     except FileNotFoundError:
         raise DamagedError(f"{name}: missing") from None
     except OSError as error:
-        raise DamagedError(f"{name}: {_unreadable(error)}") from None
-    except (ValueError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{name}: cannot be read ({error.strerror})") from None
+    except documents.UNREADABLE as error:
         raise DamagedError(f"{name}: not as it was written ({error})") from None
     if document["format"] != FORMAT:
         raise InputError(
@@ -296,31 +284,11 @@ def check_manifest(directory: pathlib.Path) -> Manifest:
       DamagedError, InputError: as `read`; and a file is missing, shorter, longer or has other bytes.
     """
     manifest = read_manifest(directory)
-    for name, written in manifest.files.items():
-        problem = _problem(directory / name, written)
-        if problem:
-            raise DamagedError(f"{directory.name}/{name}: {problem}")
-    return manifest
-
-
-def _dumped(document: Mapping) -> bytes:
-    return (json.dumps(document, indent=1) + "\n").encode()
-
-
-def _problem(path: pathlib.Path, written: Mapping) -> str:
     try:
-        size = path.stat().st_size
-        if size != written["bytes"]:
-            return f"{size:,} bytes in place of {written['bytes']:,}"
-        found = sha256(path)
-    except OSError as error:
-        return "missing" if isinstance(error, FileNotFoundError) else _unreadable(error)
-    wanted = written["sha256"]
-    return "" if found == wanted else f"SHA-256 {found[:12]}… in place of {wanted[:12]}…"
-
-
-def _unreadable(error: OSError) -> str:
-    return f"cannot be read ({error.strerror})"
+        directories.check(directory, manifest.files)
+    except ChangedError as error:
+        raise DamagedError(f"{directory.name}/{error}") from None
+    return manifest
 
 
 # --- Of which run a checkpoint is: it must not go on in another, though the variables fit.

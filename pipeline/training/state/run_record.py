@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import sha256
 from pipeline.training.state import workdir
 
 # Files of the working directory that a run writes once, and later commands read.
@@ -79,20 +78,20 @@ def read(path: pathlib.Path) -> RunRecord | None:
 
 def write(path: pathlib.Path, record: RunRecord) -> None:
     """Replaces the file at once."""
-    files.write_json(path, documents.with_digest(dataclasses.asdict(record)))
+    documents.write(path, dataclasses.asdict(record))
 
 
 def digests(workdir: pathlib.Path, *more: str) -> dict[str, str]:
     """What `RunRecord.files` says of the files that are there now; `more` are names of files besides."""
     names = (*_VOUCHED_FOR, *more)
-    return {name: sha256(workdir / name) for name in names if (workdir / name).exists()}
+    return {name: files.sha256(workdir / name) for name in names if (workdir / name).exists()}
 
 
 def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
     """Raises InputError where a file is not the one that the run wrote; one that is missing may be."""
     for name, expected in record.files.items():
         path = workdir / name
-        found = sha256(path) if path.is_file() else expected
+        found = files.sha256(path) if path.is_file() else expected
         if found != expected:
             raise InputError(
                 f"file {path}",
@@ -105,7 +104,7 @@ def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
 
 def _check_digest(path: pathlib.Path, document: Mapping) -> None:
     try:
-        documents.check_digest(document)
+        documents.check(document)
     except ValueError as error:
         raise InputError(
             f"file {path}",

@@ -9,10 +9,9 @@ import pathlib
 import shutil
 from collections.abc import Mapping
 
-from pipeline.base import files
+from pipeline.base import directories, files
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.manifest import sha256
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.training.state import checkpoints, continuation, run_record
@@ -72,7 +71,7 @@ def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
     told = {
         "workdir": str(run.path),
         "step": entry.step,
-        "checkpoint": sha256(entry.path / checkpoints.FILE_NAME),
+        "checkpoint": files.sha256(entry.path / checkpoints.FILE_NAME),
         "dataset_digest": record.dataset_digest,
     }
     return Start(source=run, step=entry.step, told=told)
@@ -116,15 +115,14 @@ def keep(start: Start, workdir: Workdir) -> None:
     if start.source == copy:
         return
     temporary = Workdir(copy.path.with_name(f"{copy.path.name}.tmp"))
-    shutil.rmtree(temporary.path, ignore_errors=True)
     source = start.source
-    shutil.copytree(start.checkpoint, checkpoints.path_of(temporary.checkpoints, start.step))
-    for name in (source.run, source.schema, source.statistics, source.golden):
-        shutil.copyfile(name, temporary.path / name.name)
-    for path in (*sorted(temporary.path.rglob("*")), temporary.path):
-        files.synchronise(path)
+    with directories.staged(temporary.path):
+        shutil.copytree(start.checkpoint, checkpoints.path_of(temporary.checkpoints, start.step))
+        for name in (source.run, source.schema, source.statistics, source.golden):
+            shutil.copyfile(name, temporary.path / name.name)
+        directories.synchronise(temporary.path)
     shutil.rmtree(copy.path, ignore_errors=True)  # of a run that was killed before it began
-    temporary.path.rename(copy.path)
+    directories.rename(temporary.path, copy.path)
 
 
 def _differing(before: Schema, now: Schema) -> list[str]:

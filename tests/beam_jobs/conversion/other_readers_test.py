@@ -1,7 +1,6 @@
 """Datasets as other tools read them, with the index files beside the shards."""
 
 import pathlib
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,15 +11,23 @@ from pipeline.data.dataset import blocks, manifest, shards
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
-from tests.beam_jobs.conftest import Ended, RunBinary
+from tests.beam_jobs.conftest import PEOPLE, RunBinary, people_csv
 
 AGES = list(range(20, 60))  # of the people in people.csv
 
 
-@pytest.fixture
-def dataset(convert_people: Callable[..., Ended], people: pathlib.Path) -> pathlib.Path:
-    assert convert_people("--splits=train=1").code == 0
-    return people / "out"
+@pytest.fixture(scope="module")
+def dataset(run_binary: RunBinary, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("people")
+    (folder / "people.csv").write_bytes(people_csv())
+    schema_lib.save(PEOPLE, folder / "schema.json")
+    ended = run_binary(
+        "beam_jobs.convert",
+        *("--format=csv", "--splits=train=1", f"--input={folder / 'people.csv'}"),
+        *(f"--schema={folder / 'schema.json'}", f"--output={folder / 'out'}"),
+    )
+    assert ended.code == 0, ended.err
+    return folder / "out"
 
 
 def read_with_tfds(directory: pathlib.Path) -> list[dict]:

@@ -4,6 +4,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from beam_jobs.launch import runners
 
 
@@ -15,6 +17,7 @@ def test_the_same_code_gives_the_same_wheel(tmp_path: pathlib.Path):
     assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.slow
 def test_pip_installs_it_and_workers_find_all_that_they_run(tmp_path: pathlib.Path):
     wheel = runners.build_wheel(tmp_path)
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", "code")

@@ -34,5 +34,5 @@ def test_a_table_that_cannot_be_read_is_refused(location: str, message: str):
     importlib.util.find_spec("google.cloud") is not None, reason="Google's libraries are installed"
 )
 def test_without_googles_library_it_says_what_to_install():
-    with pytest.raises(InputError, match=r"requirements-gcp\.txt"):
+    with pytest.raises(InputError, match=r"requirements/gcp\.txt"):
         BigQueryTables().pieces([Input(location="bigquery:p.d.t")])

@@ -19,7 +19,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.beam_jobs.conftest import DATA, Ended, RunBinary, needs_data
 
-pytestmark = needs_data
+pytestmark = [needs_data, pytest.mark.slow]
 
 CATEGORIES = ("payment_type", "company")
 NUMBERS = (

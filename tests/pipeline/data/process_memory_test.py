@@ -53,6 +53,7 @@ def pages_of(how: str) -> int:
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+@pytest.mark.slow
 @needs_glibc
 def test_what_is_freed_is_allocated_again_without_the_kernel():
     of_all = 4 * sum(SIZES) // PAGE

@@ -14,6 +14,7 @@ from pipeline.training.experiment import restore
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_training_evaluation_and_export_rewrite_nothing(tmp_path, monkeypatch, r
     dataset = write_small_dataset(tmp_path / "1.0.0")
     run.train(
         Request(
-            config=config,
+            experiment=parsed(config),
             dataset=dataset,
             workdir=tmp_path / "run",
             strategy="one_device",

@@ -172,6 +172,7 @@ def test_replay_notices_a_single_changed_bit(exported, tmp_path):
         replay.replay(copy)
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_otherwise_in_a_fresh_process_is_not_published(trained, tmp_path):
     class Clock(keras.layers.Layer):
         def call(self, values: tf.Tensor) -> tf.Tensor:

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base import documents
+from pipeline.base.files import sha256
 from pipeline.data.dataset import records
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import sha256
 from pipeline.data.dataset.records import MODEL_INPUTS
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.exporting.export import Trained

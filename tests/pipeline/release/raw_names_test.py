@@ -44,6 +44,7 @@ def test_any_other_gets_one_of_ascii_letters(names, expected):
     assert len({name.lower() for name in raw_names(schema_of(*names)).values()}) == len(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "blocks"])
 def test_a_model_of_features_with_such_names_is_exported_and_scored(
     layout: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

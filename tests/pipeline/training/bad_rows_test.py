@@ -27,6 +27,7 @@ from pipeline.training.run.attribution import described
 from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(name="bad", features=(Numeric(name="x"), Label(name="y", task="regression")))
@@ -53,7 +54,9 @@ def request(dataset: Dataset, workdir: pathlib.Path, policy: str, *, strategy: s
     config.train.standardise_labels = False  # or such a label makes the loss of every example infinite
     config.optimizer.learning_rate = 0.1
     config.train.on_bad_step = policy
-    return Request(config=config, dataset=dataset, workdir=workdir, strategy=strategy, precision="float32")
+    return Request(
+        experiment=parsed(config), dataset=dataset, workdir=workdir, strategy=strategy, precision="float32"
+    )
 
 
 def bad_steps(dataset: Dataset) -> list[int]:
@@ -89,12 +92,17 @@ def skipped(dataset, tmp_path_factory) -> pathlib.Path:
     return workdir
 
 
-def test_stop_names_the_record_and_where_it_is_told_to_skip_it_goes_on_as_if_it_always_had(
-    dataset, tmp_path, skipped
-):
-    step, second = bad_steps(dataset)
+def test_stop_names_the_record(dataset, tmp_path):
+    step, _ = bad_steps(dataset)
     message = rf"^step {step}: received .*not finite: {stored_at(dataset)} \(replica 0\) has a loss of inf; "
     with pytest.raises(InputError, match=message + r".*of step 6, is from before\. .*on_bad_step=skip\.$"):
+        run.train(request(dataset, tmp_path, "stop"))
+
+
+@pytest.mark.slow
+def test_a_stopped_run_that_is_told_to_skip_goes_on_as_if_it_always_had(dataset, tmp_path, skipped):
+    step, second = bad_steps(dataset)
+    with pytest.raises(InputError, match=f"^step {step}"):
         run.train(request(dataset, tmp_path, "stop"))
     metrics = run.train(request(dataset, tmp_path, "skip"))
     assert metrics == files.read_json(skipped / "evaluation.json")
@@ -105,6 +113,7 @@ def test_stop_names_the_record_and_where_it_is_told_to_skip_it_goes_on_as_if_it_
     assert metrics["r2"] > 0.5
 
 
+@pytest.mark.slow
 def test_a_run_that_is_rolled_back_learns_and_says_so(dataset, tmp_path, capsys):
     step, second = bad_steps(dataset)
     assert run.train(request(dataset, tmp_path, "roll_back"))["r2"] > 0.5
@@ -114,6 +123,7 @@ def test_a_run_that_is_rolled_back_learns_and_says_so(dataset, tmp_path, capsys)
     assert told in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_workers_roll_back_to_the_checkpoint_that_one_takes(dataset, tmp_path, warm_python, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(warm_python))
     changes = {"global_batch": BATCH, "train.steps": 14, "train.steps_per_loop": 4}
@@ -122,7 +132,7 @@ def test_two_workers_roll_back_to_the_checkpoint_that_one_takes(dataset, tmp_pat
     config = tabular.get_config()
     config.update_from_flattened_dict(changes)
     one = {"strategy": "one_device", "precision": "float32"}
-    alone = run.train(Request(config=config, dataset=dataset, workdir=tmp_path / "1", **one))
+    alone = run.train(Request(experiment=parsed(config), dataset=dataset, workdir=tmp_path / "1", **one))
     told = ("--config=pipeline/configs/tabular.py", f"--dataset={dataset.directory}", "--precision=float32")
     where = (f"--workdir={tmp_path / '2'}", f"--json={tmp_path / '2.json'}", "--workers=2")
     overridden = [f"--config.{key}={value}" for key, value in changes.items()]

@@ -1,20 +1,19 @@
 """The best checkpoint: by which number, and what cannot be kept."""
 
 import pytest
-from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Label
 from pipeline.training.experiment import checks, restore
 from pipeline.training.run import run
+from tests.shared.parsed import parsed
 
 BINARY = Label(name="bought", classes=("no", "yes"))
 PRICE = Label(name="price", task="regression")
 
 
-def keeping(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
-    train = {"keep_best": keep_best, "checkpoints_kept": checkpoints_kept, "example_weights": ""}
-    return ConfigDict({"train": train})
+def logged(label: Label, *, is_validated: bool = True, is_weighted: bool = False) -> tuple[str, ...]:
+    return checks.logged_names(label, is_validated=is_validated, is_weighted=is_weighted)
 
 
 @pytest.mark.parametrize(
@@ -27,39 +26,38 @@ def keeping(keep_best: str, *, checkpoints_kept: int = 3) -> ConfigDict:
         (PRICE, "val_r2", True),
     ],
 )
-def test_the_metric_tells_which_way_is_better(label, metric, higher):
-    checks.check_keep_best(keeping(metric), label)
-    assert checks.kept_best(keeping(metric), label).is_higher_better is higher
+def test_the_metric_tells_which_way_is_better(label, metric, higher, config):
+    checks.check_keep_best(metric, logged(label))
+    config.train.keep_best = metric
+    assert checks.kept_best(parsed(config).train, label).is_higher_better is higher
 
 
 def test_where_examples_have_weights_so_has_the_number(config):
     config.train.keep_best = "val_weighted_auc"
     with pytest.raises(InputError, match=r"received 'val_weighted_auc'; expected .* val_loss, val_auc"):
-        checks.check_keep_best(config, BINARY)
-    config.train.example_weights = "weight"
-    checks.check_keep_best(config, BINARY)
-    assert checks.kept_best(config, BINARY).is_higher_better
+        checks.check_keep_best("val_weighted_auc", logged(BINARY))
+    checks.check_keep_best("val_weighted_auc", logged(BINARY, is_weighted=True))
+    assert checks.kept_best(parsed(config).train, BINARY).is_higher_better
 
 
 @pytest.mark.parametrize(
-    ("settings", "lacking", "message"),
+    ("metric", "lacking", "message"),
     [
         (
-            keeping("val_aux"),
+            "val_aux",
             "",
             r"keep_best: received 'val_aux'; expected .*val_auc.* Did you mean 'val_auc'",
         ),
         (
-            keeping("val_loss"),
+            "val_loss",
             "but there is no validation split",
             r"received 'val_loss', but there is no valid",
         ),
-        (keeping("", checkpoints_kept=0), "", r"checkpoints_kept: received 0; expected 1 or more"),
     ],
 )
-def test_what_cannot_work_is_refused_before_training(settings, lacking, message):
+def test_what_cannot_work_is_refused_before_training(metric, lacking, message):
     with pytest.raises(InputError, match=message):
-        checks.check_keep_best(settings, BINARY, lacking=lacking)
+        checks.check_keep_best(metric, logged(BINARY, is_validated=not lacking), lacking=lacking)
 
 
 def test_the_best_one_is_kept_and_restored(request_for, tmp_path, config):

@@ -8,12 +8,18 @@ from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import checkpoints
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
+SLOW = pytest.mark.slow
 SHARD = "tiny-train.tfrecord-00001-of-00002"
 
 
 @pytest.mark.parametrize(
-    ("layout", "shuffle"), [("rows", "global"), ("rows", "windows"), ("blocks", "global")]
+    ("layout", "shuffle"),
+    [
+        ("rows", "global"),
+        *(pytest.param(*each, marks=SLOW) for each in (("rows", "windows"), ("blocks", "global"))),
+    ],
 )
 def test_another_shard_of_the_same_size_ends_the_run_before_a_checkpoint(
     tmp_path, monkeypatch: pytest.MonkeyPatch, layout: str, shuffle: str
@@ -35,7 +41,7 @@ def test_another_shard_of_the_same_size_ends_the_run_before_a_checkpoint(
     config = small_config()
     config.shuffle = shuffle
     request = Request(
-        config=config,
+        experiment=parsed(config),
         dataset=dataset,
         workdir=tmp_path / "run",
         strategy="one_device",

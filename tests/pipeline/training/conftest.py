@@ -12,6 +12,7 @@ from tests.pipeline.training.replaying import killed_mixture as killed_mixture_l
 from tests.pipeline.training.replaying.recorded import Ledger
 from tests.pipeline.training.small_run import small_config, write_small_dataset
 from tests.shared import two_cpus  # noqa: F401 - before TensorFlow's devices are used
+from tests.shared.parsed import parsed
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +36,7 @@ def request_for(dataset: Dataset, config: ConfigDict) -> Callable[..., Request]:
     """Makes requests to train the small config on the small dataset."""
 
     def make(workdir: pathlib.Path, **changes) -> Request:
-        defaults = {"strategy": "one_device", "precision": "float32", "config": config}
+        defaults = {"strategy": "one_device", "precision": "float32", "experiment": parsed(config)}
         return Request(dataset=dataset, workdir=workdir, **(defaults | changes))
 
     return make

@@ -12,6 +12,7 @@ from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 
 SHARD = "tiny-train.tfrecord-00001-of-00002"
 
@@ -35,7 +36,7 @@ def request(dataset: pathlib.Path, workdir: pathlib.Path, *, steps: int = 20, **
     config.train.steps = steps
     config.optimizer.schedule = "constant"  # so that a run may be made longer and be the same
     return Request(
-        config=config,
+        experiment=parsed(config),
         dataset=open_dataset(dataset),
         workdir=workdir,
         strategy="one_device",
@@ -60,6 +61,7 @@ def test_goes_on_without_it_and_reports_it(damaged, tmp_path):
     assert f"<td>{SHARD}</td>" in page
 
 
+@pytest.mark.slow
 def test_ends_the_same_when_cut_in_two_though_the_shard_was_repaired_meanwhile(damaged, dataset, tmp_path):
     whole = run.train(request(damaged, tmp_path / "whole", max_corrupt_records=1))
     run.train(request(damaged, tmp_path / "halves", max_corrupt_records=1, steps=10))
@@ -72,6 +74,7 @@ def test_ends_the_same_when_cut_in_two_though_the_shard_was_repaired_meanwhile(d
     assert (resumed["examples"], losses[0]) == (whole["examples"], losses[1])
 
 
+@pytest.mark.slow
 def test_damage_on_the_way_is_refused_whatever_the_budget(damaged, tmp_path):
     run.train(request(damaged, tmp_path / "run", max_corrupt_records=5, steps=5))
     flip(damaged, (damaged / SHARD).stat().st_size - 1)

@@ -9,16 +9,27 @@ from ml_collections import ConfigDict
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import select
+from pipeline.data.input.stages import Recipe
 from pipeline.data.reading import fetch
-from pipeline.data.reading.plan import Mixture, Part
+from pipeline.data.reading.plan import Mixture, Part, TrainingData
 from pipeline.feed import scaling
+from pipeline.feed.certificate import Certificate
 from pipeline.training.run import feed
 from tests.pipeline.training.small_run import write_small_dataset
+from tests.shared.parsed import parsed
+
+
+def certified(config: ConfigDict, dataset: Dataset, **asked) -> tuple[Certificate, tuple[str, ...]]:
+    return feed.certify(parsed(config).data, dataset, **({"slice_": scaling.HERE} | asked))
+
+
+def recipe_of(config: ConfigDict, data: TrainingData, slice_: scaling.Slice) -> Recipe:
+    return feed.recipe_of(parsed(config).data, data, slice_)
 
 
 @pytest.mark.parametrize(("text", "batch"), [("", 16), ("1x2", 8), ("4x1", 4)])
 def test_a_host_reads_its_share(dataset: Dataset, config: ConfigDict, text: str, batch: int):
-    recipe = feed.recipe_of(config, select(dataset, "train"), scaling.parse_slices(text))
+    recipe = recipe_of(config, select(dataset, "train"), scaling.parse_slices(text))
     _, labels = next(iter(recipe.dataset()))
     assert recipe.batch == batch
     assert labels.shape == [batch]
@@ -26,24 +37,24 @@ def test_a_host_reads_its_share(dataset: Dataset, config: ConfigDict, text: str,
 
 def test_a_slice_that_cannot_share_the_batch_is_refused(dataset: Dataset, config: ConfigDict):
     with pytest.raises(InputError, match="global batch"):
-        feed.recipe_of(config, select(dataset, "train"), scaling.parse_slices("1x3"))
+        recipe_of(config, select(dataset, "train"), scaling.parse_slices("1x3"))
 
 
 def test_a_split_that_is_not_there_is_refused(dataset: Dataset, config: ConfigDict):
     config.train.split = "nothing"
     with pytest.raises(InputError, match="nothing"):
-        feed.certify(config, dataset, slice_=scaling.HERE, step_ms=None, seconds=0.1)
+        certified(config, dataset, step_ms=None, seconds=0.1)
 
 
 def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, config: ConfigDict):
     blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
-    found, _ = feed.certify(config, blocks, slice_=scaling.HERE, step_ms=60_000.0, seconds=0.02)
+    found, _ = certified(config, blocks, step_ms=60_000.0, seconds=0.02)
     assert [stage.name for stage in found.stages][:4] == ["read", "gather", "parse", "preprocess"]
     assert found.verdict == "FED"
 
 
 def test_cold_files_are_measured_from_the_disk(dataset: Dataset, config: ConfigDict):
-    found, _ = feed.certify(config, dataset, slice_=scaling.HERE, step_ms=60_000.0, seconds=0.02, cold=True)
+    found, _ = certified(config, dataset, step_ms=60_000.0, seconds=0.02, cold=True)
     assert found.cold.name == "from disk" and found.cold.examples_per_s > 0
     assert found.measured is min(found.together, found.cold, key=lambda line: line.examples_per_s)
     assert found.files.bytes == sum(shard.bytes for shard in dataset.manifest.splits["train"])
@@ -52,7 +63,7 @@ def test_cold_files_are_measured_from_the_disk(dataset: Dataset, config: ConfigD
 def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: ConfigDict):
     rows = select(dataset, "train").rows
     config.global_batch = 4 * rows
-    _, said = feed.certify(config, dataset, slice_=scaling.HERE, step_ms=60_000.0, seconds=0.02)
+    _, said = certified(config, dataset, step_ms=60_000.0, seconds=0.02)
     assert said[0].startswith(f"A global batch of {4 * rows:,} holds each of the {rows:,} examples 4.0 times")
 
 
@@ -71,37 +82,35 @@ def damaged(tmp_path) -> Dataset:
 def test_a_damaged_record_is_named(damaged: Dataset, config: ConfigDict, cold: bool):
     path = pathlib.Path(damaged.shard_paths("train")[0])
     with pytest.raises(InputError, match=rf"{path.name}.* record \d+"):
-        feed.certify(config, damaged, slice_=scaling.HERE, step_ms=None, seconds=0.02, cold=cold)
+        certified(config, damaged, step_ms=None, seconds=0.02, cold=cold)
 
 
 def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config: ConfigDict):
-    found, said = feed.certify(
-        config, damaged, slice_=scaling.HERE, step_ms=60_000.0, seconds=0.02, max_corrupt_records=1
+    found, said = certified(
+        config,
+        damaged,
+        step_ms=60_000.0,
+        seconds=0.02,
+        max_corrupt_records=1,
     )
     assert found.verdict == "FED"
     assert said[0].startswith("Left out: 1 damaged record: ")
 
 
-def test_a_config_that_is_not_trained_is_not_certified(dataset: Dataset, config: ConfigDict):
-    config.optimizer.learning_rate = -1.0
-    with pytest.raises(InputError, match="learning_rate"):
-        feed.certify(config, dataset, slice_=scaling.HERE, step_ms=None, seconds=0.02)
-
-
 def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):
     monkeypatch.setattr(feed.page_cache, "residency", lambda paths: None)
     with pytest.raises(InputError, match="--cold"):
-        feed.certify(config, dataset, slice_=scaling.HERE, step_ms=None, seconds=0.02, cold=True)
+        certified(config, dataset, step_ms=None, seconds=0.02, cold=True)
 
 
 def test_reading_runs_in_as_many_calls_as_its_way_has(tmp_path, dataset: Dataset, config: ConfigDict):
-    rows = feed.recipe_of(config, select(dataset, "train"), scaling.HERE)
+    rows = recipe_of(config, select(dataset, "train"), scaling.HERE)
     parts = tuple(Part(selection=select(dataset, "train"), weight=weight) for weight in (3.0, 1.0))
-    mixed = feed.recipe_of(config, Mixture(parts=parts), scaling.HERE)
+    mixed = recipe_of(config, Mixture(parts=parts), scaling.HERE)
     assert rows.read_at_once == 2.0
     assert mixed.read_at_once == pytest.approx(2.0 / 0.75)  # the part that gives most rows is the limit
     blocks = write_small_dataset(tmp_path / "blocks", layout="blocks")
-    mapped = feed.recipe_of(config, select(blocks, "train"), scaling.HERE)
+    mapped = recipe_of(config, select(blocks, "train"), scaling.HERE)
     assert (mapped.read_at_once, mapped.stages[0].at_once) == (1.0, None)
 
 
@@ -109,11 +118,11 @@ def test_reading_runs_in_as_many_calls_as_its_way_has(tmp_path, dataset: Dataset
 def test_as_many_reads_are_told_of_as_are_in_flight(dataset, config, monkeypatch, shuffle: str, reads: int):
     monkeypatch.setattr(fetch, "reads_in_flight", lambda shards: fetch.reads_for_latency(0.01))
     config.shuffle = shuffle
-    recipe = feed.recipe_of(config, select(dataset, "train"), scaling.HERE)
+    recipe = recipe_of(config, select(dataset, "train"), scaling.HERE)
     assert recipe.in_flight.reads == recipe.read_at_once == reads
 
 
 def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):
-    found, advice = feed.certify(config, dataset, slice_=scaling.HERE, step_ms=60_000.0, seconds=0.02)
+    found, advice = certified(config, dataset, step_ms=60_000.0, seconds=0.02)
     assert dataclasses.asdict(found.demand)["global_batch"] == config.global_batch
     assert (found.verdict, advice) == ("FED", ())

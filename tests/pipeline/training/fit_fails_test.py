@@ -1,7 +1,7 @@
 """What `fit` does not do under a strategy (Keras 3.15), our step does, with NumPy's numbers.
 
-Where `fit` fails in silence, tests/planted names the tests: equal ids, clipping, infinities, statistics and
-masks of replicas. XLA over replicas: engine/strategy_test.py.
+Where `fit` fails in silence, tests/soak/fault_injection.py names the tests: equal ids, clipping, infinities,
+statistics and masks of replicas. XLA over replicas: engine/strategy_test.py.
 """
 
 import keras

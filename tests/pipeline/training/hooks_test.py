@@ -58,13 +58,15 @@ def even_request(request_for, tmp_path, config):
 def fit(request) -> list[tuple]:
     """What a real `fit` calls, on the same model and the same batches."""
     setup = decide(request)
-    config, dataset, recorder = setup.config, setup.dataset, Recorder()
-    preprocess = build_preprocess(config, dataset.schema, loading.load(dataset)["train"])
-    model = build_model(config, schema=dataset.schema, inputs=preprocess.inputs, precision=setup.precision)
-    plan = data.read_plan(config, setup.training_data, share=Share(global_batch=20))
+    experiment, dataset, recorder = setup.experiment, setup.dataset, Recorder()
+    preprocess = build_preprocess(experiment.data, dataset.schema, loading.load(dataset)["train"])
+    model = build_model(
+        experiment.model, schema=dataset.schema, inputs=preprocess.inputs, precision=setup.precision
+    )
+    plan = data.read_plan(experiment.data, setup.training_data, share=Share(global_batch=20))
     validation = evaluation_batches(select(dataset, "validation"), preprocess, share=Share(global_batch=25))
     model.compile(
-        optimizer=keras.optimizers.SGD(config.optimizer.learning_rate, momentum=0.9),
+        optimizer=keras.optimizers.SGD(experiment.optimizer.learning_rate, momentum=0.9),
         loss=keras.losses.BinaryCrossentropy(from_logits=True),
         metrics=[keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy")],
     )
@@ -87,6 +89,7 @@ def ours(request, monkeypatch) -> list[tuple]:
     return recorder.calls
 
 
+@pytest.mark.slow
 def test_the_hooks_are_those_of_fit(even_request, monkeypatch):
     theirs = fit(even_request)
     assert {name for name, *_ in theirs} >= {"on_train_end", "on_test_batch_end", "on_epoch_begin"}

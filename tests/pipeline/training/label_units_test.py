@@ -11,6 +11,7 @@ from pipeline.training.experiment import restore
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(
@@ -39,7 +40,7 @@ def trained(folder, unit: float, offset: float) -> tuple[dict, np.ndarray]:
     request = Request(
         dataset=dataset,
         workdir=folder / "run",
-        config=config,
+        experiment=parsed(config),
         strategy="one_device",
         precision="float32",
     )
@@ -59,6 +60,7 @@ def of_millionths(tmp_path_factory) -> np.ndarray:
     return predicted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "offset"), [(1e9, 0.0), (5.0, 2000.0)])
 def test_the_unit_decides_nothing(tmp_path, of_millionths, unit, offset):
     _, predicted = trained(tmp_path, unit, offset)

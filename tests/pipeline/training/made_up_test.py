@@ -23,6 +23,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.tasks.registry import TASKS, task_of
 from pipeline.training.tasks.task import LOSS, Metric, Task
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 
@@ -74,7 +75,8 @@ def build(**model) -> keras.Model:
     config.model = ConfigDict(model)
     sizes = ModelInputs(image_shape=None, numeric=1, cardinalities=(), sequences={})
     schema = Schema(name="any", features=(Label(name="n", task="regression"),))
-    return build_model(config, schema=schema, inputs=sizes, precision=Precision(policy="float32", reason=""))
+    precision = Precision(policy="float32", reason="")
+    return build_model(parsed(config).model, schema=schema, inputs=sizes, precision=precision)
 
 
 @pytest.fixture
@@ -117,6 +119,7 @@ def test_a_model_that_asks_for_more_than_there_is_names_it(both):
         build(name="linear")
 
 
+@pytest.mark.slow
 def test_supplied_both_train_evaluate_and_export(dataset, request_for, tmp_path, config, monkeypatch):
     config.model = ConfigDict({"name": "linear", "slope": 0.5})
     config.train.steps = 30

@@ -19,6 +19,8 @@ from tests.pipeline.training.replaying.recorded import Ledger, global_batch
 from tests.pipeline.training.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def replay(killed_mixture: tuple[pathlib.Path, Ledger]) -> Replay:

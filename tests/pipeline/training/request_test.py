@@ -5,6 +5,7 @@ import json
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.precision import Precision
 from pipeline.training.run import request
+from tests.shared.parsed import parsed
 
 
 def test_names_what_is_run_on_what(request_for, dataset, tmp_path):
@@ -27,14 +28,14 @@ def test_names_what_is_run_on_what(request_for, dataset, tmp_path):
 
 def test_functions_in_a_config_do_not_break_the_record(config):
     config.callbacks = ({"class_name": "LambdaCallback", "config": {"on_epoch_end": print}},)
-    (callback,) = request.plain(config)["callbacks"]
+    (callback,) = parsed(config).given["callbacks"]
     assert callback["config"]["on_epoch_end"] == repr(print)
     assert json.dumps(callback)
 
 
 def test_a_config_is_recorded_as_json_has_it(config):
     assert config.model.hidden == (8,)
-    assert request.plain(config)["model"]["hidden"] == [8]
+    assert parsed(config).given["model"]["hidden"] == [8]
 
 
 def test_a_package_that_is_not_installed_has_no_version():

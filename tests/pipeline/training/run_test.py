@@ -26,6 +26,7 @@ from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.goodput import time_spent
 from pipeline.training.tasks.registry import EvaluationMetrics
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
 
 class KilledError(Exception):
@@ -57,7 +58,7 @@ def train_and_kill(monkeypatch):
 def undisturbed(dataset, tmp_path_factory) -> Request:
     """A finished run that nothing happened to."""
     request = Request(
-        config=small_config(),
+        experiment=parsed(small_config()),
         dataset=dataset,
         workdir=tmp_path_factory.mktemp("undisturbed"),
         strategy="one_device",
@@ -84,7 +85,10 @@ def test_learns_and_leaves_whole_files(undisturbed):
 
 
 # Before the first checkpoint; between two of them, past the end of an epoch (step 13); just before the end.
-@pytest.mark.parametrize("step", [3, 15, 37])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("step", [pytest.param(3, marks=SLOW), 15, pytest.param(37, marks=SLOW)])
 def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
     request_for, train_and_kill, tmp_path, undisturbed, step
 ):
@@ -95,6 +99,7 @@ def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
 
 
 # Step 16 is neither a log point nor a checkpoint.
+@pytest.mark.slow
 def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
     request_for, monkeypatch, tmp_path, undisturbed
 ):
@@ -131,6 +136,7 @@ def test_where_all_checkpoints_are_damaged_nothing_is_changed(undisturbed, reque
     assert not list((workdir / "checkpoints").glob("*.*"))
 
 
+@pytest.mark.slow
 def test_blocks_train_bit_for_bit_as_records_do(request_for, tmp_path, config):
     config.shuffle = "global"
     of_records = run.train(request_for(tmp_path / "rows"))
@@ -140,6 +146,7 @@ def test_blocks_train_bit_for_bit_as_records_do(request_for, tmp_path, config):
     assert history(tmp_path / "run") == history(tmp_path / "rows")
 
 
+@pytest.mark.slow
 def test_a_killed_run_on_a_mixture_ends_like_the_undisturbed_one(
     request_for, train_and_kill, tmp_path, config
 ):
@@ -151,6 +158,7 @@ def test_a_killed_run_on_a_mixture_ends_like_the_undisturbed_one(
     assert history(tmp_path / "killed") == history(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_replicas_may_change_on_the_way_and_change_nothing(request_for, train_and_kill, tmp_path, config):
     config.model.dropout = 0.0  # whose random numbers are each replica's own
     one = run.train(request_for(tmp_path / "one"))
@@ -160,6 +168,7 @@ def test_replicas_may_change_on_the_way_and_change_nothing(request_for, train_an
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_float16_learns_under_a_strategy(request_for, tmp_path):
     metrics = run.train(request_for(tmp_path, strategy="mirrored", precision="mixed_float16"))
     assert metrics["auc"] > 0.9
@@ -183,6 +192,7 @@ def test_of_a_finished_run_the_chief_alone_writes_the_report(undisturbed, reques
     assert not (workdir / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_finished_run_can_be_made_longer(request_for, tmp_path, config):
     for steps in (4, 6):
         config.train.steps = steps
@@ -202,6 +212,7 @@ def test_early_stop_ends_the_run_for_good(request_for, tmp_path, config):
     assert len((tmp_path / "epochs.csv").read_text().splitlines()) == 1 + 2
 
 
+@pytest.mark.slow
 def test_a_csv_of_epochs_has_the_numbers_of_every_validation(request_for, tmp_path, config):
     config.train.epochs, config.evaluation.every_epochs = 2.0, 2
     config.callbacks = ({"class_name": "CSVLogger", "config": {"filename": "{workdir}/epochs.csv"}},)
@@ -212,6 +223,7 @@ def test_a_csv_of_epochs_has_the_numbers_of_every_validation(request_for, tmp_pa
         assert (first[f"val_{name}"], float(second[f"val_{name}"])) == ("NA", told[name])
 
 
+@pytest.mark.slow
 def test_loss_that_is_not_finite_stops_the_run_before_it_is_saved(request_for, tmp_path, config):
     config.optimizer.name = "sgd"
     config.optimizer.learning_rate = 1e30
@@ -260,6 +272,7 @@ def test_restoring_without_a_run_says_so(tmp_path):
         restore.restore_model(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_ledger_tells_of_a_kill(request_for, train_and_kill, tmp_path):
     began = time.monotonic()
     train_and_kill(request_for(tmp_path), 15)

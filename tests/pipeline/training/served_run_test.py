@@ -1,9 +1,12 @@
 """A run whose batches tf.data services prepare ends like one that prepares them itself."""
 
+import pytest
+
 from pipeline.training.run import run
 from tests.shared.data_servers import serving
 
 
+@pytest.mark.slow
 def test_ends_the_same(request_for, tmp_path, config, warm_python):
     config.train.steps = 10
     alone = run.train(request_for(tmp_path / "alone", strategy="mirrored"))

@@ -14,7 +14,10 @@ from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import continuation, run_record
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
+
+pytestmark = pytest.mark.slow
 
 DAYS = ((120, 20), (0, 10), (80, 0))  # rows of train and validation
 
@@ -35,7 +38,7 @@ def request(folder: pathlib.Path, *, steps: int) -> Request:
     config = small_config()
     config.train.steps = steps
     return Request(
-        config=config,
+        experiment=parsed(config),
         dataset=open_window([f"{folder}/spans/*"]),
         workdir=folder / "run",
         strategy="one_device",
@@ -60,6 +63,7 @@ def test_the_report_tells_the_spans(finished):
     assert str(finished / "spans" / "1") in page
 
 
+@pytest.mark.slow
 def test_a_step_is_replayed_where_the_spans_are_now(finished, tmp_path):
     before = Replay(finished / "run").step(4, examples=16)
     moved = shutil.copytree(finished / "spans", tmp_path / "elsewhere")

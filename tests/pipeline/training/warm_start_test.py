@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from pipeline.base import documents
 from pipeline.base.errors import InputError
+from pipeline.base.files import sha256
 from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import Dataset, sha256
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
@@ -25,6 +26,7 @@ from pipeline.training.run import parts, run, setup
 from pipeline.training.run.request import Request
 from pipeline.training.state import run_record
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 SCHEMA = Schema(
@@ -79,7 +81,7 @@ def challenger(
 def request(dataset: Dataset, workdir: pathlib.Path, **changes: object) -> Request:
     config = small_config()
     config.train.steps = 20
-    asked = {"strategy": "one_device", "precision": "float32", "config": config} | changes
+    asked = {"strategy": "one_device", "precision": "float32", "experiment": parsed(config)} | changes
     return Request(dataset=dataset, workdir=workdir, **asked)
 
 
@@ -114,6 +116,7 @@ def test_before_its_first_step_it_predicts_as_the_champion_does(champion, today,
     assert not np.allclose(answers(cold, features), answers(before, features), atol=0.1)
 
 
+@pytest.mark.slow
 def test_its_optimizer_and_its_averages_begin_anew(champion, today, tmp_path):
     built = begun(request(today, tmp_path / "run", warm_start=champion))
     cold = parts.build(setup.decide(request(today, tmp_path / "cold")))
@@ -125,6 +128,7 @@ def test_its_optimizer_and_its_averages_begin_anew(champion, today, tmp_path):
     assert random_state(built) == random_state(cold)
 
 
+@pytest.mark.slow
 def test_a_category_that_is_new_has_the_id_of_unknown_ones(champion, today, tmp_path):
     built = begun(request(today, tmp_path / "run", warm_start=champion))
     kinds = tf.constant(["d", "never seen", "a", "b", "c"])
@@ -135,6 +139,7 @@ def test_a_category_that_is_new_has_the_id_of_unknown_ones(champion, today, tmp_
     assert len({*ids[1:]}) == 4
 
 
+@pytest.mark.slow
 def test_run_json_says_what_it_began_with(champion, challenger, yesterday, today):
     record = run_record.read(challenger / "run.json")
     manifest = champion / "checkpoints" / "step-00000020" / "manifest.json"
@@ -149,11 +154,13 @@ def test_run_json_says_what_it_began_with(champion, challenger, yesterday, today
     assert f"{champion}, step 20, checkpoint {sha256(manifest)[:12]}" in page
 
 
+@pytest.mark.slow
 def test_it_keeps_the_statistics_of_the_champion_and_those_of_today(champion, challenger, today):
     assert (challenger / "statistics.pb").read_bytes() == (champion / "statistics.pb").read_bytes()
     assert (challenger / "dataset_statistics.pb").read_bytes() == loading.content(today)
 
 
+@pytest.mark.slow
 def test_what_it_learned_is_exported_with_the_champions_vocabulary(
     challenger, tmp_path, monkeypatch, warm_python
 ):
@@ -166,6 +173,7 @@ def test_what_it_learned_is_exported_with_the_champions_vocabulary(
 
 
 # Before the first checkpoint, and after it.
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [3, 10])
 def test_a_killed_run_ends_as_if_it_had_not_been_though_the_champion_is_gone(
     champion, challenger, today, tmp_path, monkeypatch, steps
@@ -181,6 +189,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been_though_the_champion_is_gone(
         assert (tmp_path / "run" / name).read_bytes() == (challenger / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_before_it_began_begins_again(champion, challenger, today, tmp_path):
     workdir = tmp_path / "run"
     shutil.copytree(challenger / "start", workdir / "start")
@@ -191,6 +200,7 @@ def test_a_run_that_was_killed_before_it_began_begins_again(champion, challenger
     assert not (workdir / "start.tmp").exists()
 
 
+@pytest.mark.slow
 def test_its_first_step_is_replayed_with_the_weights_that_it_began_with(champion, challenger, today):
     found = Replay(challenger, checkpoint=0).step(0, examples=4)
     before = restore.restore_model(champion)
@@ -202,12 +212,14 @@ def test_its_first_step_is_replayed_with_the_weights_that_it_began_with(champion
     np.testing.assert_allclose([each.loss for each in found.examples], expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_run_can_begin_with_one_that_began_with_another(challenger, today, tmp_path):
     built = begun(request(today, tmp_path / "run", warm_start=challenger))
     features = asked_of(rows(50, seed=5, kinds="abcd"))
     assert np.array_equal(answers(built, features), answers(restore.restore_model(challenger), features))
 
 
+@pytest.mark.slow
 def test_a_regression_keeps_the_unit_of_its_labels(tmp_path):
     schema = Schema(name="tiny", features=(Numeric(name="x"), Label(name="y", task="regression")))
     days = [
@@ -222,6 +234,7 @@ def test_a_regression_keeps_the_unit_of_its_labels(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_two_replicas_begin_with_the_same_weights(champion, today, tmp_path):
     asked = request(today, tmp_path / "run", warm_start=champion, strategy="mirrored", logical_devices=2)
     built = begun(asked)
@@ -230,12 +243,17 @@ def test_two_replicas_begin_with_the_same_weights(champion, today, tmp_path):
             assert np.array_equal(value.numpy(), np.asarray(before))
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_taken_where_one_is_kept(today, tmp_path):
     splits = {name: rows(60, seed=seed, kinds="abc") for seed, name in enumerate(("train", "validation"))}
     config = small_config()
     config.train.steps, config.train.keep_best, config.train.checkpoints_kept = 20, "val_loss", 1
     config.optimizer.learning_rate = 3.0  # it gets worse, not better
-    run.train(request(write_dataset(tmp_path / "1.0.0", SCHEMA, splits), tmp_path / "run", config=config))
+    run.train(
+        request(
+            write_dataset(tmp_path / "1.0.0", SCHEMA, splits), tmp_path / "run", experiment=parsed(config)
+        )
+    )
     best = restore.restore_model(tmp_path / "run", checkpoint="best").step
     found = setup.decide(request(today, tmp_path / "next", warm_start=tmp_path / "run"))
     assert found.start.step == best < 20
@@ -325,24 +343,25 @@ def test_another_model_is_refused_by_the_key(champion, today, tmp_path, key):
     config.update_from_flattened_dict({key: {"model.hidden": (9,), "train.example_weights": "x"}[key]})
     named = key if key != "model.hidden" else "model"
     with pytest.raises(InputError, match=rf"--warm_start=.*, --config\.{named}: received"):
-        setup.decide(request(today, tmp_path / "run", warm_start=champion, config=config))
+        setup.decide(request(today, tmp_path / "run", warm_start=champion, experiment=parsed(config)))
 
 
 def test_another_learning_rate_or_seed_is_no_other_model(champion, today, tmp_path):
     config = small_config()
     config.optimizer.learning_rate, config.seed, config.optimizer.ema = 0.1, 7, 0.0
-    built = begun(request(today, tmp_path / "run", warm_start=champion, config=config))
+    built = begun(request(today, tmp_path / "run", warm_start=champion, experiment=parsed(config)))
     features = asked_of(rows(50, seed=5, kinds="abcd"))
     assert np.array_equal(answers(built, features), answers(restore.restore_model(champion), features))
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_only_with_the_start_that_it_has(champion, challenger, yesterday, today, tmp_path):
     workdir = shutil.copytree(challenger, tmp_path / "run")
     with pytest.raises(InputError, match=r"--warm_start: received no such flag; expected .*, checkpoint"):
         run.train(request(today, workdir))
     config = small_config()
     config.train.steps, config.seed = 20, 8
-    run.train(request(yesterday, tmp_path / "other", config=config))
+    run.train(request(yesterday, tmp_path / "other", experiment=parsed(config)))
     with pytest.raises(
         InputError, match=rf"--warm_start: received {tmp_path}/other, checkpoint .*; expected"
     ):

@@ -10,14 +10,16 @@ import tensorflow as tf
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting.signatures import signatures
+from pipeline.report import html, terminal
 from pipeline.training.experiment.restore import RestoredRun, restore_model
-from pipeline.training.replay import document, page, terminal
+from pipeline.training.replay import render
 from pipeline.training.replay.replay import Replay
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
 from pipeline.training.state import workdir as files
 from tests.pipeline.training import small_run
 from tests.pipeline.training.small_run import small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 # A record holds a number less its offset, in float32: numbers of a few bits are exact.
@@ -46,7 +48,7 @@ def trained(folder: pathlib.Path, strategy: str, *, label: int) -> RestoredRun:
     config.optimizer.update({"name": "sgd", "learning_rate": 0.1})
     config.train.update({"example_weights": "weight", "epochs": 3.0, "checkpoints_kept": 100})
     request = Request(
-        config=config,
+        experiment=parsed(config),
         dataset=write_dataset(folder / "1.0.0", SCHEMA, splits),
         workdir=folder / "run",
         strategy=strategy,
@@ -66,6 +68,7 @@ def replay(restored) -> Replay:
     return Replay(restored.workdir.path)
 
 
+@pytest.mark.slow
 def test_rows_without_weight_teach_nothing_on_any_number_of_replicas(tmp_path, restored):
     other = trained(tmp_path, "mirrored", label=0)
     for one, two in zip(restored.model.get_weights(), other.model.get_weights(), strict=True):
@@ -100,6 +103,7 @@ def test_the_evaluation_is_there_without_and_with_weights(restored):
     assert found["auc"] != found["weighted_auc"]
 
 
+@pytest.mark.slow
 def test_the_replay_tells_each_weight_and_sorts_by_what_it_did_to_the_step(replay):
     step = replay.step(3, examples=16)
     labels, weights = replay.stream.batch(3)[1]
@@ -114,15 +118,17 @@ def test_the_replay_tells_each_weight_and_sorts_by_what_it_did_to_the_step(repla
     assert losses[-1] == 0.0 < losses[0]
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_step_says_that_it_is_weighted(replay):
     step, schema = replay.step(3, examples=2), replay.stream.schema
-    lines = list(terminal.step_lines(step, schema, total_steps=9))
-    header = next(at for at, line in enumerate(lines) if line.split()[:2] == ["loss", "weight"])
-    assert float(lines[header + 1].split()[1]) == step.examples[0].weight
-    assert any(line.startswith("weighted   each loss is times the example's weight, rel") for line in lines)
-    html = page.of_step(step, schema, run="run", total_steps=9)
-    assert "<dt>weight</dt>" in html
-    assert "Each loss is times the example" in html
-    told = document.of_step(step, schema)
+    head, *sections = render.step_sections(step, schema, run="run", total_steps=9)
+    lines = [
+        line.split(maxsplit=1) for line in terminal.render([head, *sections]).splitlines() if line.strip()
+    ]
+    assert float(next(line[1] for line in lines if line[0] == "weight")) == step.examples[0].weight
+    (weighted,) = (line[1] for line in lines if line[0] == "weighted")
+    assert weighted.startswith("each loss is times the example's weight, rel")
+    assert "<dt>weight</dt>" in html.page(head, sections)
+    told = render.step_json(step, schema)
     assert told["weighted_by"] == "weight"
     assert [each["weight"] for each in told["examples"]] == [each.weight for each in step.examples]

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+from pipeline.base import files
 from pipeline.data.dataset import manifest, shards
 from pipeline.data.dataset.manifest import Dataset
 from tests.pipeline.data.reading.id_stream import SCHEMA
@@ -60,7 +61,7 @@ def large_blocks(directory: pathlib.Path) -> Dataset:
 
 
 def stored(path: pathlib.Path) -> dict:
-    return {"bytes": path.stat().st_size, "sha256": manifest.sha256(path)}
+    return {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
 
 
 def test_a_shard_that_is_truncated_while_it_is_mapped_is_named(tmp_path):

@@ -1,17 +1,16 @@
 """--help shows every flag of a command and no other, and answers without TensorFlow."""
 
-import os
+import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
 from absl import flags
 
 from pipeline.base.cli import config, run
 from pipeline.configs import base
-from tests.commands_test import COMMANDS
-from tests.house.build_file import ROOT
+from tests.commands_test import COMMANDS, answer
+from tests.house.imports import ROOT
 
 OF_SOURCES = {
     *("format", "column_names", "delimiter", "encoding", "header"),
@@ -21,27 +20,14 @@ SHOWN_FLAG = re.compile(r"^  --(?:\[no\])?([a-z_]+)\S*\n      ", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.CompletedProcess]:
+def pages(
+    python_without_tensorflow: pathlib.Path, without_tensorflow: dict[str, str]
+) -> dict[str, subprocess.CompletedProcess]:
     """What each command answers to --help where TensorFlow cannot be imported."""
-    folder = tmp_path_factory.mktemp("without")
-    (folder / "tensorflow.py").write_text("raise AssertionError('TensorFlow was imported')")
-    environment = os.environ | {"PYTHONPATH": str(folder)}
-    started = {
-        module: subprocess.Popen(
-            [sys.executable, "-m", module, "--help"],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    return {
+        module: answer(python_without_tensorflow, module, "--help", env=without_tensorflow)
         for module in COMMANDS
     }
-    ended = {}
-    for module, process in started.items():
-        out, err = process.communicate()
-        ended[module] = subprocess.CompletedProcess(module, process.returncode, out, err)
-    return ended
 
 
 def defined_in(module: str) -> set[str]:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.house.build_file import ROOT
+from tests.house.imports import ROOT
 
 START = """
 import os, signal, sys
@@ -16,6 +16,7 @@ def press(number=signal.SIGINT):
 
 handler = signals.handle_signals()
 """
+HEARD = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # nohup ignores it
 LOST = "print('nobody heard it')"
 # Ends at no signal, as a long step of TensorFlow: waits for ever for a mutex that this thread holds itself.
 COMPUTES = """
@@ -27,7 +28,7 @@ def compute():
 """
 
 
-def ended(code: str, *, first: str = "") -> tuple[int, str, int]:
+def ended(code: str, *, first: str = HEARD) -> tuple[int, str, int]:
     """Exit code, stdout, and number of lines on stderr of Python that runs `code`."""
     done = subprocess.run(
         [sys.executable, "-c", first + START + code], cwd=ROOT, capture_output=True, text=True, timeout=60

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pipeline.base.errors import EXIT_BAD_INPUT
-from tests.house.build_file import ROOT
+from tests.house.imports import ROOT
 
 
 def ended(code: str, redirection: str = "", *arguments: str) -> tuple[int, str]:

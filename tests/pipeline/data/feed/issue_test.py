@@ -1,4 +1,4 @@
-"""The certificate of real pipelines: the one that is slowed is caught. `make feed-check` tries many more."""
+"""The certificate of real pipelines: the slowed one is caught. tests/soak/certificate.py tries many more."""
 
 import pathlib
 
@@ -27,6 +27,7 @@ def test_an_undisturbed_pipeline_is_fed(tmp_path: pathlib.Path):
     assert all(line.cpu_us > 0 and line.bytes_per_example > 0 for line in found.stages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["slow disk", "remote lookup", "slow bus"])
 def test_the_stage_that_was_slowed_is_named(name: str, tmp_path: pathlib.Path):
     case = slowed(tmp_path)[name]()

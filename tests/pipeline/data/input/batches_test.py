@@ -1,5 +1,7 @@
 """Batches: static shapes, exact shares for every replica, padding that does not count."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,41 +14,64 @@ from pipeline.data.input.batches import evaluation_batches, evaluation_steps, tr
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.plan import ReadPlan, plan_reading
 from pipeline.data.reading.sharding import Share
+from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
 
+pytestmark = pytest.mark.usefixtures("png_alone")
+
 RECORDS = 21
-SCHEMA = Schema(
-    name="pictures",
-    features=(
-        Image(name="image", height=6, width=5, channels=1, encoding="png"),
-        Numeric(name="x"),
-        Label(name="y", task="multiclass", classes=("a", "b", "c")),
-    ),
-)
+IMAGE = Image(name="image", height=6, width=5, channels=1, encoding="png")
+LABEL = Label(name="y", task="multiclass", classes=("a", "b", "c"))
+
+
+def write(directory: pathlib.Path, *features: Feature) -> Dataset:
+    pixels = np.random.default_rng(0).integers(0, 256, (RECORDS, 6, 5, 1), np.uint8)
+    rows = [{"image": tf.io.encode_png(pixels[i]).numpy(), "x": float(i), "y": i % 3} for i in range(RECORDS)]
+    names = [feature.name for feature in features]
+    return write_dataset(
+        directory / "1.0.0",
+        Schema(name="few", features=features),
+        {"train": [{name: row[name] for name in names} for row in rows]},
+    )
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    pixels = np.random.default_rng(0).integers(0, 256, (RECORDS, 6, 5, 1), np.uint8)
-    rows = [{"image": tf.io.encode_png(pixels[i]).numpy(), "x": float(i), "y": i % 3} for i in range(RECORDS)]
-    return write_dataset(tmp_path_factory.mktemp("pictures") / "1.0.0", SCHEMA, {"train": rows})
+    return write(tmp_path_factory.mktemp("numbers"), Numeric(name="x"), LABEL)
 
 
 @pytest.fixture(scope="module")
 def preprocess(dataset: Dataset) -> Preprocess:
-    return Preprocess(SCHEMA, loading.load(dataset)["train"])
+    return preprocess_of(dataset)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Images with a number each."""
+    return write(tmp_path_factory.mktemp("mixed"), IMAGE, Numeric(name="x"), LABEL)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Images alone, which can be mixed with each other."""
+    return write(tmp_path_factory.mktemp("alone"), IMAGE, LABEL)
+
+
+def preprocess_of(dataset: Dataset) -> Preprocess:
+    return Preprocess(dataset.schema, loading.load(dataset)["train"])
 
 
 def plan_of(dataset: Dataset, share: Share, **how) -> ReadPlan:
-    return plan_reading(select(dataset, "train"), share=share, **how)
+    """Reads in the order that is traced soonest: the tests of the stream hold all orders."""
+    return plan_reading(select(dataset, "train"), share=share, shuffle="global", **how)
 
 
-def test_training_batches_have_static_shapes(dataset, preprocess):
-    plan = plan_of(dataset, Share(global_batch=8), seed=0)
-    inputs, labels = training_batches(plan, preprocess).element_spec
+def test_training_batches_have_static_shapes(mixed):
+    plan = plan_of(mixed, Share(global_batch=8), seed=0)
+    inputs, labels = training_batches(plan, preprocess_of(mixed)).element_spec
     assert inputs["image"] == tf.TensorSpec((8, 6, 5, 1), tf.uint8)
     assert inputs["numeric"] == tf.TensorSpec((8, 1), tf.float32)
     assert inputs["categories"] == tf.TensorSpec((8, 1), tf.int32)
@@ -65,7 +90,7 @@ def test_two_hosts_share_each_global_batch_as_two_replicas_of_one_do(dataset, pr
     assert two_hosts == one_host
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("replicas", [1, 4])
 def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
     selection = select(dataset, "train")
     batches = evaluation_batches(selection, preprocess, share=Share(global_batch=8, replicas=replicas))
@@ -78,14 +103,14 @@ def test_evaluation_counts_every_example_once(dataset, preprocess, replicas):
     assert len(set(seen)) == len(seen) == RECORDS
 
 
-@pytest.mark.parametrize(("hosts", "global_batch"), [(2, 8), (4, 8), (4, 24), (8, 40)])
+@pytest.mark.parametrize(("hosts", "global_batch"), [(2, 8), (4, 40)])  # the last of four hosts has no row
 def test_hosts_evaluate_every_example_once_together_and_a_range_each(
     dataset, preprocess, hosts, global_batch
 ):
     selection, seen = select(dataset, "train"), []
     stored = [
-        inputs["numeric"].numpy().ravel()
-        for inputs, *_ in evaluation_batches(selection, preprocess, share=Share(global_batch=1))
+        inputs["numeric"].numpy()[mask.numpy() == 1.0].ravel()
+        for inputs, _, mask in evaluation_batches(selection, preprocess, share=Share(global_batch=8))
     ]
     for host in range(hosts):
         share = Share(global_batch=global_batch, replicas=hosts, shard_count=hosts, shard_index=host)
@@ -97,19 +122,9 @@ def test_hosts_evaluate_every_example_once_together_and_a_range_each(
     assert seen == np.concatenate(stored).tolist()
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Images alone, which can be mixed."""
-    schema = Schema(name="pictures", features=(SCHEMA.features[0], SCHEMA.features[-1]))
-    pixels = np.random.default_rng(0).integers(0, 256, (RECORDS, 6, 5, 1), np.uint8)
-    rows = [{"image": tf.io.encode_png(pixels[i]).numpy(), "y": i % 3} for i in range(RECORDS)]
-    return write_dataset(tmp_path_factory.mktemp("alone") / "1.0.0", schema, {"train": rows})
-
-
 def batches_of(pictures: Dataset, share: Share, count: int, position: int = 0, **alpha: float) -> list:
-    preprocess = Preprocess(pictures.schema, loading.load(pictures)["train"])
     plan = plan_of(pictures, share, seed=3, position=position)
-    found = training_batches(plan, preprocess, augmentation=Augmentation(flip=True, **alpha))
+    found = training_batches(plan, preprocess_of(pictures), augmentation=Augmentation(flip=True, **alpha))
     return [tf.nest.map_structure(lambda each: each.numpy(), batch) for batch in found.take(count)]
 
 
@@ -127,9 +142,9 @@ def test_mixed_batches_are_those_that_numpy_mixes(pictures):
         np.testing.assert_array_equal(targets.shares[::2], targets.shares[1::2])
 
 
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_mixed_batches_are_the_same_on_any_hosts_and_from_any_step(pictures, hosts):
-    alpha = {"mixup": 0.5, "cutmix": 1.0}
+@pytest.mark.slow
+def test_mixed_batches_are_the_same_on_any_hosts_and_from_any_step(pictures):
+    alpha, hosts = {"mixup": 0.5, "cutmix": 1.0}, 2
     whole = batches_of(pictures, Share(global_batch=8), 6, **alpha)
     shares = [Share(global_batch=8, replicas=4, shard_count=hosts, shard_index=host) for host in range(hosts)]
     each = [batches_of(pictures, share, 3 * 4 // hosts, position=3 * 8, **alpha) for share in shares]
@@ -140,10 +155,12 @@ def test_mixed_batches_are_the_same_on_any_hosts_and_from_any_step(pictures, hos
             np.testing.assert_array_equal(np.concatenate(found), expected)
 
 
-def test_what_cannot_be_mixed_is_refused(dataset, preprocess, pictures):
+def test_what_cannot_be_mixed_is_refused(mixed, pictures):
     with pytest.raises(InputError, match=r"--config.augmentation.mixup: received 0.2; .* but one image"):
         training_batches(
-            plan_of(dataset, Share(global_batch=8), seed=0), preprocess, augmentation=Augmentation(mixup=0.2)
+            plan_of(mixed, Share(global_batch=8), seed=0),
+            preprocess_of(mixed),
+            augmentation=Augmentation(mixup=0.2),
         )
     with pytest.raises(
         InputError, match=r"batch of a replica: received 3 examples; .* --config.global_batch=8"
@@ -151,12 +168,12 @@ def test_what_cannot_be_mixed_is_refused(dataset, preprocess, pictures):
         batches_of(pictures, Share(global_batch=6, replicas=2), 1, cutmix=1.0)
 
 
-def test_augmented_pixels_depend_on_nothing_but_seed_and_index(dataset, preprocess):
+def test_augmented_pixels_depend_on_nothing_but_seed_and_index(pictures):
     augmentation = Augmentation(shift=0.2, rotate_degrees=20.0, zoom=0.1, flip=True)
 
     def pixels(position: int, global_batch: int, count: int) -> np.ndarray:
-        plan = plan_of(dataset, Share(global_batch=global_batch), seed=5, position=position)
-        batches = training_batches(plan, preprocess, augmentation=augmentation)
+        plan = plan_of(pictures, Share(global_batch=global_batch), seed=5, position=position)
+        batches = training_batches(plan, preprocess_of(pictures), augmentation=augmentation)
         return np.concatenate([inputs["image"] for inputs, _ in batches.take(count)])
 
     whole = pixels(0, 10, 6)

@@ -26,6 +26,7 @@ from tests.pipeline.training.small_run import SCHEMA, rows, write_small_dataset
 from tests.shared.data_servers import address_of, kill, serving, start
 from tests.shared.tiny_dataset import write_dataset
 
+SLOW = pytest.mark.slow
 IMAGES = Schema(
     name="dots", features=(Image(name="image", height=8, width=8), Label(name="y", classes=("a", "b")))
 )
@@ -69,25 +70,25 @@ def stream_of(plan: ReadPlan, data_service: Sequence[str] = ()) -> tf.data.Datas
 
 
 @pytest.mark.parametrize(
-    ("name", "shuffle", "hosts"),
+    ("name", "shuffle", "hosts", "services"),
     [
-        ("records", "windows", 2),
-        ("records", "global", 2),
-        ("blocks", "windows", 1),
-        ("images", "global", 1),
-        ("images", "windows", 2),
+        ("records", "windows", 2, 3),
+        pytest.param("records", "global", 1, 1, marks=SLOW),
+        pytest.param("blocks", "windows", 1, 3, marks=SLOW),
+        pytest.param("images", "global", 2, 3, marks=SLOW),
     ],
 )
-def test_services_give_what_this_host_gives(datasets, three_addresses, name: str, shuffle: str, hosts: int):
+def test_services_give_what_this_host_gives(
+    datasets, three_addresses, name: str, shuffle: str, hosts: int, services: int
+):
     share = {"replicas": 4, "shard_count": hosts, "shard_index": hosts - 1}
     plan = plan_of(datasets[name], shuffle=shuffle, position=328, **share)
-    here, *there = (
+    here, served = (
         list(stream_of(plan, addresses).take(40).as_numpy_iterator())
-        for addresses in ((), three_addresses[:1], three_addresses)
+        for addresses in ((), three_addresses[:services])
     )
-    for served in there:
-        assert len(here) == len(served) == 40
-        tf.nest.map_structure(np.testing.assert_array_equal, served, here)
+    assert len(here) == len(served) == 40
+    tf.nest.map_structure(np.testing.assert_array_equal, served, here)
 
 
 def test_mapped_blocks_are_not_sent(datasets):
@@ -101,13 +102,14 @@ def test_an_address_where_no_service_answers_is_named(datasets, address: str):
         stream_of(plan_of(datasets["records"]), [address])
 
 
-def test_a_service_that_was_killed_and_started_anew_ends_the_run(datasets):
-    process = start()
+@pytest.mark.slow
+def test_a_service_that_was_killed_and_started_anew_ends_the_run(datasets, warm_python):
+    process = start(python=warm_python)
     addresses = [address_of(process)]
     stream = iter(stream_of(plan_of(datasets["records"]), addresses))
     next(stream)
     kill(process)
-    anew = start(f"--port={addresses[0].rpartition(':')[2]}")
+    anew = start(f"--port={addresses[0].rpartition(':')[2]}", python=warm_python)
     with pytest.raises(InputError, match="goes on from the last checkpoint"), naming_lost_service(addresses):
         for _ in stream:
             pass
@@ -125,6 +127,7 @@ def test_a_service_whose_host_has_another_dataset_ends_the_run(datasets, three_a
         next(iter(stream))
 
 
+@pytest.mark.slow
 def test_a_dataset_that_is_swapped_on_a_service_while_it_is_read_ends_the_run(
     datasets, three_addresses, tmp_path
 ):

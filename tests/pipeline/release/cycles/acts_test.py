@@ -9,8 +9,11 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.publishing import publish, versions
+from pipeline.report import terminal
 from pipeline.retraining import backfill, cycle, operations, records, status
 from tests.pipeline.release.cycles.conftest import Schedule, small_config
+
+pytestmark = pytest.mark.slow
 
 
 def undecided_config():
@@ -58,7 +61,7 @@ def test_a_person_promotes_and_rolls_back_with_reasons(open_cycle):
     assert again == 2
     card = (versions.path_of(open_cycle.root.serving, 2) / "MODEL_CARD.md").read_text()
     assert "a person promoted the model: looked at it" in card
-    table = "\n".join(status.status(open_cycle.root, None, now=open_cycle.now))
+    table = terminal.render(status.status(open_cycle.root, None, now=open_cycle.now))
     assert re.search(rf"{open_cycle.cycles[-1].id} .* UNDECIDED, promoted by a person +2 ", table)
     back = operations.rollback(path, asked, to=1, reason="it was worse", clock=clock(open_cycle))
     assert (back, versions.newest(open_cycle.root.serving)) == (3, 3)

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from pipeline.configs.retraining import base
 from pipeline.publishing import versions
-from pipeline.publishing.remote.place import Place
+from pipeline.publishing.remote.cloud_storage import Place
 from pipeline.retraining import datasets, records
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import reconcile as reconcile_lib
@@ -20,7 +20,7 @@ from pipeline.retraining import settings as settings_lib
 from pipeline.retraining.reconcile import Outcome
 from pipeline.retraining.records import Root
 from pipeline.retraining.settings import Commands, Settings
-from tests.shared import small_spans
+from tests.shared import once, small_spans
 
 COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 MORNING = datetime.datetime(2026, 11, 4, 6, tzinfo=datetime.UTC)
@@ -57,7 +57,8 @@ class Schedule:
 
     @property
     def settings(self) -> Settings:
-        parsed = settings_lib.parse(self.config, COMMANDS, like=base.get_config())
+        like = base.get_config().to_dict()
+        parsed = settings_lib.parse(self.config.to_dict(), COMMANDS, like=like)
         return dataclasses.replace(parsed, store=self.store)
 
     def reconcile(self, *, retry: bool = False) -> Outcome:
@@ -90,16 +91,19 @@ class Schedule:
 @pytest.fixture(scope="session")
 def promoted(warm_python: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Schedule:
     """Three spans, and a cycle of them that was promoted. Not to be changed."""
-    path = tmp_path_factory.mktemp("promoted") / "root"
-    small_spans.write_schema(path)
-    schedule = Schedule(path=path, config=small_config())
-    for number in range(3):
-        schedule.add(number)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys, "executable", str(warm_python))
-        outcome = schedule.reconcile()
-    assert outcome.decision == "PROMOTE", outcome
-    return schedule
+
+    def promote(folder: pathlib.Path) -> None:
+        small_spans.write_schema(folder / "root")
+        schedule = Schedule(path=folder / "root", config=small_config())
+        for number in range(3):
+            schedule.add(number)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys, "executable", str(warm_python))
+            outcome = schedule.reconcile()
+        assert outcome.decision == "PROMOTE", outcome
+
+    folder = once.folder(tmp_path_factory, "promoted", promote)
+    return Schedule(path=folder / "root", config=small_config())
 
 
 @pytest.fixture

@@ -6,16 +6,13 @@ import threading
 
 import pytest
 
-from pipeline.configs.retraining import base
 from pipeline.retraining import notify
 from pipeline.retraining.records import Root
-from pipeline.retraining.settings import Settings
+from tests.pipeline.release.cycles.settings_test import parsed
 
 
 def send(tmp_path, **keys):
-    config = base.get_config()
-    config.notify.update(keys)
-    settings = Settings(config=config, commands=None, gate=None, parity=None, infra=None)
+    settings = parsed(**{f"notify__{key}": value for key, value in keys.items()})
     notify.send(Root(path=tmp_path, name="taxi"), settings, {"event": "decision", "version": 3})
 
 

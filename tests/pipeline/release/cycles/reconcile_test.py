@@ -86,6 +86,7 @@ def test_spans_that_say_nothing_are_left_out_and_told(schedule):
     }
 
 
+@pytest.mark.slow
 def test_a_span_that_cannot_be_converted_is_left_out_with_its_error(schedule):
     small_spans.write_rows(schedule.path, "2026-11-04", [("far", "Red", "yes")] * 20)
     outcome = schedule.reconcile()
@@ -127,6 +128,7 @@ def test_a_champion_that_disappeared_is_named(schedule):
         schedule.reconcile()
 
 
+@pytest.mark.slow
 def test_an_anchor_that_disappeared_does_not_give_way_to_the_next_version(schedule):
     schedule.config.gate.rule, schedule.config.gate.margin = "non_inferiority", 1.0
     schedule.add(3)
@@ -146,6 +148,7 @@ def test_a_clock_that_was_set_back_is_named(schedule):
     assert schedule.versions == [1]
 
 
+@pytest.mark.slow
 def test_a_cycle_goes_on_where_it_was_broken_off_though_more_data_came(schedule, stopping_at, monkeypatch):
     schedule.add(3)
     with monkeypatch.context() as patched:
@@ -161,6 +164,7 @@ def test_a_cycle_goes_on_where_it_was_broken_off_though_more_data_came(schedule,
     assert json.loads((begun.folder / "train.json").read_text())["metrics"]
 
 
+@pytest.mark.slow
 def test_a_cycle_whose_span_changed_before_it_was_finished_is_left(schedule, stopping_at):
     schedule.add(3)
     stopping_at("train")

@@ -18,7 +18,7 @@ def parsed(**keys):
             group, _, name = key.partition("__")
             target = config[group] if name else config
             target[name or group] = value
-    return settings.parse(config, COMMANDS, like=base.get_config())
+    return settings.parse(config.to_dict(), COMMANDS, like=base.get_config().to_dict())
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_an_experiment_begins_with_is_part_of_the_digest(monkeypatch):
 
 def test_where_an_experiment_lies_is_no_part_of_the_digest(tmp_path):
     path = tmp_path / "moved.py"
-    shutil.copy(parsed().config.train.config, path)
+    shutil.copy(parsed().train.config, path)
     assert parsed(train__config=str(path)).digest() == parsed().digest()
 
 
@@ -107,5 +107,5 @@ def test_an_experiment_that_gives_no_config_is_named(tmp_path):
 
 def test_a_window_that_ends_elsewhere_leaves_the_settings_as_they_are():
     before = parsed()
-    assert settings.ending_at(before, "2026-11-02").config.window.end == "2026-11-02"
-    assert before.config.window.end == ""
+    assert settings.ending_at(before, "2026-11-02").window.end == "2026-11-02"
+    assert before.window.end == ""

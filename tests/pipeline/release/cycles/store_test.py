@@ -7,7 +7,8 @@ import pytest
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing.remote import stored
-from pipeline.publishing.remote.place import Place
+from pipeline.publishing.remote.cloud_storage import Place
+from pipeline.report import terminal
 from pipeline.retraining import decision, operations, records, status, store
 from pipeline.retraining.job import Job
 from tests.shared.memory_bucket import MemoryBucket
@@ -32,11 +33,8 @@ def served(bucket):
 
 
 def told(schedule):
-    return list(
-        status.status(
-            schedule.root, None, now=schedule.now, store=store.describe(schedule.root, schedule.settings)
-        )
-    )
+    said = store.describe(schedule.root, schedule.settings)
+    return terminal.render(status.status(schedule.root, None, now=schedule.now, store=said)).splitlines()
 
 
 def publish_another(schedule):
@@ -78,6 +76,7 @@ def test_rollback_and_gc_reach_the_store(followed, bucket):
     assert served(bucket) == followed.versions == [3]
 
 
+@pytest.mark.slow
 def test_what_a_cycle_publishes_and_takes_back_reaches_the_store(followed, bucket, monkeypatch):
     cycle = followed.cycles[0]
     job = Job(

@@ -17,7 +17,7 @@ from pipeline.exporting import export
 from pipeline.serving import child
 from pipeline.serving.check import check, require
 from pipeline.serving.result import Limits
-from tests.house import build_file
+from tests.house.imports import HOUSE
 from tests.pipeline.release.faulty import resaved, signed_again, slow, with_other_statistics
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -48,6 +48,7 @@ def test_a_sound_model_passes_and_tells_what_it_costs(exported, requests):
     assert document["measured"]["latency"][1]["rows"] == 40
 
 
+@pytest.mark.slow
 def test_another_build_or_processor_may_differ_within_the_tolerance(exported, requests):
     elsewhere = dataclasses.replace(requests, computed_by={"processor": "another"})
     assert check(exported, elsewhere, against=None, limits=FEW).replayed.exact is False
@@ -98,6 +99,7 @@ def test_a_renamed_signature_is_stopped(exported, requests, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_finite_are_stopped(exported, requests, tmp_path):
     def broken(outputs):
         return {name: values / 0.0 for name, values in outputs.items()}
@@ -107,6 +109,7 @@ def test_numbers_that_are_not_finite_are_stopped(exported, requests, tmp_path):
     assert "output 'probabilities' holds 2 values that are NaN or infinite, of 2" in reason
 
 
+@pytest.mark.slow
 def test_a_truncated_variables_file_is_stopped(exported, requests, tmp_path):
     faulty = shutil.copytree(exported, tmp_path / "1")
     (variables,) = (faulty / "variables").glob("variables.data-*")
@@ -117,6 +120,7 @@ def test_a_truncated_variables_file_is_stopped(exported, requests, tmp_path):
     assert "while it was loaded" in reason
 
 
+@pytest.mark.slow
 def test_a_model_that_is_much_slower_than_the_champion_is_stopped(exported, requests, tmp_path):
     faulty = resaved(exported, tmp_path / "1", change=slow)
     reasons = check(faulty, requests, against=exported, limits=FEW).reasons
@@ -124,6 +128,7 @@ def test_a_model_that_is_much_slower_than_the_champion_is_stopped(exported, requ
     assert re.match(told, reasons[0])
 
 
+@pytest.mark.slow
 def test_a_model_that_is_much_larger_than_the_champion_is_stopped(exported, requests, tmp_path):
     faulty = resaved(exported, tmp_path / "1", weight=np.zeros(40 << 18, np.float32))  # 40 MiB
     limits = dataclasses.replace(FEW, memory_slack_mib=16.0, median_ratio=1e9, p99_ratio=1e9)
@@ -132,6 +137,7 @@ def test_a_model_that_is_much_larger_than_the_champion_is_stopped(exported, requ
     assert re.match(r"its size on disk is 4\d\.\d MiB, .* times the champion's 0\.\d+ MiB", disk)
 
 
+@pytest.mark.slow
 def test_garbage_that_is_answered_is_stopped(exported, requests, tmp_path):
     class Answers(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
@@ -151,6 +157,7 @@ def test_garbage_that_is_answered_is_stopped(exported, requests, tmp_path):
     assert "'raw' asked with 7 rows: there is no such signature" in reasons
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended_in_time(exported, requests, tmp_path):
     def forever(outputs):
         stuck = tf.while_loop(lambda step: step >= 0, lambda step: (step + 1) % 7, [0])
@@ -163,6 +170,7 @@ def test_a_process_that_hangs_is_ended_in_time(exported, requests, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_process_that_needs_more_memory_than_it_may_have_is_told_of(exported, requests):
     reason = only_reason(exported, requests, limits=dataclasses.replace(FEW, process_mib=1))
     assert reason.startswith("the process that loads the model crashed (SIG"), reason
@@ -208,6 +216,7 @@ def test_a_champion_that_is_gone_is_told_of(exported, requests, tmp_path):
     assert reason.startswith(f"the champion's process, of {tmp_path / 'gone'}, raised ")
 
 
+@pytest.mark.slow
 def test_a_champion_that_cannot_read_the_requests_is_timed_with_its_own(exported, requests, tmp_path):
     class Older(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
@@ -237,8 +246,6 @@ def test_what_loads_the_model_knows_neither_keras_nor_our_layers():
     while ahead:
         here = ahead.pop()
         reached.add(here)
-        assert not [
-            one.module for one in build_file.imports(here) if one.eager and one.module.startswith("keras")
-        ]
-        ahead += build_file.ours(here, eager_only=True) - reached
+        assert not [one.module for one in HOUSE.imports[here] if one.eager and one.module.startswith("keras")]
+        ahead += HOUSE.ours(here, eager_only=True) - reached
     assert not [path for path in reached if "preprocessing" in path or "training" in path]

@@ -19,6 +19,7 @@ from pipeline.training.run import run as run_lib
 from pipeline.training.run.request import Request
 from tests.pipeline.release.faulty import resaved
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
 LIMITS = ParityLimits()
 AGREES = Agreement(rows=10, differing=0, worst=0.0)
@@ -36,7 +37,11 @@ def run(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> RestoredR
     config.train.steps = 4
     run_lib.train(
         Request(
-            dataset=dataset, workdir=workdir, strategy="one_device", precision="mixed_bfloat16", config=config
+            dataset=dataset,
+            workdir=workdir,
+            strategy="one_device",
+            precision="mixed_bfloat16",
+            experiment=parsed(config),
         )
     )
     return restore_model(workdir)
@@ -64,6 +69,7 @@ def test_a_run_and_its_export_agree(run, sound, holdout):
     assert json.loads(json.dumps(found.to_json()))["exported"]["rows"] == 70
 
 
+@pytest.mark.slow
 def test_an_export_that_rounds_its_predictions_is_stopped(run, sound, holdout, tmp_path):
     def rounded(outputs):
         return {name: tf.cast(tf.cast(values, tf.bfloat16), values.dtype) for name, values in outputs.items()}

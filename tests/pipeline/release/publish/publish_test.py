@@ -26,7 +26,7 @@ def test_a_version_holds_the_export_its_documents_and_what_was_published(serving
     said = versions.check(serving, 1)
     assert (said["version"], said["cycle"], said["at"]) == (1, "c1", AT)
     there = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
-    assert there == {*said["files"], versions.PUBLICATION_FILE_NAME}
+    assert there == {*said["files"], versions.FILE_NAME}
 
 
 def test_nothing_but_numbers_can_be_taken_for_a_version(serving, put: Put):
@@ -58,7 +58,7 @@ def test_the_whole_version_is_verified_before_it_has_its_number(serving, export)
     seen = []
 
     def verify(staged: pathlib.Path) -> None:
-        versions.check_bytes(staged, versions.read_publication(staged))
+        versions.check_files(staged, versions.read(staged))
         seen.append((staged.name, versions.versions(serving)))
 
     publish.publish(export, serving, cycle="c1", at=AT, verify=verify)

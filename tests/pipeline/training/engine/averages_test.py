@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from pipeline.base.errors import InputError
 from pipeline.training.engine import step
 
 
@@ -52,9 +51,3 @@ def test_statistics_of_batches_are_no_weights():
 
 def test_a_decay_of_0_keeps_none():
     assert step.build_averages(0.0, line(1.0)) is None
-
-
-@pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
-def test_other_decays_are_refused(decay):
-    with pytest.raises(InputError, match=r"--config.optimizer.ema: received .*; expected a decay from 0"):
-        step.build_averages(decay, line(1.0))

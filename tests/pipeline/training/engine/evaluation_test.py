@@ -24,12 +24,12 @@ def evaluate(dataset, strategy: tf.distribute.Strategy, largest_batch: int) -> d
         preprocess=preprocess,
         largest_batch=largest_batch,
     )
-    assert evaluator("test") == evaluator("test")
-    return evaluator("test")
+    metrics = evaluator("test")
+    assert evaluator("test") == metrics
+    return metrics
 
 
-@pytest.mark.parametrize("name", ["one_device", "mirrored"])
-@pytest.mark.parametrize("largest_batch", [2, 16, 32, 512])
+@pytest.mark.parametrize(("name", "largest_batch"), [("one_device", 32), ("mirrored", 2), ("mirrored", 512)])
 def test_every_example_counts_once(dataset, name, largest_batch):
     metrics = evaluate(dataset, strategy_lib.create(name), largest_batch)
     assert metrics["examples"] == sum(map(sum, metrics["confusion_matrix"])) == 70

@@ -3,10 +3,8 @@
 import math
 
 import pytest
-from ml_collections import ConfigDict
 
 from pipeline.base.errors import InputError
-from pipeline.configs import base
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
@@ -25,12 +23,6 @@ SCHEMA = Schema(
 )
 
 
-def weighted_by(name: str) -> ConfigDict:
-    config = base.get_config()
-    config.train.example_weights = name
-    return config
-
-
 def statistics(*weights: float) -> SplitStatistics:
     rows = [{"age": 1.0, "fnlwgt": weight, "city": "Bern", "rich": 0} for weight in weights]
     return describe(SCHEMA, rows)
@@ -42,20 +34,20 @@ def measured(low: float, *, missing: int = 0, mean: float = 2.0) -> FeatureStati
 
 
 def test_by_default_no_column_does_and_all_are_fed_to_the_model():
-    assert example_weights.column(base.get_config(), SCHEMA) is None
-    assert example_weights.fed(base.get_config(), SCHEMA) is SCHEMA
+    assert example_weights.column("", SCHEMA) is None
+    assert example_weights.fed("", SCHEMA) is SCHEMA
 
 
 def test_the_column_is_no_feature_but_may_stand_in_raw_data():
-    assert example_weights.column(weighted_by("fnlwgt"), SCHEMA) is SCHEMA["fnlwgt"]
-    fed = example_weights.fed(weighted_by("fnlwgt"), SCHEMA)
+    assert example_weights.column("fnlwgt", SCHEMA) is SCHEMA["fnlwgt"]
+    fed = example_weights.fed("fnlwgt", SCHEMA)
     assert [feature.name for feature in fed.features] == ["age", "city", "rich"]
     assert dict(fed.ignore) == {"street": "private", "final weight": "weighs examples in training"}
 
 
 def test_a_raw_column_that_another_feature_reads_is_not_ignored():
     both = Schema(name="twice", features=(*SCHEMA.features, Numeric(name="also", column="final weight")))
-    fed = example_weights.fed(weighted_by("fnlwgt"), both)
+    fed = example_weights.fed("fnlwgt", both)
     assert "final weight" in fed.columns
     assert not fed.ignore
 
@@ -70,13 +62,13 @@ def test_a_raw_column_that_another_feature_reads_is_not_ignored():
 )
 def test_another_column_is_refused_with_those_there_are(name, message):
     with pytest.raises(InputError, match=rf"--config.train.example_weights: {message}"):
-        example_weights.column(weighted_by(name), SCHEMA)
+        example_weights.column(name, SCHEMA)
 
 
 def test_the_model_must_be_fed_with_something_else():
     alone = Schema(name="alone", features=(Numeric(name="w"), Label(name="y", classes=("no", "yes"))))
     with pytest.raises(InputError, match="this is all that the model is fed with"):
-        example_weights.column(weighted_by("w"), alone)
+        example_weights.column("w", alone)
 
 
 def test_the_mean_is_of_raw_numbers_with_those_that_stand_for_missing_ones():

@@ -15,6 +15,7 @@ from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model as model_lib
+from tests.shared.parsed import parsed
 
 BINARY = Label(name="y", classes=("no", "yes"))
 TABLE = ModelInputs(image_shape=None, numeric=2, cardinalities=(3,), sequences={})
@@ -26,7 +27,7 @@ def model_of(inputs: ModelInputs, label: Label = BINARY, **model):
     config.model = ConfigDict(model)
     schema = Schema(name="any", features=(label,))
     precision = Precision(policy="float32", reason="")
-    return model_lib.build_model(config, schema=schema, inputs=inputs, precision=precision)
+    return model_lib.build_model(parsed(config).model, schema=schema, inputs=inputs, precision=precision)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_regression_answers_in_the_unit_of_its_label():
     config = base.get_config()
     config.model = ConfigDict({"name": "wide_deep"})
     scaled = model_lib.build_model(
-        config,
+        parsed(config).model,
         schema=Schema(name="any", features=(Label(name="y", task="regression"),)),
         inputs=TABLE,
         precision=Precision(policy="mixed_bfloat16", reason=""),
@@ -57,21 +58,19 @@ def test_a_regression_answers_in_the_unit_of_its_label():
     np.testing.assert_array_equal(scaled(inputs), [[2000.0]])
 
 
-def scale_of(std: float, *, standardise_labels: bool = True) -> LabelScale:
+def scale_of(std: float, *, is_asked: bool = True) -> LabelScale:
     """By which a regression learns labels of mean 7 and this deviation."""
     summary = NumericSummary(minimum=0.0, maximum=9.0, mean=7.0, std=std, zeros=0, quantiles=())
     price = FeatureStatistics(name="y", dtype="float32", present=9, missing=0, numeric=summary)
     statistics = SplitStatistics(examples=9, features={"y": price})
-    return model_lib.learned_scale(
-        ConfigDict({"train": {"standardise_labels": standardise_labels}}),
-        Label(name="y", task="regression"),
-        statistics,
-    )
+    config = base.get_config()
+    config.train.standardise_labels = is_asked
+    return model_lib.learned_scale(parsed(config).loss, Label(name="y", task="regression"), statistics)
 
 
 @pytest.mark.parametrize(("is_asked", "mean"), [(True, 7.0), (False, 0.0)])
-def test_labels_are_learned_as_they_are_where_that_is_asked_for(is_asked, mean):
-    assert scale_of(2.0, standardise_labels=is_asked).mean == mean
+def test_labels_are_standardised_where_that_is_asked_for(is_asked, mean):
+    assert scale_of(2.0, is_asked=is_asked).mean == mean
 
 
 def test_labels_whose_squares_float32_cannot_hold_are_refused():
@@ -116,9 +115,13 @@ def test_images_of_varying_size_need_a_size():
     config = base.get_config()
     statistics = SplitStatistics(examples=1, features={})
     with pytest.raises(InputError, match=r"'image': received no fixed size.*--config.image_size=224,224"):
-        model_lib.build_preprocess(config, schema, statistics)
+        model_lib.build_preprocess(parsed(config).data, schema, statistics)
     config.image_size = (32, 48)
-    assert model_lib.build_preprocess(config, schema, statistics).inputs.image_shape == (32, 48, 3)
+    assert model_lib.build_preprocess(parsed(config).data, schema, statistics).inputs.image_shape == (
+        32,
+        48,
+        3,
+    )
 
 
 def built(monkeypatch, make, policy: str = "float32") -> keras.Model:
@@ -134,7 +137,7 @@ def built(monkeypatch, make, policy: str = "float32") -> keras.Model:
     schema = Schema(name="s", features=(Label(name="y", task="regression"),))
     precision = Precision(policy=policy, reason="asked for")
     inputs = ModelInputs(numeric=2, image_shape=None, cardinalities=(), sequences={})
-    return model_lib.build_model(config, schema=schema, inputs=inputs, precision=precision)
+    return model_lib.build_model(parsed(config).model, schema=schema, inputs=inputs, precision=precision)
 
 
 def test_logits_that_are_not_float32_are_refused(monkeypatch):

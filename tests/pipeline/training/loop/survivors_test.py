@@ -158,6 +158,7 @@ def test_the_callbacks_had_something_to_do(undisturbed):
     assert [line.partition(";")[0] for line in lines[1:]] == [str(epoch) for epoch in range(10)]
 
 
+@pytest.mark.slow
 def test_a_learning_rate_that_was_reduced_reaches_every_replica_after_a_restart(undisturbed, tmp_path):
     strategy = strategy_lib.create("mirrored")
     with pytest.raises(KilledError):

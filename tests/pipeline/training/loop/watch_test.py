@@ -3,7 +3,6 @@
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.training.loop import bad_steps
 from pipeline.training.loop.bad_steps import Blame, Guard
 from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import Point, Session
@@ -114,12 +113,3 @@ def test_more_bad_steps_than_allowed_end_the_run(policy):
 def test_an_epoch_of_which_nothing_counts_is_not_logged():
     points = run(session(Memory(), total_steps=10, guard=guard("skip")), Poisoned(*range(5, 10), skips=True))
     assert [point["step"] for point in points] == [3, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("policy", "allowed", "message"),
-    [("skp", 1, r"received 'skp'; .*Did you mean 'skip'\?"), ("skip", -1, r"bad_steps_allowed: received -1")],
-)
-def test_what_is_no_policy_is_refused(policy, allowed, message):
-    with pytest.raises(InputError, match=message):
-        bad_steps.require_policy(policy, allowed)

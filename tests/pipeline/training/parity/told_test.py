@@ -1,12 +1,13 @@
 """Comparisons in words, and as JSON."""
 
+from pipeline.report import terminal
 from pipeline.training.parity.compare import (
     Comparison,
     Difference,
     as_json,
     comparison,
     format_verdict,
-    lines,
+    section,
 )
 
 
@@ -19,6 +20,10 @@ DIFFERS = comparison(
     "two", "c against d", [difference("worst", 2.0), difference("fine", 0.1)], advice="Do it."
 )
 SKIPPED = Comparison(name="three", told="e against f", skipped="there is none")
+
+
+def lines(comparison: Comparison) -> list[str]:
+    return terminal.render([section(comparison)]).splitlines()
 
 
 def test_what_agrees_shows_the_five_that_differ_most():

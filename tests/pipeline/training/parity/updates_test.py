@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from ml_collections import ConfigDict
 
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.feature_types import Label, Numeric
@@ -12,6 +13,7 @@ from pipeline.training.engine import step, strategy
 from pipeline.training.parity import compare, updates
 from pipeline.training.parity.compare import Comparison
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 
@@ -20,13 +22,15 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_small_dataset(tmp_path_factory.mktemp("tiny") / "1.0.0")
 
 
+def subject_of(config: ConfigDict, dataset: Dataset) -> compare.Subject:
+    return compare.of_experiment(parsed(config), dataset)
+
+
 def compared(dataset: Dataset, *, global_batch: int = 16, clip_norm: float = 0.05) -> dict[str, Comparison]:
     config = small_config()
     config.global_batch, config.optimizer.clip_norm = global_batch, clip_norm
     one, many = strategy.create("one_device"), strategy.create("mirrored")
-    return {
-        each.name: each for each in updates.compare(compare.subject_of_config(config, dataset), one, many)
-    }
+    return {each.name: each for each in updates.compare(subject_of(config, dataset), one, many)}
 
 
 def test_the_step_agrees_in_every_way(dataset):
@@ -41,8 +45,8 @@ def test_the_plain_loop_has_the_objective_of_the_step(dataset):
     config = small_config()
     config.train.label_smoothing, config.train.class_weights = 0.2, (1.0, 3.0)
     asked, plain = (
-        compare.subject_of_config(config, dataset),
-        compare.subject_of_config(small_config(), dataset),
+        subject_of(config, dataset),
+        subject_of(small_config(), dataset),
     )
     batches = asked.batches(3)
     found = updates.step_changes(asked, batches, strategy=strategy.create("one_device"), micro_batches=1)
@@ -54,6 +58,7 @@ def test_the_plain_loop_has_the_objective_of_the_step(dataset):
     assert max(each.errors["change"] for each in other) > 1e-2
 
 
+@pytest.mark.slow
 def test_weighted_examples_agree_in_every_way(tmp_path):
     features = (Numeric(name="x"), Numeric(name="w"), Label(name="y", classes=("no", "yes")))
     draw = np.random.default_rng(0).uniform(-1, 1, (100, 3)).tolist()
@@ -62,7 +67,7 @@ def test_weighted_examples_agree_in_every_way(tmp_path):
     config = small_config()
     config.train.update({"example_weights": "w", "class_weights": (1.0, 3.0), "label_smoothing": 0.1})
     asked, one, many = (
-        compare.subject_of_config(config, dataset),
+        subject_of(config, dataset),
         strategy.create("one_device"),
         strategy.create("mirrored"),
     )
@@ -71,11 +76,12 @@ def test_weighted_examples_agree_in_every_way(tmp_path):
         assert max(difference.errors["change"] for difference in each.differences) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_regression_in_millions_agrees(tmp_path):
     schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
     examples = [{"x": float(number), "y": 1e6 * (number % 7)} for number in range(100)]
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": examples})
-    asked, many = compare.subject_of_config(small_config(), dataset), strategy.create("mirrored")
+    asked, many = subject_of(small_config(), dataset), strategy.create("mirrored")
     batches = asked.batches(3)
     found = updates.step_changes(asked, batches, strategy=many, micro_batches=1)
     names = [variable.path for variable in asked.model().trainable_variables]
@@ -94,7 +100,7 @@ def _as_keras_takes_it(gradient: tf.Tensor | tf.IndexedSlices, variable: keras.V
 
 
 def test_gradients_of_equal_ids_that_are_not_summed_are_found(dataset, monkeypatch):
-    asked, one = compare.subject_of_config(small_config(), dataset), strategy.create("one_device")
+    asked, one = subject_of(small_config(), dataset), strategy.create("one_device")
     batches = asked.batches(3)
     exact = updates.plain_loop(asked, batches)
     monkeypatch.setattr(step, "dense", _as_keras_takes_it)
@@ -130,17 +136,19 @@ def test_a_batch_that_cannot_be_parted_is_told(dataset):
     assert not found["sparse"].skipped
 
 
+@pytest.mark.slow
 def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
     schema = Schema(name="prices", features=(Numeric(name="x"), Label(name="y", task="regression")))
     examples = [{"x": float(number), "y": 1e30 * (number % 7)} for number in range(100)]
     dataset = write_dataset(tmp_path / "1.0.0", schema, {"train": examples})
     config, one = small_config(), strategy.create("one_device")
     config.train.standardise_labels = False
-    found = updates.compare(compare.subject_of_config(config, dataset), one, one)
+    found = updates.compare(subject_of(config, dataset), one, one)
     assert all("weights that are not finite" in each.skipped for each in found)
     assert compare.format_verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
 
 
+@pytest.mark.slow
 def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypatch):
     def normalized(**sizes: object) -> keras.Model:
         keras.utils.set_random_seed(0)

@@ -9,6 +9,7 @@ import pytest
 from pipeline.training.run import run
 from tests.pipeline.training.replaying.recorded import Ledger, recorded
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config, write_small_dataset
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import write_dataset
 
 KILLED_AFTER = 15  # steps
@@ -31,7 +32,7 @@ def train(directory: pathlib.Path) -> tuple[pathlib.Path, Ledger]:
     other = write_dataset(directory / "other", SCHEMA, {"validation": rows(50, seed=3)})
     config.mixture = ((str(other.directory), "validation", 0.5),)
     request = run.Request(
-        config=config,
+        experiment=parsed(config),
         dataset=dataset,
         workdir=directory / "run",
         precision="float32",

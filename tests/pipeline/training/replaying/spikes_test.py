@@ -14,13 +14,15 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replay import document, format, page
+from pipeline.report import terminal
+from pipeline.training.replay import render
 from pipeline.training.replay.replay import Replay
 from pipeline.training.replay.stream import TrainingStream
 from pipeline.training.run import run
 from pipeline.training.state import workdir as workdir_lib
 from tests.pipeline.training.replaying.changed import change
 from tests.pipeline.training.small_run import SCHEMA, rows, small_config
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import describe, write_dataset
 
 SPIKE = 74  # the step
@@ -33,7 +35,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     config.train.epochs = 1.0
     selection = select(write_dataset(folder / "clean", SCHEMA, {"train": examples}), "train")
     preprocess = Preprocess(SCHEMA, describe(SCHEMA, examples))
-    stream = TrainingStream(config=config, data=selection, preprocess=preprocess)
+    stream = TrainingStream(asked=parsed(config).data, data=selection, preprocess=preprocess)
     for record in stream.records(SPIKE):
         examples[record.number]["positive"] ^= 1
     dataset = write_dataset(folder / "spiked", SCHEMA, {"train": examples})
@@ -42,7 +44,11 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def train(config: ConfigDict, dataset: Dataset, workdir: pathlib.Path) -> pathlib.Path:
     request = run.Request(
-        config=config, dataset=dataset, workdir=workdir, precision="float32", strategy="one_device"
+        experiment=parsed(config),
+        dataset=dataset,
+        workdir=workdir,
+        precision="float32",
+        strategy="one_device",
     )
     run.train(request)
     return workdir
@@ -58,12 +64,13 @@ def test_the_step_is_found_with_its_examples(workdir):
         range(16 * SPIKE, 16 * SPIKE + 16)
     )
     assert step.replayed.loss > 4 * step.usual
-    assert format.verdict(spike).startswith("of the steps 70 to 77 these stand out, under the weights of the")
-    told = document.of_spikes(spikes, SCHEMA)["spikes"][0]
+    assert render.verdict(spike).startswith("Of the steps 70 to 77 these stand out, under the weights of the")
+    told = render.spikes_json(spikes, SCHEMA)["spikes"][0]
     assert (told["first_step"], told["last_step"], told["steps"][0]["step"]) == (72, 77, SPIKE)
-    assert f"Step {SPIKE}: loss" in page.of_spikes(spikes, SCHEMA, run="run")
+    assert f"Step {SPIKE}: loss" in terminal.render(render.spikes_sections(spikes, SCHEMA, run="run"))
 
 
+@pytest.mark.slow
 def test_a_jump_that_the_data_do_not_explain_is_told_and_none_where_a_run_goes_on(workdir, tmp_path):
     copy = shutil.copytree(workdir, tmp_path / "run")
     points = workdir_lib.read_history(copy / "history.jsonl")
@@ -72,10 +79,11 @@ def test_a_jump_that_the_data_do_not_explain_is_told_and_none_where_a_run_goes_o
     change(copy, finished=False, total_steps=110)
     unexplained, explained = Replay(copy).spikes(examples=1).found
     assert (unexplained.window.last, unexplained.steps) == (points[8]["step"], ())
-    assert format.verdict(unexplained).endswith("the data do not explain the jump")
+    assert render.verdict(unexplained).endswith("the data do not explain the jump")
     assert explained.steps[0].replayed.step == SPIKE
 
 
+@pytest.mark.slow
 def test_the_step_is_found_whose_loss_was_not_finite(tmp_path):
     """The square of a label is infinite in float32, so the run ends, and its loss is never logged."""
     schema = Schema(name="heights", features=(Numeric(name="x"), Label(name="y", task="regression")))
@@ -86,7 +94,9 @@ def test_the_step_is_found_whose_loss_was_not_finite(tmp_path):
     config.train.standardise_labels = False  # its spread would be beyond float32, and so every loss
     with pytest.raises(InputError, match=r"step 31: .*, record 157 .*replay --step=31"):
         train(config, write_dataset(tmp_path / "data", schema, {"train": examples}), tmp_path / "run")
-    (spike,) = Replay(tmp_path / "run").spikes(examples=1).found
-    assert "no finite loss was logged before the run ended" in format.window(spike.window)
+    spikes = Replay(tmp_path / "run").spikes(examples=1)
+    _, jump, *_ = render.spikes_sections(spikes, schema, run="run")
+    assert "no finite loss was logged before the run ended" in jump.title
+    (spike,) = spikes.found
     (worst,) = spike.steps[0].replayed.examples
     assert (spike.steps[0].replayed.step, worst.record.number, worst.loss) == (31, 157, math.inf)

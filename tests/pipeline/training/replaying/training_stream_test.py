@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.dataset.selection import select
-from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.input.batches import training_batches
 from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.sharding import Share
@@ -20,7 +19,10 @@ from pipeline.training.state import workdir as files
 from tests.pipeline.training.replaying.recorded import Ledger, global_batch
 from tests.pipeline.training.small_run import small_config
 from tests.shared import pictures
+from tests.shared.parsed import parsed
 from tests.shared.tiny_dataset import describe, write_dataset
+
+pytestmark = pytest.mark.slow
 
 IMAGES = Schema(
     name="pictures",
@@ -71,12 +73,12 @@ def test_augmented_images_are_those_of_two_hosts(tmp_path):
     config.global_batch = 8
     config.augmentation.update(CHANGES)
     preprocess = Preprocess(IMAGES, describe(IMAGES, examples))
-    stream = TrainingStream(config=config, data=selection, preprocess=preprocess)
+    stream = TrainingStream(asked=parsed(config).data, data=selection, preprocess=preprocess)
     parts = []
     for host in (0, 1):
         share = Share(global_batch=8, replicas=4, shard_count=2, shard_index=host)
-        plan = data.read_plan(config, selection, share=share, position=5 * 8)
-        batches = training_batches(plan, preprocess, augmentation=Augmentation(**config.augmentation))
+        plan = data.read_plan(parsed(config).data, selection, share=share, position=5 * 8)
+        batches = training_batches(plan, preprocess, augmentation=parsed(config).data.augmentation)
         parts += list(batches.take(2).as_numpy_iterator())
     assert_same(stream.batch(5), global_batch(dict(enumerate(parts))))
 

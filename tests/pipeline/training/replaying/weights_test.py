@@ -15,6 +15,7 @@ def root(tmp_path) -> pathlib.Path:
     """Checkpoints of the steps 10, 20 and 30."""
     for step in (10, 20, 30):
         folder = checkpoints.temporary(tmp_path, step)
+        folder.mkdir()
         (folder / "data").write_bytes(b"weights")
         checkpoints.write_manifest(folder, Manifest(step=step, saved="", run={}, metrics={}, variables={}))
         checkpoints.publish_checkpoint(folder)

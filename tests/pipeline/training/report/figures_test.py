@@ -36,9 +36,9 @@ def test_a_line_breaks_at_what_is_not_a_number():
 
 def test_a_long_curve_is_thinned_and_keeps_its_last_value():
     series = Series(name="train", xs=range(10_000), ys=[1.0] * 9_999 + [5.0])
-    drawing = line_chart("Loss", [series])
-    assert drawing.count("L") < MAX_POINTS + 10
-    assert "train 5" in drawing
+    figure = line_chart("Loss", [series])
+    assert figure.drawing.count("L") < MAX_POINTS + 10
+    assert "train 5" in figure.note
 
 
 def test_bins_of_uniform_values_are_equally_full():

@@ -51,7 +51,7 @@ BOUND = [
 SECTIONS = ("model", "augmentation", "optimizer")
 KEYS_OF_CONFIG = {
     name
-    for name, _ in config.config_leaves(base.get_config())
+    for name, _ in config.config_leaves(base.get_config().to_dict())
     if name not in BOUND and not name.startswith(SECTIONS)
 }
 

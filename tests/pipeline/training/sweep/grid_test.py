@@ -2,9 +2,10 @@
 
 import pytest
 
+from pipeline.base.cli.config import swept
 from pipeline.base.errors import InputError
 from pipeline.configs import tabular
-from pipeline.training.launch.grid import Point, check_given_once, config_of, points
+from pipeline.training.launch.grid import Point, check_given_once, points
 
 
 def values(text: str) -> list[dict]:
@@ -23,15 +24,15 @@ def test_every_combination_is_a_point_and_the_last_key_changes_fastest():
 def test_a_comma_in_brackets_belongs_to_a_value():
     (small, large) = points("--config.model.hidden=(64,32),(256,)")
     assert [point.values["model.hidden"] for point in (small, large)] == ["(64,32)", "(256,)"]
-    assert config_of(tabular.get_config(), small).model.hidden == (64, 32)
-    assert config_of(tabular.get_config(), large).model.hidden == (256,)
+    assert swept(tabular.get_config(), small.values).model.hidden == (64, 32)
+    assert swept(tabular.get_config(), large.values).model.hidden == (256,)
 
 
 def test_brackets_in_brackets_belong_to_a_value():
     mixture = "(('b','train',1.0),('c','train',2.0))"
     (mixed, alone) = points(f"config.mixture={mixture},()")
     assert (mixed.values["mixture"], alone.values["mixture"]) == (mixture, "()")
-    made = config_of(tabular.get_config(), mixed).mixture
+    made = swept(tabular.get_config(), mixed.values).mixture
     assert made == (("b", "train", 1.0), ("c", "train", 2.0))
 
 
@@ -40,7 +41,7 @@ def test_values_take_the_types_of_the_config_and_leave_it_as_it_was():
     (point,) = points(
         "config.train.epochs=2;config.train.jit_compile=true;config.seed=7;config.optimizer.name=sgd"
     )
-    made = config_of(config, point)
+    made = swept(config, point.values)
     assert (made.train.epochs, made.train.jit_compile, made.seed, made.optimizer.name) == (
         2.0,
         True,
@@ -81,7 +82,7 @@ def test_what_is_no_sweep_is_told(text: str, told: str):
 def test_a_value_that_the_config_cannot_have_is_told(text: str, told: str):
     (point,) = points(text)
     with pytest.raises(InputError) as raised:
-        config_of(tabular.get_config(), point)
+        swept(tabular.get_config(), point.values)
     assert told in str(raised.value)
 
 

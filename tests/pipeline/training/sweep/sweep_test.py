@@ -11,6 +11,7 @@ import sys
 import pytest
 from ml_collections import ConfigDict
 
+from pipeline.base.cli import config as config_lib
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.training.launch import grid, sweep
@@ -19,6 +20,7 @@ from pipeline.training.state import run_record
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 from tests.pipeline.training.small_run import small_config, write_small_dataset
+from tests.shared.parsed import parsed
 
 SWEEP = "config.optimizer.name=adam,adan"
 
@@ -62,6 +64,7 @@ Trial(point=point, workdir=Workdir(pathlib.Path("run")), config=None).train(["wa
 """
 
 
+@pytest.mark.slow
 def test_no_run_outlives_a_sweep_that_is_killed(tmp_path):
     (tmp_path / "waits.py").write_text(WAITS)
     paths = {"PYTHONPATH": f"{pathlib.Path.cwd()}:{tmp_path}"}
@@ -75,6 +78,7 @@ def test_no_run_outlives_a_sweep_that_is_killed(tmp_path):
         assert select.select([run], [], [], 60)[0]  # readable when it has ended
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_and_a_failure_ends_only_its_run(
     tmp_path, config, dataset, warm_python, monkeypatch, capsys
 ):
@@ -85,7 +89,7 @@ def test_a_sweep_goes_on_and_a_failure_ends_only_its_run(
         with pytest.raises(InputError, match=r"1 of 2 runs: received a failure.*name=adan.log"):
             sweep.run(
                 grid.points(SWEEP),
-                config=made,
+                config_of=lambda point: parsed(config_lib.swept(made, point.values)).given,
                 dataset=dataset,
                 root=root,
                 command=[
@@ -117,20 +121,20 @@ def test_a_signal_is_passed_on(tmp_path, config, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     (point,) = grid.points("config.seed=1")
-    trial = Trial(point=point, workdir=Workdir(tmp_path / "run"), config=config[0])
+    trial = Trial(point=point, workdir=Workdir(tmp_path / "run"), config=parsed(config[0]).given)
     assert trial.train([], came=lambda: signal.SIGTERM) == 143
     assert told.read_text() == "saved\n"
 
 
 def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path, config):
     (point,) = grid.points("config.seed=1")
-    trial = Trial(point=point, workdir=Workdir(tmp_path / "nowhere"), config=config[0])
+    trial = Trial(point=point, workdir=Workdir(tmp_path / "nowhere"), config=parsed(config[0]).given)
     assert not trial.is_finished(dataset_digest="0")
 
 
 def test_a_run_on_a_mixture_that_is_another_now_is_not_finished(tmp_path, config, dataset):
-    made = config[0]
-    made.mixture = ((str(dataset.directory), "train", 1.0),)
+    config[0].mixture = ((str(dataset.directory), "train", 1.0),)
+    made = parsed(config[0]).given
     workdir = Workdir(tmp_path / "run")
     workdir.path.mkdir()
     workdir.evaluation.write_text("{}")
@@ -144,7 +148,7 @@ def test_a_run_on_a_mixture_that_is_another_now_is_not_finished(tmp_path, config
             update=1,
             augmentation=0,
             mixture_digests=(trained_on,),
-            config=made.to_dict(),
+            config=made,
             precision={},
             total_steps=3,
             finished=True,
@@ -156,7 +160,13 @@ def test_a_run_on_a_mixture_that_is_another_now_is_not_finished(tmp_path, config
 def test_a_single_runs_directory_is_refused(tmp_path, config, dataset):
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(InputError, match="received the working directory of a single run"):
-        sweep.run(grid.points("config.seed=1"), config=config[0], dataset=dataset, root=tmp_path, command=[])
+        sweep.run(
+            grid.points("config.seed=1"),
+            config_of=lambda point: {},
+            dataset=dataset,
+            root=tmp_path,
+            command=[],
+        )
 
 
 def test_a_run_that_began_with_other_weights_is_not_finished(tmp_path, config):
@@ -169,7 +179,7 @@ def test_a_run_that_began_with_other_weights_is_not_finished(tmp_path, config):
         order=1,
         update=1,
         augmentation=0,
-        config=config[0].to_dict(),
+        config=parsed(config[0]).given,
         precision={},
         total_steps=3,
         finished=True,
@@ -178,5 +188,5 @@ def test_a_run_that_began_with_other_weights_is_not_finished(tmp_path, config):
     run_record.write(workdir.run, record)
     for asked, is_finished in (("/champion", True), ("/other", False), (None, False)):
         warm_start = asked and pathlib.Path(asked)
-        trial = Trial(point=point, workdir=workdir, config=config[0], warm_start=warm_start)
+        trial = Trial(point=point, workdir=workdir, config=parsed(config[0]).given, warm_start=warm_start)
         assert trial.is_finished(dataset_digest="0") is is_finished

@@ -162,6 +162,7 @@ os.kill(os.getpid(), 9)
     assert killed.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_and_a_kill_ends_both(tmp_path, warm_python, monkeypatch, capfd):
     dataset = write_small_dataset(tmp_path / "tiny" / "1.0.0")
     monkeypatch.setattr(sys, "executable", str(warm_python))

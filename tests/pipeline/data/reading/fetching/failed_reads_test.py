@@ -1,10 +1,11 @@
 """Reads that fail are tried again: nothing is lost or repeated, the order stays, and the file is named."""
 
 import dataclasses
+import functools
 import pathlib
 import re
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 
 import pytest
 import tensorflow as tf
@@ -20,7 +21,6 @@ from tests.pipeline.data.reading.id_stream import BATCH, SCHEMA, ids
 from tests.shared.tiny_dataset import write_dataset
 
 ROWS = 400
-WAYS = ("single", "windows")
 SLOW = fetch_lib.reads_for_latency(0.01)
 
 
@@ -30,9 +30,11 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_dataset(tmp_path_factory.mktemp("ids") / "1.0.0", SCHEMA, {"train": rows})
 
 
-@pytest.fixture(autouse=True)
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.data.input.training.GROUP_ROWS", 50)
+@pytest.fixture(scope="module", autouse=True)
+def small_groups() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.data.input.training.GROUP_ROWS", 50)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +42,26 @@ def counts_of_its_own(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
     monkeypatch.setattr(retries, "_COUNTS", request.node.nodeid)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def selection(dataset) -> Selection:
     return select(dataset, "train")
 
 
-@pytest.fixture(params=["fast", "slow"])
+@pytest.fixture(scope="module")
+def undisturbed(selection) -> Callable[[str], list[int]]:
+    return functools.cache(lambda way: epochs(selection, way))
+
+
+@pytest.fixture
 def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "slow":
         monkeypatch.setattr(fetch_lib, "reads_in_flight", lambda shards: SLOW)
     return request.param
+
+
+each_on_one_storage = pytest.mark.parametrize(
+    ("way", "storage"), [("single", "fast"), ("windows", "slow")], indirect=["storage"]
+)
 
 
 @pytest.fixture
@@ -86,27 +98,33 @@ def epochs(selection: Selection, way: str) -> list[int]:
     return ids(selection, way, steps=2 * ROWS // BATCH)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("large", [False, True])
-def test_the_order_knows_nothing_of_the_latency(selection, monkeypatch, way: str, large: bool):
-    as_it_is = epochs(selection, way)
+@pytest.mark.parametrize(("way", "large"), [("single", True), ("windows", False)])
+def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypatch, way: str, large: bool):
+    as_it_is = undisturbed(way)
     assert sorted(as_it_is[:ROWS]) == list(range(ROWS))
     monkeypatch.setattr(fetch_lib, "LARGE_BYTES", 0 if large else 1 << 30)
-    assert epochs(selection, way) == as_it_is
     monkeypatch.setattr(fetch_lib, "reads_in_flight", lambda shards: SLOW)
     assert epochs(selection, way) == as_it_is
     monkeypatch.setattr(fetch_lib, "_has_offsets", lambda: False)
     assert epochs(selection, way) == as_it_is
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    ("way", "large", "storage"),
+    [
+        ("single", False, "fast"),
+        ("single", True, "slow"),
+        ("windows", False, "slow"),
+        ("windows", True, "fast"),
+    ],
+    indirect=["storage"],
+)
 def test_nothing_is_lost_where_reads_fail(
-    selection, storage, failing, monkeypatch, capfd, way: str, large: bool
+    selection, undisturbed, storage, failing, monkeypatch, capfd, way: str, large: bool
 ):
-    monkeypatch.setattr(fetch_lib, "LARGE_BYTES", 0 if large else 1 << 30)
-    as_it_is = epochs(selection, way)
+    as_it_is = undisturbed(way)
     assert "a read failed" not in capfd.readouterr().err
+    monkeypatch.setattr(fetch_lib, "LARGE_BYTES", 0 if large else 1 << 30)
     failing({10, 150, 333})
     assert epochs(selection, way) == as_it_is
     told = capfd.readouterr().err
@@ -137,7 +155,7 @@ def test_firsts_leave_out_what_fails(tmp_path: pathlib.Path):
     assert retries.firsts([gone, directory], "last")[0].numpy().tolist() == [2]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each_on_one_storage
 def test_a_file_that_cannot_be_read_ends_the_run_by_name(
     selection, storage, tmp_path: pathlib.Path, way: str
 ):
@@ -149,7 +167,7 @@ def test_a_file_that_cannot_be_read_ends_the_run_by_name(
         epochs(moved, way)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each_on_one_storage
 def test_a_file_that_is_gone_is_not_opened_for_ever(selection, storage, tmp_path, way: str):
     with pytest.raises(tf.errors.NotFoundError):
         epochs(with_shard(selection, tmp_path / "gone"), way)

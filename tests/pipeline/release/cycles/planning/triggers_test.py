@@ -1,17 +1,17 @@
 """Why a cycle is due, and what it waits for."""
 
+import dataclasses
 import datetime
 import pathlib
 
 import pytest
 
-from pipeline.configs.retraining import base
 from pipeline.retraining import plan
 from pipeline.retraining.champion import Drift, Served
 from pipeline.retraining.plan import Situation
 from pipeline.retraining.records import Begun
-from pipeline.retraining.settings import Settings
 from tests.pipeline.release.cycles.planning.window_test import span
+from tests.pipeline.release.cycles.settings_test import parsed
 
 NOON = datetime.datetime(2026, 11, 8, 12, tzinfo=datetime.UTC)
 
@@ -27,13 +27,16 @@ def judged(names, *, at=NOON, settings="same"):
     )
 
 
+def settings_of(**keys):
+    settings = parsed(triggers__new_spans=0)
+    return dataclasses.replace(settings, triggers=dataclasses.replace(settings.triggers, **keys))
+
+
 def situation(names, *, cycles=(), age_days=1.0, drifts=(), now=NOON, **keys):
-    config = base.get_config()
-    config.triggers.update({"new_spans": 0, **keys})
     published = now - datetime.timedelta(days=age_days)
     champion = Served(version=3, directory=pathlib.Path(), cycle="c1", at=published.isoformat(), digest="d")
     return Situation(
-        settings=Settings(config=config, commands=None, gate=None, parity=None, infra=None),
+        settings=settings_of(**keys),
         settings_digest="same",
         spans=[span(name) for name in names],
         champion=champion,
@@ -101,8 +104,8 @@ def test_what_a_schedule_waits_for_is_told():
 def test_a_model_may_be_too_old():
     assert due("a", age_days=8.0, cycles=[judged("a")]) == []
     old = situation("a", cycles=[judged("a")], age_days=8.0)
-    old.settings.config.triggers.age_days = 7.0
-    assert list(plan.due_triggers(old)) == ["version 3 is 8.0 days old, more than 7"]
+    asked = dataclasses.replace(old, settings=settings_of(age_days=7.0))
+    assert list(plan.due_triggers(asked)) == ["version 3 is 8.0 days old, more than 7"]
 
 
 def test_drift_may_make_a_cycle_due():

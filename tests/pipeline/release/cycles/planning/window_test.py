@@ -5,10 +5,10 @@ import pathlib
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.configs.retraining import base
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.plan import choose_window
 from pipeline.retraining.spans import RawSpan
+from tests.pipeline.release.cycles.settings_test import parsed
 
 
 def span(name, unusable=""):
@@ -17,11 +17,8 @@ def span(name, unusable=""):
 
 
 def chosen(names, *, bad=(), **keys):
-    config = base.get_config()
-    for key, value in keys.items():
-        group, name = key.split("_", 1)
-        config[group][name] = value
-    window = choose_window([span(name, "broken" if name in bad else "") for name in names], config)
+    settings = parsed(**{key.replace("_", "__", 1): value for key, value in keys.items()})
+    window = choose_window([span(name, "broken" if name in bad else "") for name in names], settings)
     return (
         "".join(each.name for each in window.training),
         "".join(each.name for each in window.holdout),

@@ -8,8 +8,8 @@ import pytest
 from pipeline.base.errors import InputError
 from pipeline.publishing.remote.bucket import ABSENT, RefusedError, crc32c
 from pipeline.publishing.remote.cloud_storage import GoogleBucket
+from tests.shared import storage_emulator as emulator
 from tests.shared.memory_bucket import MemoryBucket
-from tests.store import emulator
 
 _NEEDED = ("google.cloud.storage", "gcp_storage_emulator")
 
@@ -23,9 +23,7 @@ def _is_installed(module: str) -> bool:
 
 EMULATED = pytest.param(
     "emulator",
-    marks=pytest.mark.skipif(
-        not all(map(_is_installed, _NEEDED)), reason="needs requirements-gcp.txt: make store-check"
-    ),
+    marks=pytest.mark.skipif(not all(map(_is_installed, _NEEDED)), reason="needs requirements/gcp.txt"),
 )
 
 
@@ -120,7 +118,7 @@ def test_an_object_is_deleted_only_in_the_generation_that_was_seen(bucket):
 
 def test_a_bucket_that_is_not_there_is_told(request):
     if not all(map(_is_installed, _NEEDED)):
-        pytest.skip("needs requirements-gcp.txt: make store-check")
+        pytest.skip("needs requirements/gcp.txt")
     request.getfixturevalue("server")
     with pytest.raises(InputError, match=r"gs://no-such-bucket/models.*publish_to"):
         GoogleBucket("no-such-bucket", "models").list()

@@ -77,9 +77,9 @@ def state(model: keras.Model) -> list[np.ndarray]:
     return [np.asarray(each) for each in (*model.variables, *model.optimizer.variables, *model.averages)]
 
 
-@pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize(
-    ("name", "micro_batches"), [("one_device", 1), ("one_device", 4), ("mirrored", 1), ("mirrored", 2)]
+    ("name", "micro_batches", "scaled"),
+    [("one_device", 1, True), ("one_device", 4, False), ("mirrored", 1, False), ("mirrored", 2, True)],
 )
 def test_a_bad_step_leaves_no_trace(name, micro_batches, scaled):
     # The NaN is in the last replica's half of the batch, and in the last part of it.
@@ -117,8 +117,7 @@ def test_a_gradient_that_is_not_finite_is_bad_though_the_loss_is_finite():
         np.testing.assert_array_equal(value, was)
 
 
-@pytest.mark.parametrize("skips", [False, True])
-@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+@pytest.mark.parametrize(("name", "skips"), [("one_device", False), ("mirrored", True)])
 def test_float16_leaves_out_no_more_steps_than_a_scale_can_cause(name, skips):
     zeros = keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer="zeros")
     last = keras.Sequential([zeros, InfiniteAtZero()])

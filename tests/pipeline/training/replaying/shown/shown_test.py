@@ -25,12 +25,12 @@ from pipeline.data.schema.feature_types import (
     Tokens,
 )
 from pipeline.data.schema.schema import Schema
-from pipeline.training.replay import document, page, terminal
+from pipeline.report import html, terminal
+from pipeline.training.replay import render
 from pipeline.training.replay.evaluator import Weights
-from pipeline.training.replay.format import told
+from pipeline.training.replay.format import format_value
 from pipeline.training.replay.step import Example, Partner, ReplayedStep
 from pipeline.training.replay.stream import Record
-from pipeline.training.replay.value import shown_value
 from tests.shared import pictures
 
 HOSTILE = "<script>alert('x')</script>"
@@ -92,12 +92,21 @@ def step() -> ReplayedStep:
     )
 
 
+def lines(step: ReplayedStep) -> list[str]:
+    return terminal.render(render.step_sections(step, SCHEMA, run="run", total_steps=9)).splitlines()
+
+
+def page(step: ReplayedStep, run: str = "run") -> str:
+    head, *sections = render.step_sections(step, SCHEMA, run=run, total_steps=9)
+    return html.page(head, sections)
+
+
 def test_the_weight_of_what_an_example_is_mixed_with_is_told(step):
     (example,) = step.examples
     partner = Partner(index=0, record=example.record, features=OTHER, share=0.25, weight=4.5)
     mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
-    assert "75.0% no of weight 4.5 (ugly-train" in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
-    assert document.of_step(mixed, SCHEMA)["examples"][0]["mixed_with"]["weight"] == 4.5
+    assert "75.0% no of weight 4.5 (ugly-train" in page(mixed)
+    assert render.step_json(mixed, SCHEMA)["examples"][0]["mixed_with"]["weight"] == 4.5
 
 
 def test_what_an_example_is_mixed_with_is_told_everywhere(step):
@@ -106,9 +115,9 @@ def test_what_an_example_is_mixed_with_is_told_everywhere(step):
     partner = Partner(index=0, record=other, features=OTHER, share=0.625)
     mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
     text = "62.5% itself, 37.5% no (ugly-train.tfrecord-00000-of-00001, record 88)"
-    assert f"    mixed: {text}" in list(terminal.step_lines(mixed, SCHEMA, total_steps=9))
-    assert text in page.of_step(mixed, SCHEMA, run="run", total_steps=9)
-    assert document.of_step(mixed, SCHEMA)["examples"][0]["mixed_with"] == {
+    assert ["mixed", text] in [line.split(maxsplit=1) for line in lines(mixed)]
+    assert text in page(mixed)
+    assert render.step_json(mixed, SCHEMA)["examples"][0]["mixed_with"] == {
         "index": 0,
         "share_of_example": 0.625,
         "label": "no",
@@ -119,14 +128,14 @@ def test_what_an_example_is_mixed_with_is_told_everywhere(step):
         "record": 88,
         "row": None,
     }
-    assert "mixed" not in str(document.of_step(step, SCHEMA))
+    assert "mixed" not in str(render.step_json(step, SCHEMA))
 
 
 def test_the_picture_that_is_mixed_in_is_shown_as_stored_too(step):
     (example,) = step.examples
     partner = Partner(index=0, record=example.record, features=OTHER, share=0.625)
     mixed = dataclasses.replace(step, examples=(dataclasses.replace(example, partner=partner),))
-    html = page.of_step(mixed, SCHEMA, run="run", total_steps=9)
+    html = page(mixed)
     assert re.findall(r'alt="([^"]+)"', html) == ["as stored", "mixed with", "as the model got it"]
     shown = re.findall(r"data:image/png;base64,([^\"']+)", html)
     read = [np.asarray(PIL.Image.open(io.BytesIO(base64.b64decode(each)))) for each in shown]
@@ -140,47 +149,48 @@ def test_the_prediction_of_both_labels_is_told_where_neither_is_the_likeliest(st
     )
     partner = Partner(index=0, record=plain.record, features={"y": np.asarray(2)}, share=0.625)
     mixed = dataclasses.replace(plain, partner=partner)
-    assert told(plain, schema).prediction == "a 0.5000, b 0.3750"
-    assert told(mixed, schema).prediction == "a 0.5000, b 0.3750, c 0.1250"
+    assert render.prediction(plain, schema.label) == "a 0.5000, b 0.3750"
+    assert render.prediction(mixed, schema.label) == "a 0.5000, b 0.3750, c 0.1250"
 
 
 def test_the_terminal_has_short_lines_and_all_that_matters(step):
-    lines = list(terminal.step_lines(step, SCHEMA, total_steps=9))
-    assert max(map(len, lines)) < 250
-    assert not [line for line in lines if "\n" in line]
-    text = "\n".join(lines)
-    assert "4 of 9, epoch 1, positions 16 to 19" in text
+    shown = lines(step)
+    assert max(map(len, shown)) < 350
+    text = "\n".join(shown)
+    assert "Step 4 of 9" in text
+    assert "epoch 1, positions 16 to 19" in text
     assert "2 not finite, mean 1, median 1, largest 1.5" in text
     assert "ugly-train.tfrecord-00000-of-00001, record 3" in text
     assert "no 0.7500" in text
-    assert rf"raw row a\n{HOSTILE}.csv line 1,234: {HOSTILE},\n" in text
+    assert rf"raw row       a\n{HOSTILE}.csv line 1,234" in text
+    assert rf"  {HOSTILE},\n" in text
     assert r"line\nbreak \x1b[2J\xff\xfelong" in text
     assert "(600 numbers)" in text
 
 
 def test_the_page_runs_nothing_of_the_data(step):
-    html = page.of_step(step, SCHEMA, run=HOSTILE, total_steps=9)
+    html = page(step, run=HOSTILE)
     assert "<script" not in html
     assert html.count("&lt;script&gt;") >= 6  # name, value, label, run, raw file, raw text
 
 
 def test_the_page_has_the_raw_row_in_full(step):
-    html = page.of_step(step, SCHEMA, run="run", total_steps=9)
+    html = page(step)
     assert "line 1,234<small>in /raw/</small>" in html
-    assert re.search(r'<p class="raw"><code>.*script&gt;,', html)
+    assert re.search(r"<pre>.*script&gt;,", html)
     unknown = dataclasses.replace(step, examples=(dataclasses.replace(step.examples[0], raw=None),))
-    assert "raw row" not in page.of_step(unknown, SCHEMA, run="run", total_steps=9)
+    assert "raw row" not in page(unknown)
 
 
 def test_the_page_shows_the_stored_image_and_the_augmented_pixels(step):
-    html = page.of_step(step, SCHEMA, run="run", total_steps=9)
+    html = page(step)
     stored, augmented = (base64.b64decode(each) for each in re.findall(r"base64,([^\"]+)", html))
     np.testing.assert_array_equal(pictures.decode(stored, "L"), PIXELS)
     np.testing.assert_array_equal(np.asarray(PIL.Image.open(io.BytesIO(augmented))), PIXELS // 2)
 
 
 def test_json_is_json_whatever_a_loss_or_a_text_is(step):
-    text = json.dumps(document.of_step(step, SCHEMA), allow_nan=False)
+    text = json.dumps(render.step_json(step, SCHEMA), allow_nan=False)
     read = json.loads(text)
     assert read["losses"] == [0.5, "inf", "nan", 1.5]
     (example,) = read["examples"]
@@ -219,4 +229,4 @@ def test_json_is_json_whatever_a_loss_or_a_text_is(step):
     ],
 )
 def test_values_are_written_as_the_raw_data_had_them(feature, value, text: str):
-    assert shown_value(feature, np.asarray(value)) == text
+    assert format_value(feature, np.asarray(value)) == text

@@ -21,7 +21,7 @@ def labels(low: float, high: float) -> list[str]:
 def test_labels_of_any_size_fit_beside_the_picture(bounds):
     drawn = labels(*bounds)
     assert len(set(drawn)) == len(axes.ticks(bounds))
-    assert max(len(label) for label in drawn) * ADVANCE <= axes.LEFT - 6
+    assert max(len(label) for label in drawn) * ADVANCE <= axes.Axes.left - 6
 
 
 def test_large_values_have_a_power_of_ten():

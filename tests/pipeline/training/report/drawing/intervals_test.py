@@ -7,7 +7,8 @@ from pipeline.report.charts import Interval, interval_chart
 
 
 def chart(*intervals, **more):
-    return interval_chart("Better by", intervals, x_title="log loss", **more)
+    figure = interval_chart("Better by", intervals, x_title="log loss", **more)
+    return figure and figure.drawing
 
 
 def ends(drawing):

@@ -51,4 +51,4 @@ def test_nothing_is_said_of_what_is_not_known():
 @pytest.mark.parametrize(("loss", "said"), [(0.6, 0), (0.7, 1)])
 def test_a_loss_above_the_prior_is_told(loss: float, said: int):
     evaluation = {"classes": ["no", "yes"], "confusion_matrix": [[9, 1], [1, 9]], "loss": loss}
-    assert len([what for what, _ in verdict(evaluation) if "is not below 0.693" in what]) == said
+    assert len([each for each in verdict(evaluation) if "is not below 0.693" in each.text]) == said

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from pipeline.report import html
 from pipeline.training.report.findings import findings_section
 from pipeline.training.report.inputs import ReportInputs, read_inputs
 from pipeline.training.report.run import (
@@ -58,13 +59,13 @@ def test_a_starved_run_says_what_to_run_next(tmp_path):
     inputs = run_of(tmp_path, SHORT, LONG, {"step": 30_000, "step_ms": 30.0, "input_wait": 0.3})
     command = "python -m pipeline.feed_rate '--config=my configs/a.py' --dataset=data/a --step_ms=18"
     assert certificate_command(inputs) == command
-    page = str(findings_section(inputs))
+    page = html.blocks(findings_section(inputs).parts)
     assert "Starved: the accelerator waited 30.0 % of the time." in page
     assert "--step_ms=18" in page
 
 
 def test_the_figure_names_the_worst_log_point(tmp_path):
-    assert "Most at step 20: 40.0 % of the time" in str(feeding_figure(run_of(tmp_path, SHORT, LONG)))
+    assert "Most at step 20: 40.0 % of the time" in feeding_figure(run_of(tmp_path, SHORT, LONG)).drawing
 
 
 def test_before_the_first_log_point_nothing_is_said(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.training.report.results import overfitting
+from pipeline.training.report.findings import overfitting
 
 
 def history(trained: list[float], validated: list[float | None]) -> tuple[dict, ...]:
@@ -15,12 +15,12 @@ def history(trained: list[float], validated: list[float | None]) -> tuple[dict, 
 
 def test_names_the_best_step_and_all_four_losses():
     lines = history([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.7, 0.9])
-    ((what, advice),) = overfitting(lines)
-    assert what == (
+    (finding,) = overfitting(lines)
+    assert finding.text == (
         "Validation got worse from step 200 on (loss 0.6, then 0.9) while training got better "
         "(0.7, then 0.3)."
     )
-    assert "keep_best=val_loss" in advice
+    assert "keep_best=val_loss" in finding.advice
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_says_nothing_where_it_did_not_happen(trained: list[float], validated: l
 
 def test_the_training_loss_is_the_last_before_an_evaluation():
     lines = history([0.9, 0.7, 0.6, 0.5, 0.4, 0.3], [None, 0.6, None, 0.7, None, 0.9])
-    ((what, _),) = overfitting(lines)
-    assert "(0.7, then 0.3)" in what
+    (finding,) = overfitting(lines)
+    assert "(0.7, then 0.3)" in finding.text

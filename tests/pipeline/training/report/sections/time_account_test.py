@@ -5,8 +5,9 @@ import pathlib
 
 import pytest
 
+from pipeline.report import html
 from pipeline.training.report.inputs import ReportInputs, read_inputs
-from pipeline.training.report.run import time_account_section, time_line
+from pipeline.training.report.run import time_line, time_section
 from pipeline.training.state import goodput
 from pipeline.training.state.goodput import Ledger
 
@@ -35,5 +36,5 @@ def test_the_line_has_the_largest_part_first_and_the_longest_stall_last(inputs, 
 
 
 def test_the_section_says_it_where_it_says_what_saving_took(inputs):
-    section = time_account_section(inputs)
+    section = html.blocks(time_section(inputs).parts)
     assert f'<td class="n">10.0 %</td><td>saving; {STALL}</td>' in section

@@ -22,4 +22,4 @@ def of_classes(*rows: list[int]) -> dict:
     ],
 )
 def test_what_is_said_of_an_evaluation(evaluation: dict, said: list[str]):
-    assert [what for what, _ in verdict(evaluation)] == said
+    assert [finding.text for finding in verdict(evaluation)] == said

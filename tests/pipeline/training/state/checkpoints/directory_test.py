@@ -11,6 +11,7 @@ from pipeline.training.state.checkpoints import DamagedError, Manifest
 
 def publish(root: pathlib.Path, step: int, *, content: str = "whole") -> None:
     temporary = checkpoints.temporary(root, step)
+    temporary.mkdir(parents=True)
     (temporary / "variables").write_text(content)
     made = Manifest(step=step, saved="2030-01-01T00:00:00Z", run={}, metrics={}, variables={})
     checkpoints.write_manifest(temporary, made)
@@ -31,7 +32,7 @@ def test_the_newest_is_first(tmp_path):
 
 
 def test_other_files_and_half_written_ones_are_none(tmp_path):
-    checkpoints.temporary(tmp_path, 4)
+    checkpoints.temporary(tmp_path, 4).mkdir()
     (tmp_path / "step-00000005.damaged").mkdir()
     (tmp_path / "step-five").mkdir()
     assert checkpoints.newest_first(tmp_path) == []
@@ -72,7 +73,7 @@ def test_damaged_ones_are_set_aside_until_their_step_is_saved_again(tmp_path):
 
 def test_what_a_kill_left_half_written_or_half_deleted_is_swept(tmp_path):
     publish(tmp_path, 1)
-    checkpoints.temporary(tmp_path, 2)
+    checkpoints.temporary(tmp_path, 2).mkdir()
     (tmp_path / "step-00000003.old.tmp").mkdir()
     (tmp_path / "notes.tmp").write_text("somebody else's")
     checkpoints.sweep(tmp_path)

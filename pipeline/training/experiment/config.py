@@ -1,0 +1,339 @@
+"""An experiment: the values of a config, parsed once and checked, in frozen sections.
+
+Each room gets the section that it needs. Defaults and meanings stand in pipeline/configs/base.py. No
+TensorFlow: a command refuses a wrong value before it imports it.
+"""
+
+import dataclasses
+import decimal
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from pipeline.base.errors import InputError, did_you_mean
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.training.loop.bad_steps import POLICIES, Policy
+
+Values = Mapping[str, object]  # by key; a section is such a mapping itself
+
+_Section = TypeVar("_Section")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MixedDataset:
+    """A dataset that a mixture takes besides --dataset."""
+
+    directory: str
+    split: str
+    weight: float
+
+    @property
+    def name(self) -> str:
+        """A name that is no split's."""
+        return f"{self.directory}: {self.split}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Data:
+    """The data that is trained on, and how it is read."""
+
+    split: str
+    weight: float
+    mixture: tuple[MixedDataset, ...]
+    example_weights: str  # the feature that weighs the examples; empty: each counts the same
+    seed: int
+    global_batch: int
+    shuffle: str
+    image_size: tuple[int, int] | None  # None: the schema's
+    image_dtype: str
+    augmentation: Augmentation
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+    """A function of models/registry.py, its own keyword arguments, and the seed of its weights."""
+
+    name: str
+    options: Values
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Differences of the loss from the task's own."""
+
+    standardise_labels: bool
+    label_smoothing: float
+    class_weights: tuple[object, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train:
+    """The length of a run, the parts in which it runs, and what it keeps."""
+
+    epochs: float
+    steps: int
+    steps_per_loop: int
+    log_every_steps: int
+    checkpoint_every_steps: int
+    checkpoints_kept: int
+    keep_best: str
+    micro_batches: int
+    on_bad_step: Policy
+    bad_steps_allowed: int
+    jit_compile: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """An optimizer and its learning rate."""
+
+    name: str
+    learning_rate: float
+    schedule: str
+    warmup_steps: int
+    warmup_part: float
+    clip_norm: float
+    ema: float
+    weight_decay: float
+    not_decayed: tuple[str, ...]
+    momentum: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The splits that are evaluated, and when."""
+
+    split: str
+    every_epochs: int
+    final_split: str
+    global_batch: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Everything that a config says.
+
+    Attributes:
+      callbacks: {"class_name": …, "config": {…}} each.
+      given: the config as JSON has it, which run.json holds.
+    """
+
+    data: Data
+    model: Model
+    loss: Loss
+    train: Train
+    optimizer: Optimizer
+    evaluation: Evaluation
+    callbacks: tuple[Mapping, ...]
+    given: Values
+
+
+def parse(config: Values) -> Experiment:
+    """Parses the values of a config file, or those that run.json holds.
+
+    Raises:
+      InputError: a key is unknown or missing, or a value is none that a run can have.
+    """
+    _check_keys(config)
+    _check_values(config)
+    values = _frozen({name: value for name, value in config.items() if name != "callbacks"})
+    train, seed = values["train"], values["seed"]
+    options = dict(values["model"])
+    return Experiment(
+        data=Data(
+            split=train["split"],
+            weight=train["weight"],
+            mixture=_mixture(values["mixture"]),
+            example_weights=train["example_weights"],
+            seed=seed,
+            global_batch=values["global_batch"],
+            shuffle=values["shuffle"],
+            image_size=values["image_size"] if any(values["image_size"]) else None,
+            image_dtype=values["image_dtype"],
+            augmentation=Augmentation(**values["augmentation"]),
+        ),
+        model=Model(name=options.pop("name", ""), options=options, seed=seed),
+        loss=_section(Loss, train),
+        train=_section(Train, train),
+        optimizer=_section(Optimizer, values["optimizer"]),
+        evaluation=_section(Evaluation, values["evaluation"]),
+        callbacks=tuple(config["callbacks"]),
+        given=as_json(config),
+    )
+
+
+def as_json(config: Values) -> dict[str, object]:
+    """Returns the config as JSON has it: tuples become lists."""
+    return json.loads(json.dumps(config, default=repr))
+
+
+def check_length(steps: int) -> None:
+    """Raises InputError for a run that is longer than its steps can be counted."""
+    if steps > _MOST_STEPS:
+        raise _error("train.epochs", f"{decimal.Decimal(steps):.3g} steps", f"at most {_MOST_STEPS:,} steps")
+
+
+def _names(*sections: type) -> frozenset[str]:
+    return frozenset(field.name for section in sections for field in dataclasses.fields(section))
+
+
+_GROUPS = ("model", "augmentation", "train", "optimizer", "evaluation", "callbacks")
+# The keys of a config, by section; any key may stand in `model`.
+_KEYS: Mapping[str, frozenset[str]] = {
+    "": frozenset({"seed", "global_batch", "mixture", "image_size", "shuffle", "image_dtype", *_GROUPS}),
+    "augmentation": _names(Augmentation),
+    "train": _names(Loss, Train) | {"split", "weight", "example_weights"},
+    "optimizer": _names(Optimizer),
+    "evaluation": _names(Evaluation),
+}
+
+
+def _check_keys(config: Values) -> None:
+    for section, known in _KEYS.items():
+        prefix = f"{section}." if section else ""
+        given = config[section] if section else config
+        for name in given:
+            if name not in known:
+                meant = did_you_mean(name, sorted(known), otherwise="Leave it out.")
+                expected = f"a key of {section or 'the config'}, which pipeline/configs/base.py lists"
+                raise _error(f"{prefix}{name}", "a key that there is not", expected, meant)
+        for name in sorted(known):
+            if name not in given:
+                begin = "Begin the config with get_config() of pipeline/configs/base.py."
+                raise _error(f"{prefix}{name}", "nothing", "a value", begin)
+
+
+_MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
+_MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
+_SEEDS = 2**32  # NumPy's
+
+_Rule = tuple[Callable[[float], bool], str]  # whether a value will do, and in words what does
+# NaN fails every comparison.
+_POSITIVE: _Rule = (lambda value: 0 < value < math.inf, "a positive number")
+_NOT_NEGATIVE: _Rule = (lambda value: 0 <= value < math.inf, "0 or a positive number")
+# Other numbers would train in silence, or fail late.
+_RULES: Mapping[str, _Rule] = {
+    "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
+    "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
+    "train.steps": (lambda value: 0 <= value <= _MOST_STEPS, f"0 (as train.epochs says) to {_MOST_STEPS:,}"),
+    "train.weight": _POSITIVE,
+    "train.steps_per_loop": _POSITIVE,
+    "train.log_every_steps": _POSITIVE,
+    "train.checkpoint_every_steps": _POSITIVE,
+    "train.checkpoints_kept": (lambda value: value >= 1, "1 or more: a run goes on from the newest one"),
+    "train.bad_steps_allowed": (lambda value: value >= 0, "0 or more"),
+    "train.label_smoothing": (
+        lambda value: 0 <= value < 1,
+        "a part of a label, from 0 to below 1, such as 0.1",
+    ),
+    "optimizer.learning_rate": _NOT_NEGATIVE,
+    "optimizer.weight_decay": _NOT_NEGATIVE,
+    "optimizer.momentum": (lambda value: 0 <= value < 1, "a number from 0 to below 1"),
+    "optimizer.warmup_steps": (lambda value: value >= 0, "0 or more"),
+    "optimizer.warmup_part": (
+        lambda value: 0 <= value < 1,
+        "a part of the run, from 0 (warmup_steps counts) to below 1, such as 0.05",
+    ),
+    "optimizer.clip_norm": (lambda value: value >= 0, "a positive norm, or 0 for no clipping"),
+    "optimizer.ema": (
+        lambda value: 0 <= value < 1,
+        "a decay from 0 (no averages) to below 1, such as 0.999",
+    ),
+    "evaluation.every_epochs": (lambda value: value >= 1, "1 or more"),
+    "evaluation.global_batch": _POSITIVE,
+}
+
+
+def _check_values(config: Values) -> None:
+    for key, (will_do, expected) in _RULES.items():
+        if not will_do(_value(config, key)):
+            raise _error(key, _value(config, key), expected)
+    train = config["train"]
+    if not train["steps"] and not _POSITIVE[0](train["epochs"]):
+        raise _error("train.epochs", train["epochs"], _POSITIVE[1])
+    policy = train["on_bad_step"]
+    if policy not in POLICIES:
+        meant = did_you_mean(policy, POLICIES, otherwise="Choose one of these.")
+        raise _error("train.on_bad_step", repr(policy), f"one of {', '.join(POLICIES)}", meant)
+
+
+def _value(config: Values, key: str) -> object:
+    section, _, name = key.rpartition(".")
+    return (config[section] if section else config)[name]
+
+
+def _frozen(value: object) -> object:
+    """Returns the value with tuples for lists, also inside of mappings."""
+    if isinstance(value, Mapping):
+        return {name: _frozen(each) for name, each in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _section(kind: type[_Section], values: Values) -> _Section:
+    return kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
+
+
+def _mixture(parts: Sequence[object]) -> tuple[MixedDataset, ...]:
+    for part in parts:
+        if not _is_mixed(part):
+            expected = "a directory, a split and a weight for each dataset"
+            raise _error("mixture", repr(part), expected, "Write it as (('data/old/1.0.0', 'train', 0.5),).")
+    return tuple(
+        MixedDataset(directory=directory, split=split, weight=weight) for directory, split, weight in parts
+    )
+
+
+def _is_mixed(part: object) -> bool:
+    if not isinstance(part, tuple) or len(part) != 3:
+        return False
+    *names, weight = part
+    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+    return is_number and all(isinstance(name, str) and name for name in names)
+
+
+def _error(
+    key: str,
+    received: object,
+    expected: str,
+    action: str = "Correct it in the config file or on the command line.",
+) -> InputError:
+    return InputError(f"--config.{key}", received=received, expected=expected, action=action)
+
+
+NONE, LINEAR = "none", "linear"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RateScaling:
+    """How the learning rate follows a global batch other than that of the config file: `--lr_scaling`.
+
+    `linear` has the rate grow with the global batch (Goyal et al. 2017, section 2.1). It does not look at the
+    number of replicas, over which a global batch is only parted: so a run may go on with another number of
+    them.
+
+    Attributes:
+      how: NONE or LINEAR.
+      file_batch: the global batch that the rate of a config is meant for, where it is scaled.
+    """
+
+    how: str = NONE
+    file_batch: int = 0
+
+    def scaled(self, config: Values) -> Values:
+        """Returns the config with the learning rate for its global batch."""
+        if self.how == NONE or self.file_batch <= 0:  # such a batch is refused later
+            return config
+        rate = config["optimizer"]["learning_rate"] * config["global_batch"] / self.file_batch
+        return {**config, "optimizer": {**config["optimizer"], "learning_rate": rate}}
+
+    def summary(self, config: Values) -> str:
+        """Says which rate a config gets, and why."""
+        rate = f"{self.scaled(config)['optimizer']['learning_rate']:g}"
+        if self.how == NONE:
+            return f"{rate} for any global batch (--lr_scaling={NONE})"
+        return (
+            f"{rate}, which is {config['optimizer']['learning_rate']:g} × {config['global_batch']:,} / "
+            f"{self.file_batch:,}, the global batch of the config file (--lr_scaling={LINEAR})"
+        )

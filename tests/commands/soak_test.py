@@ -1,0 +1,49 @@
+"""Slices of the programs of tests/soak: some kills and some damages, in forks."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+
+def soak(python: pathlib.Path, folder: pathlib.Path, module: str, *flags: str) -> str:
+    command = [python, "-m", f"tests.soak.{module}", *flags, f"--folder={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("case", "kills"), [("train_table_one_device", 4), ("publish", 6), ("infer_schema", 4)]
+)
+def test_what_is_killed_again_and_again_ends_as_undisturbed(tmp_path, warm_python, case: str, kills: int):
+    printed = soak(warm_python, tmp_path, "kill", f"--cases={case}", f"--kills={kills}")
+    assert len(re.findall(r": ok$", printed, re.M)) == kills
+    assert "1 cases, 0 faults" in printed
+
+
+def test_what_is_damaged_is_named_or_has_no_effect(tmp_path, warm_python):
+    cases = ("raw_data.csv", "hostile/datasets/manifest_shard_outside", "mutation/mapped", "poisoned")
+    printed = soak(warm_python, tmp_path, "damage", f"--cases={','.join(cases)}", "--count=1")
+    assert "4 cases, 0 faults" in printed
+
+
+def test_external_data_ends_with_one_line(tmp_path, warm_python):
+    names = ("ragged_row", "label_misspelt", "label_constant", "rows_none")
+    printed = soak(
+        warm_python, tmp_path, "damage", "--cases=" + ",".join(f"external/{name}" for name in names)
+    )
+    assert "5 cells in place of 4" in printed
+    assert "Did you mean 'bought'?" in printed
+
+
+def test_two_workers_skip_a_step_and_agree(tmp_path, warm_python):
+    assert "2 cases, 0 faults" in soak(warm_python, tmp_path, "workers", "--cases=skip,agree")
+
+
+def test_an_unknown_case_is_named(tmp_path, warm_python):
+    command = [warm_python, "-m", "tests.soak.acceptance", "--cases=mnits"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "mnits" in done.stderr

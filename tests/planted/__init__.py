@@ -1,1 +1,0 @@
-"""Faults of earlier versions, put back to see whether the tests notice them."""

@@ -1,1 +1,0 @@
-"""Datasets that change while a run reads them: `make underfoot-check`. Real runs, every kind of change."""
