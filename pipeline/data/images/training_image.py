@@ -147,11 +147,6 @@ def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentat
 
 # --- Mixes training images in pairs: as wholes (mixup), or with a box of the one put into the other (cutmix).
 
-# H. Zhang and others, "mixup: Beyond Empirical Risk Minimization" (2018); S. Yun and others, "CutMix"
-# (2019). Both draw the share of an image from Beta(α, α). Here each two neighbours in the training stream,
-# whose order is random, are mixed with each other: what comes of a pair is a pure function of (seed, its
-# position).
-
 _QUANTILES = 4_096  # between which a share is interpolated
 _LEAST_ALPHA = 1e-6  # all of its quantiles are 0 or 1, as for a smaller one; SciPy has none for 1e-308
 
@@ -160,6 +155,11 @@ def mixed_pair(
     images: tf.Tensor, first: tf.Tensor, *, augmentation: Augmentation, seed: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Two images, each mixed with the other, and how much of itself each still is.
+
+    H. Zhang and others, "mixup: Beyond Empirical Risk Minimization" (2018); S. Yun and others, "CutMix"
+    (2019). Both draw the share of an image from Beta(α, α). Here each two neighbours in the training stream,
+    whose order is random, are mixed with each other: a pair's result is a pure function of (seed, its
+    position).
 
     Args:
       images: uint8 [2, height, width, channels].

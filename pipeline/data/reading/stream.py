@@ -137,14 +137,6 @@ def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.
 
 # --- The stream of a mixture: exact over every cycle, and the same from any position.
 
-# In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
-# of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
-# at any position without reading what comes before. A part of few rows and much weight begins its next epoch
-# earlier.
-#
-# Cycles of small rows are read and mixed. Of large ones, such as photographs, only the numbers are mixed,
-# and each record is fetched when its position comes: two cycles of photographs would take gigabytes.
-
 _CYCLES_AT_ONCE = 2  # their order stays
 _SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
 
@@ -152,17 +144,25 @@ _SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's see
 def read_mixture(
     plan: ReadPlan, batches: int, *, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
 ) -> tf.data.Dataset:
-    """Endless (positions int64 [n], rows [n, …]) that the plan's share has, of a mixture.
+    """Endless (positions int64 [n], rows [n, …]) of a mixture, for the plan's share.
+
+    In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
+    of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
+    at any position without reading what comes before. A part of few rows and much weight begins its next
+    epoch earlier.
 
     Args:
       batches: global batches that are read at once, where other hosts read their share of them.
-      read_part: the stream of a part of the mixture, of its number and plan.
+      read_part: a function of the number and plan of a part to its stream.
     """
     return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
 
 
 def is_large_mixture(mixture: Mixture) -> bool:
-    """Returns whether the records of a cycle are too large to be held."""
+    """Returns whether the records of a cycle are too large to hold: two cycles of photographs take gigabytes.
+
+    Only the numbers of such records are mixed, and each record is fetched when its position comes.
+    """
     return _mean_bytes(mixture) >= SINGLE_RECORD_BYTES
 
 
