@@ -19,8 +19,8 @@ from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -195,9 +195,9 @@ def _is_clean_number(cells: pa.Array, rules: Clean) -> bool:
     return is_number and not rules.aliases and set(rules.null_markers) <= {""}
 
 
-_OF_KIND = KindTable(
+_OF_KIND = FeatureTypeTable(
     where=__name__,
-    tells="how cells become values",
+    question="how cells become values",
     entry="Cells, with `parse` of (feature, RawColumn, Problems) to an Arrow array",
     entries={
         Numeric: Cells(parse=_numeric),

@@ -16,8 +16,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -160,9 +160,9 @@ def _is_utf8(value: bytes) -> bool:
 
 _UTF8 = Strings(accepts=_is_utf8, problem="is not UTF-8")
 
-_OF_KIND: KindTable[Callable[[Feature], Numbers | Strings]] = KindTable(
+_OF_KIND: FeatureTypeTable[Callable[[Feature], Numbers | Strings]] = FeatureTypeTable(
     where=__name__,
-    tells="what a record may hold",
+    question="what a record may hold",
     entry="a function of the feature to Numbers or, for a string feature, Strings",
     entries={
         Numeric: _numeric,

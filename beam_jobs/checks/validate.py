@@ -12,8 +12,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -248,9 +248,9 @@ def _absent_classes(
 
 _Check = Callable[[str, Feature, FeatureStatistics, Policy], Iterator[Anomaly]]
 
-_OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
+_OF_KIND: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
     where=__name__,
-    tells="what else is checked of a feature's statistics",
+    question="what else is checked of a feature's statistics",
     entry="checks of (split, feature, FeatureStatistics, Policy) to anomalies, possibly none: ()",
     entries={
         Numeric: (_rounded,),

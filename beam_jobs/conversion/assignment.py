@@ -150,7 +150,7 @@ def _by_cut_offs(raw: RawRows, schema: Schema, split_by: SplitBy) -> Splitting:
 def _reader(column: str, schema: Schema) -> Datetime | Numeric:
     """The feature that reads the column, so that its format and clean-up hold here too; else a plain one."""
     kind = Datetime if schema.split_by.is_time else Numeric
-    features = (feature for feature in schema.of_kind(kind) if feature.source_column == column)
+    features = (feature for feature in schema.of_type(kind) if feature.source_column == column)
     return next(features, kind(name=column, missing="mark"))
 
 

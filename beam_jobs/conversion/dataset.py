@@ -44,8 +44,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -245,7 +245,7 @@ def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
 
 def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
     """Returns what `as_supervised=True` gives: the input and the label, where there is one of each."""
-    labels = schema.of_kind(Label)
+    labels = schema.of_type(Label)
     if layout == "blocks" or len(schema.inputs) != 1 or not labels:
         return None
     return schema.inputs[0].name, labels[0].name
@@ -316,9 +316,9 @@ class Metadata:
     tfds_feature: Callable[[Feature, types.ModuleType], object] = _plain_tfds
 
 
-_OF_KIND = KindTable(
+_OF_KIND = FeatureTypeTable(
     where=__name__,
-    tells="how other tools are told of a feature",
+    question="how other tools are told of a feature",
     entry="Metadata; its defaults say type and shape alone",
     entries={
         Numeric: Metadata(add_domain=_numeric_domain),

@@ -265,7 +265,7 @@ _BYTES_AT_ONCE = 2 << 20  # 2 MiB, so that what was read is still in the process
 
 def load_images(rows: pa.RecordBatch, schema: Schema, *, root: str) -> tuple[pa.RecordBatch, list[Rejection]]:
     """Returns `rows` [rows] without bad images, and the rejected ones; origins are relative to `root`."""
-    features = schema.of_kind(Image)
+    features = schema.of_type(Image)
     return _loaded(rows, features, [_read(images, features, root=root) for images in _cells(rows, features)])
 
 
@@ -273,7 +273,7 @@ def load_in_parts(
     rows: pa.RecordBatch, schema: Schema, *, root: str
 ) -> Iterator[tuple[pa.RecordBatch, list[Rejection]]]:
     """Loads images of `rows` [rows] in hash order, a few at a time; rows of one hash stay together."""
-    features = schema.of_kind(Image)
+    features = schema.of_type(Image)
     if not features:
         yield rows, []
         return

@@ -15,8 +15,8 @@ from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -138,9 +138,9 @@ def _never(profile: ColumnProfile) -> None:
 
 
 # Tried in this order.
-_OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
+_OF_KIND: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureTypeTable(
     where=__name__,
-    tells="how a kind is recognised in raw data",
+    question="how a kind is recognised in raw data",
     entry="a function of ColumnProfile to the feature, or to None if the column is of another kind",
     entries={
         Datetime: propose_datetime,

@@ -66,7 +66,7 @@ def _dated_folders(input_splits: Sequence[InputSplit], schema: Schema) -> Iterat
         for path in input_split.paths
         for column in files.partition_values(path)
     }
-    for feature in schema.of_kind(Datetime):
+    for feature in schema.of_type(Datetime):
         if feature.source_column in in_names:
             yield (
                 f"'{feature.source_column}' is a date in the names of folders. A model that is retrained as "

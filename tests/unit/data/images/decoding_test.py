@@ -9,10 +9,10 @@ import numpy as np
 import PIL.Image
 import pytest
 import tensorflow as tf
+from tests.pipeline.data.images.training_images import naming_refused_images
 
 from pipeline.base.errors import InputError
 from pipeline.data.images.decoding import decode_crop, decode_image, decode_images, decode_whole
-from pipeline.data.images.pixels import naming_refused_images
 from tests.shared.hostile_pictures import hostile_pictures
 from tests.shared.pictures import decode, encode, noise, smooth
 
