@@ -57,7 +57,7 @@ def _values(cycles: Sequence[Begun]) -> Section | None:
 
 def _metric(cycle: Begun) -> dict | None:
     """The deciding metric of a cycle that came so far."""
-    decided = records.receipts.read(cycle.folder / "decide.json")
+    decided = records.read_result(cycle.folder / "decide.json")
     if not decided:
         return None
     gate = decided["gate"]
