@@ -29,7 +29,7 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """Finite numbers from `low` to `high`; besides, what stands for a missing value."""
+    """Finite numbers from `low` to `high`, and what stands for a missing value."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -100,7 +100,7 @@ def _wrong(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.nd
 
 
 def allowed_values(feature: Feature) -> Numbers | Strings:
-    """What a record may hold of the feature."""
+    """Returns what a record may hold of the feature."""
     return _OF_KIND.of(feature)(feature)
 
 
@@ -177,12 +177,12 @@ _OF_KIND: KindTable[Callable[[Feature], Numbers | Strings]] = KindTable(
 )
 
 
-# --- The rows of records, and what is wrong with them, by the layout that the manifest names.
+# --- Record layouts.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What verification asks of records."""
+    """Functions by which verification reads records."""
 
     problems: Callable[[Sequence[bytes], Schema], dict[int, str]]  # what is wrong, by the record's position
     rows: Callable[[bytes, Schema], list[bytes]]  # the content of each row of a record

@@ -52,7 +52,7 @@ class Ways:
         return tf.nn.sigmoid(tf.concat([-logits, logits], axis=1)).numpy()
 
     def predicted(self, records: list[bytes]) -> np.ndarray:
-        batch = Batch(piece=0, ordinal=0, keys=b"", examples=tuple(records))
+        batch = Batch(input_split=0, ordinal=0, keys=b"", examples=tuple(records))
         (answer,) = ExportedModel("").run_inference([batch], self.served)
         return answer.outputs["probabilities"]
 
