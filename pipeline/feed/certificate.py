@@ -11,15 +11,15 @@ from pipeline.data.reading.fetch import InFlight
 from pipeline.data.reading.sharding import host_cores
 from pipeline.feed import measure
 from pipeline.feed.measure import (
-    Alone,
-    Cold,
     Consume,
     Residency,
     Speed,
+    StageFeed,
+    Uncached,
     first_elements,
     measure_speed,
+    per_stage,
     size_of,
-    stages_alone,
 )
 from pipeline.feed.scaling import LEAST, Bound, Line, Scaling, Slice
 
@@ -74,7 +74,7 @@ class Certificate:
 
     stages: tuple[Line, ...]  # in order, each alone
     together: Line
-    cold: Line | None = None  # together, with the files read from the disk; None: not measured
+    uncached: Line | None = None  # together, with the files read from the disk; None: not measured
     files: Residency | None = None  # before anything was measured; None: not on this host
     in_flight: InFlight | None = None  # reads of the files; None: they are mapped
     host: Host
@@ -89,26 +89,26 @@ class Certificate:
             batch=max(1, self.demand.global_batch // self.demand.slice.replicas),
             stages=self.stages,
             together=self.together,
-            cold=self.cold,
+            uncached=self.uncached,
         )
 
     @property
     def measured(self) -> Line:
         """All together, at the colder of the two."""
-        lines = (self.together, self.cold) if self.cold else (self.together,)
+        lines = (self.together, self.uncached) if self.uncached else (self.together,)
         return min(lines, key=lambda line: line.examples_per_s)
 
     @property
     def limiting(self) -> Line:
         """The slowest stage alone; reading from the disk, where that waits or takes the cores."""
-        return self.cold if self.cold_is_costly else self.scaling.limiting(self.host.cores)
+        return self.uncached if self.uncached_is_costly else self.scaling.limiting(self.host.cores)
 
     @property
-    def cold_is_costly(self) -> bool:
+    def uncached_is_costly(self) -> bool:
         """Whether reading from the disk is slow, and not for the disk: of a few rows, it is the start."""
-        if self.cold is None or self.scaling.disk_is_slow:
+        if self.uncached is None or self.scaling.disk_is_slow:
             return False
-        return self.cold.examples_per_s < _COSTLY * self.together.examples_per_s
+        return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s
 
     @property
     def shortest_step_ms(self) -> float:
@@ -185,7 +185,7 @@ class Certificate:
             "host": dataclasses.asdict(self.host),
             "stages": [_line(line) for line in self.stages],
             "together": _line(self.together),
-            "cold": _line(self.cold) if self.cold else None,
+            "cold": _line(self.uncached) if self.uncached else None,
         }
 
 
@@ -199,14 +199,14 @@ def _line(line: Line) -> dict:
 _TOGETHER, _COLD = "together", "from disk"
 
 
-def issue(
+def measure_certificate(
     recipe: Recipe,
     demand: Demand,
     *,
     copy: Consume,
     seconds: float,
     files: Residency | None = None,
-    cold_files: Cold | None = None,
+    uncached_files: Uncached | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
 ) -> Certificate:
     """Measures all stages of one host's recipe together, then each alone.
@@ -215,7 +215,7 @@ def issue(
       copy: takes a batch to the device; see `copy_to`.
       seconds: to measure each stage for; the certificate takes about twice as long a stage.
       files: what of the files lay in the page cache.
-      cold_files: if given, all stages together are measured with these read from the disk, too.
+      uncached_files: if given, all stages together are measured with these read from the disk, too.
       on_stage: told the name of each stage before it is measured.
     """
     on_stage(_TOGETHER)  # first, so that it reuses no memory that another stage has freed
@@ -224,20 +224,20 @@ def issue(
     speed = measure_speed(together.dataset, examples=together.examples, seconds=2 * seconds, consume=copy)
     memory_bytes = max(0, speed.memory_bytes - before)
     speeds, lines = [speed], []
-    for alone in stages_alone(recipe, patience_s=seconds / 2):
-        on_stage(alone.name)
-        consume = copy if alone.is_copied else None
-        speeds.append(measure_speed(alone.dataset, examples=alone.examples, seconds=seconds, consume=consume))
-        lines.append(_certificate_line(alone, speeds[-1]))
+    for stage in per_stage(recipe, patience_s=seconds / 2):
+        on_stage(stage.name)
+        consume = copy if stage.is_copied else None
+        speeds.append(measure_speed(stage.dataset, examples=stage.examples, seconds=seconds, consume=consume))
+        lines.append(_certificate_line(stage, speeds[-1]))
     from_disk = None
-    if cold_files:
+    if uncached_files:
         on_stage(_COLD)
-        measure.evict(cold_files.paths)  # so that its reads are measured as a first epoch's are
+        measure.evict(uncached_files.paths)  # so that its reads are measured as a first epoch's are
         read_cold = recipe.dataset()
         speeds.append(
             measure.measure_uncached(
                 read_cold,
-                cold_files,
+                uncached_files,
                 examples=together.examples,
                 seconds=2 * seconds,
                 consume=copy,
@@ -249,7 +249,7 @@ def issue(
     return Certificate(
         stages=tuple(lines),
         together=_certificate_line(together, speed),
-        cold=from_disk,
+        uncached=from_disk,
         files=files,
         in_flight=recipe.in_flight,
         host=Host(
@@ -276,19 +276,19 @@ def copy_to(device: str) -> Consume:
     return lambda *element: tf.nest.map_structure(copied, element)
 
 
-def _together(recipe: Recipe) -> Alone:
+def _together(recipe: Recipe) -> StageFeed:
     dataset = recipe.dataset()
     size = size_of(first_elements(dataset, 1)) / recipe.batch
-    return Alone(name=_TOGETHER, dataset=dataset, examples=recipe.batch, bytes_per_example=size)
+    return StageFeed(name=_TOGETHER, dataset=dataset, examples=recipe.batch, bytes_per_example=size)
 
 
-def _certificate_line(alone: Alone, speed: Speed) -> Line:
+def _certificate_line(stage: StageFeed, speed: Speed) -> Line:
     return Line(
-        name=alone.name,
+        name=stage.name,
         examples_per_s=speed.examples_per_s,
         cpu_us=speed.cpu_us,
-        bytes_per_example=alone.bytes_per_example,
+        bytes_per_example=stage.bytes_per_example,
         wanted_cores=speed.wanted_cores,
-        at_once=alone.at_once,
-        thread=alone.thread,
+        at_once=stage.at_once,
+        thread=stage.thread,
     )

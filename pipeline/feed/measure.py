@@ -31,7 +31,7 @@ _TAKER = "the one that takes the batches"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Alone:
+class StageFeed:
     """One stage: an endless dataset of what it gives."""
 
     name: str
@@ -53,7 +53,7 @@ class _Build(NamedTuple):
     thread: str = ""
 
 
-def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
+def per_stage(recipe: Recipe, *, patience_s: float) -> Iterator[StageFeed]:
     """The stages in order: read, …, batch, …, copy.
 
     Args:
@@ -65,7 +65,7 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
         elements = hold(dataset, patience_s)
         held = tf.data.experimental.from_list(elements).repeat()
         size = size_of(elements) / len(elements) / build.examples
-        yield Alone(
+        yield StageFeed(
             name=build.name,
             dataset=dataset,
             examples=build.examples,
@@ -73,7 +73,7 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
             at_once=build.at_once,
             thread=build.thread,
         )
-    yield Alone(
+    yield StageFeed(
         name="copy",
         dataset=held,
         examples=recipe.batch,
@@ -478,7 +478,7 @@ _PASSES = 3  # after a first one for warming up
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cold:
+class Uncached:
     """The files of a dataset, and how many examples read them once."""
 
     paths: Sequence[str]
@@ -486,7 +486,7 @@ class Cold:
 
 
 def measure_uncached(
-    dataset: tf.data.Dataset, files: Cold, *, examples: int, seconds: float, consume: Consume
+    dataset: tf.data.Dataset, files: Uncached, *, examples: int, seconds: float, consume: Consume
 ) -> Speed:
     """Draws elements in a few passes, for about so many seconds in all; none reads the files twice.
 

@@ -84,7 +84,7 @@ class Scaling:
     batch: int  # examples that are handed over at once to who takes them
     stages: tuple[Line, ...]
     together: Line
-    cold: Line | None = None  # together, read from the disk
+    uncached: Line | None = None  # together, read from the disk
 
     def at_once(self, line: Line) -> float:
         """Calls of a stage that run at once at most: as declared, or fewer where fewer were seen."""
@@ -95,7 +95,7 @@ class Scaling:
 
     def waits(self, line: Line) -> bool:
         """Whether a stage mostly waits for something else than a core."""
-        return line is self.cold or line.wanted_cores < _WAITING_CORES
+        return line is self.uncached or line.wanted_cores < _WAITING_CORES
 
     def is_capped(self, line: Line) -> bool:
         """Whether it is known that a stage which is too slow would be so on any number of cores."""
@@ -182,21 +182,21 @@ class Scaling:
     @property
     def _limits(self) -> tuple[Line, ...]:
         """The stages; and reading from the disk, where it is that which is slow."""
-        return (*self.stages, self.cold) if self.cold and self.disk_is_slow else self.stages
+        return (*self.stages, self.uncached) if self.uncached and self.disk_is_slow else self.stages
 
     @property
     def disk_is_slow(self) -> bool:
         """Whether reads from the disk wait for it, and not for a core."""
-        if self.cold is None:
+        if self.uncached is None:
             return False
-        busy, of_memory = self.cold.busy_cores, self.together
-        is_start = self.cold.cpu_us > _STARTING * of_memory.cpu_us and busy >= _WAITING_CORES
+        busy, of_memory = self.uncached.busy_cores, self.together
+        is_start = self.uncached.cpu_us > _STARTING * of_memory.cpu_us and busy >= _WAITING_CORES
         return busy < _IDLE_FOR_DISK * of_memory.busy_cores and not is_start
 
     @property
     def _cpu_us(self) -> float:
         """Of an example, all stages together; reading from the disk may take more than from memory."""
-        return max(self.together.cpu_us, self.cold.cpu_us if self.cold else 0.0)
+        return max(self.together.cpu_us, self.uncached.cpu_us if self.uncached else 0.0)
 
     def _cpu_us_of_thread(self, line: Line) -> float:
         """Of a stage and those in its thread; alone, on small batches, it may take more than all together."""

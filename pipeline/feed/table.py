@@ -38,7 +38,7 @@ def sections(certificate: Certificate, advice: Sequence[str]) -> list[Section]:
 
 def measured(certificate: Certificate) -> tuple[Line, ...]:
     """The stages, all of them together, and together from the disk where that was measured."""
-    cold = [certificate.cold] if certificate.cold else []
+    cold = [certificate.uncached] if certificate.uncached else []
     return (*certificate.stages, certificate.together, *cold)
 
 
@@ -162,7 +162,7 @@ def _why_no_cores(certificate: Certificate) -> str:
 
 def _advice(certificate: Certificate, files: Files | None) -> Iterator[str]:
     line = certificate.limiting
-    if certificate.cold_is_costly:
+    if certificate.uncached_is_costly:
         yield (
             f"{line.name}: takes {line.cpu_us:,.0f} µs of the cores for every example, where the page cache "
             f"takes {certificate.together.cpu_us:,.1f}: it waits for no disk. With few files, that is the "
@@ -184,7 +184,7 @@ def _advice(certificate: Certificate, files: Files | None) -> Iterator[str]:
 def _what_it_lacks(certificate: Certificate, line: Line) -> str:
     bound = certificate.bound(line)
     if bound == "waiting":
-        is_disk = line.name == "read" or line is certificate.cold
+        is_disk = line.name == "read" or line is certificate.uncached
         source = "storage that is closer or faster: a local disk" if is_disk else "less waiting"
         return (
             f"{line.name}: waits at {line.mb_per_s:,.1f} MB/s with {line.wanted_cores:.1f} cores in use; "

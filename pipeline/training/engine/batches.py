@@ -52,8 +52,8 @@ def timed(
     clock = tf.data.Dataset.range(tf.int64.max).map(as_written(lambda _: timestamp()))
 
     @as_written
-    def stamped(asked: tf.Tensor, batch: tuple) -> tuple:
-        with tf.control_dependencies([times.enqueue(tf.stack([asked, timestamp()]))]):
+    def stamped(since: tf.Tensor, batch: tuple) -> tuple:
+        with tf.control_dependencies([times.enqueue(tf.stack([since, timestamp()]))]):
             return tf.nest.map_structure(tf.identity, batch)
 
     def make_stamped(context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -296,18 +296,18 @@ _MS_TO_LEAVE = 20_000
 _SIGNALS = 65  # Linux numbers them 1 to 64
 
 
-def largest(strategy: tf.distribute.Strategy, asked: Callable[[], int]) -> Callable[[], int]:
-    """A function () → the largest number, 0 to 64, that `asked` gives in any of the processes.
+def largest(strategy: tf.distribute.Strategy, number: Callable[[], int]) -> Callable[[], int]:
+    """A function () → the largest number, 0 to 64, that `number` gives in any of the processes.
 
     All must call it equally often: it sums over the workers of a cluster.
     """
     if name_of(strategy) != "multi_worker":
-        return asked
+        return number
 
     counted = _summed(strategy)
 
     def agreed() -> int:
-        counts = np.bincount([asked()], minlength=_SIGNALS).astype(np.int32)
+        counts = np.bincount([number()], minlength=_SIGNALS).astype(np.int32)
         return int(np.flatnonzero(counted(tf.constant(counts)).numpy()).max())
 
     return agreed

@@ -126,7 +126,7 @@ class Session:
         """Goes on to the next stop; returns its step."""
         stop, number = self._cadence.next_stop(step), self._cadence.step_in_epoch(step)
         self.hooks.on_train_batch_begin(number)
-        tally, rolled_back_to = self._watch.judged(inner_loop(stop - step), stop)
+        tally, rolled_back_to = self._watch.evaluated(inner_loop(stop - step), stop)
         # A checkpoint is saved wherever an epoch ends, so the callbacks have done nothing since.
         if rolled_back_to is not None:
             self._restore_sums(rolled_back_to)

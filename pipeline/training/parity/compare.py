@@ -135,15 +135,15 @@ class Subject:
 
 def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
     """What a run would begin with; raises InputError where the experiment does not fit the dataset."""
-    asked = experiment.data
-    selections = data.selections_of(asked, dataset)
+    args = experiment.data
+    selections = data.selections_of(args, dataset)
     statistics = loading.of_training(dataset)
     return Subject(
         experiment=experiment,
         stream=TrainingStream(
-            asked=asked,
-            data=data.training_data(asked, selections),
-            preprocess=build_preprocess(asked, dataset.schema, statistics),
+            args=args,
+            data=data.training_data(args, selections),
+            preprocess=build_preprocess(args, dataset.schema, statistics),
         ),
         learned=learned_scale(experiment.loss, dataset.schema.label, statistics),
         objective=objective.build(experiment, dataset.schema, statistics),

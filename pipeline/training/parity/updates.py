@@ -187,10 +187,10 @@ def _optimizer(
     subject: Subject, variables: Sequence[keras.Variable], *, clip_norm: float
 ) -> keras.optimizers.Optimizer:
     """The config's, at its full learning rate from the first step: tiny steps would drown in rounding."""
-    asked = dataclasses.replace(
+    args = dataclasses.replace(
         subject.experiment.optimizer, schedule="constant", warmup_steps=0, clip_norm=clip_norm
     )
-    return optimizer_lib.build(asked, variables, total_steps=_STEPS, precision=FLOAT32)
+    return optimizer_lib.build(args, variables, total_steps=_STEPS, precision=FLOAT32)
 
 
 def _copies(model: keras.Model) -> Changes:

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
-from pipeline.training.replay.evaluator import Judges
+from pipeline.training.replay.evaluator import StepEvaluators
 from pipeline.training.replay.step import (
     MOST_WINDOWS,
     ReplayedStep,
@@ -28,7 +28,7 @@ class Replay:
 
     Args:
       moved_to: where datasets of the run are now, if they are not where they were.
-      checkpoint: the step of the checkpoint whose model judges the examples, 0 for the initial weights; None:
+      checkpoint: the step of the checkpoint whose model evaluates the examples, 0 for the initial weights; None:
         the nearest to each step.
 
     Raises:
@@ -46,7 +46,7 @@ class Replay:
         self.workdir = workdir_lib.existing(workdir)
         self.record = run_record.read(self.workdir.run)
         self.stream = open_stream(self.workdir, self.record, moved_to=moved_to)
-        self._judges = Judges(self.workdir, checkpoint=checkpoint)
+        self._evaluators = StepEvaluators(self.workdir, checkpoint=checkpoint)
 
     @property
     def steps(self) -> int:
@@ -60,8 +60,8 @@ class Replay:
           InputError: the run has no such step; a record is damaged; or no checkpoint can be read.
         """
         self._require(step)
-        weights, judge = self._judges.at(step)
-        return replayed_step(self.stream, step, judge=judge, weights=weights, examples=examples)
+        weights, evaluator = self._evaluators.at(step)
+        return replayed_step(self.stream, step, evaluator=evaluator, weights=weights, examples=examples)
 
     def spikes(self, *, examples: int) -> Spikes:
         """The log points and the steps whose loss jumped, with the worst examples of each such step."""
@@ -73,7 +73,7 @@ class Replay:
                 self.stream,
                 window,
                 since=since[window.first],
-                weights_at=self._judges.at,
+                weights_at=self._evaluators.at,
                 examples=examples,
             )
             for window in windows[:MOST_WINDOWS]

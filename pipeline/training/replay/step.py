@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from pipeline.data.input.training import Mixed, TargetsOfBatch, partner_of
 from pipeline.data.origins.reader import RawRow
-from pipeline.training.replay.evaluator import Judge, Weights, worst_first
+from pipeline.training.replay.evaluator import ExampleEvaluator, Weights, worst_first
 from pipeline.training.replay.stream import (
     RawFeatures,
     Record,
@@ -55,7 +55,7 @@ class ReplayedStep:
     step: int
     epoch: int  # from 0, of its first example
     first_position: int  # in the stream
-    weights: Weights  # that judge it
+    weights: Weights  # that evaluate it
     losses: np.ndarray  # float32 [global batch], in the order of the batch
     examples: tuple[Example, ...]  # the worst first
     weighted_by: str = ""  # the feature that weighs the examples; empty: none does
@@ -67,9 +67,9 @@ class ReplayedStep:
 
 
 def replayed_step(
-    stream: TrainingStream, step: int, *, judge: Judge, weights: Weights, examples: int
+    stream: TrainingStream, step: int, *, evaluator: ExampleEvaluator, weights: Weights, examples: int
 ) -> ReplayedStep:
-    """The step's batch, judged; at most `examples` of its examples are told in full.
+    """Evaluates the step's batch; at most `examples` of its examples are described in full.
 
     Raises:
       InputError: a record of the batch is damaged.
@@ -77,10 +77,10 @@ def replayed_step(
     records = stream.records(step)
     require_sound(stream.data, records)
     batch = stream.batch(step)
-    losses, predictions = judge(*batch)
+    losses, predictions = evaluator(*batch)
     example_weights = stream.targets.weights_of(batch[1])
     worst = worst_first(losses)[:examples].tolist()
-    told = [records[index] for index in worst]
+    chosen = [records[index] for index in worst]
     return ReplayedStep(
         step=step,
         epoch=records[0].epoch,
@@ -101,7 +101,7 @@ def replayed_step(
                 raw=raw,
             )
             for index, features, raw in zip(
-                worst, raw_features(stream.data, told), origins_of(stream.data, told), strict=True
+                worst, raw_features(stream.data, chosen), origins_of(stream.data, chosen), strict=True
             )
         ),
     )
@@ -217,7 +217,7 @@ MOST_WINDOWS = 5  # that are computed again
 MOST_STEPS = 10  # of a window, that are told
 _PROGRESS_AFTER_S = 2.0
 
-WeightsAt = Callable[[int], tuple[Weights, Judge]]  # of a step: which weights judge it, and their judge
+WeightsAt = Callable[[int], tuple[Weights, ExampleEvaluator]]  # of a step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -257,12 +257,14 @@ def spike_of(
       since: where the window before begins: its last step may have broken the weights.
       examples: how many examples of a step are told.
     """
-    weights, judge = weights_at(since)
-    losses = _losses(stream, since, window.last, judge)
+    weights, evaluator = weights_at(since)
+    losses = _losses(stream, since, window.last, evaluator)
     usual, scores = jump_scores(losses, among=losses)
-    told = functools.partial(replayed_step, stream, judge=judge, weights=weights, examples=examples)
+    described = functools.partial(
+        replayed_step, stream, evaluator=evaluator, weights=weights, examples=examples
+    )
     steps = tuple(
-        SpikedStep(score=float(scores[at]), usual=usual, replayed=told(since + at))
+        SpikedStep(score=float(scores[at]), usual=usual, replayed=described(since + at))
         for at in _farthest(scores)
         if _explains(window, losses[window.first - since :])
     )
@@ -282,11 +284,11 @@ def _explains(window: Window, losses: np.ndarray) -> bool:
     return math.isfinite(window.loss) or window.is_jump_to(float(losses.mean()))
 
 
-def _losses(stream: TrainingStream, first: int, last: int, judge: Judge) -> np.ndarray:
+def _losses(stream: TrainingStream, first: int, last: int, evaluator: ExampleEvaluator) -> np.ndarray:
     """The mean loss of each step, float64 [last - first]."""
     batches = stream.batches(first, steps=last - first)
     shown = tqdm(batches, total=last - first, desc="replaying", unit="step", delay=_PROGRESS_AFTER_S)
-    return np.array([judge(*batch)[0].astype(np.float64).mean() for batch in shown])
+    return np.array([evaluator(*batch)[0].astype(np.float64).mean() for batch in shown])
 
 
 def beginnings(points: Sequence[dict]) -> dict[int, int]:

@@ -182,7 +182,7 @@ class TrainingStream:
     Nothing that comes before a step is read. The graph that reads one step is traced once, for all of them.
     """
 
-    asked: Data
+    args: Data
     data: TrainingData  # without the records that the run leaves out
     preprocess: Preprocess
 
@@ -193,7 +193,7 @@ class TrainingStream:
     @property
     def targets(self) -> Targets:
         """What makes the second part of a batch."""
-        return data.targets(self.asked, self.schema)
+        return data.targets(self.args, self.schema)
 
     def batch(self, step: int) -> Batch:
         """The global batch as the model gets it: those of all replicas, in their order.
@@ -220,23 +220,23 @@ class TrainingStream:
 
     @functools.cached_property
     def _numbers(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-        size = self.asked.global_batch
+        size = self.args.global_batch
         return _of_step(lambda step: rebatched(stream.read_numbers(self._plan(step)), size))
 
     def _batches(self, first: int | tf.Tensor, *, most_at_once: int | None = None) -> tf.data.Dataset:
         return training_batches(
             self._plan(first),
             self.preprocess,
-            augmentation=self.asked.augmentation,
+            augmentation=self.args.augmentation,
             targets=self.targets,
             most_at_once=most_at_once,
         )
 
     def _plan(self, step: int | tf.Tensor) -> ReadPlan:
         """Of one host that feeds one replica: on any others a global batch is the same."""
-        global_batch = self.asked.global_batch
+        global_batch = self.args.global_batch
         return data.read_plan(
-            self.asked, self.data, share=Share(global_batch=global_batch), position=step * global_batch
+            self.args, self.data, share=Share(global_batch=global_batch), position=step * global_batch
         )
 
 
@@ -268,17 +268,17 @@ def open_stream(
       InputError: there is no such dataset, or it is another; or the run's order of rows, or augmentation of
         images, is of a version that this one does not know.
     """
-    asked = config.parse(record.config).data
-    _require_known_versions(record, asked.augmentation)
+    args = config.parse(record.config).data
+    _require_known_versions(record, args.augmentation)
     run_record.check_files(run.path, record)
-    found, asked = datasets_of_run(record, asked, moved_to=moved_to)
-    selections = data.selections_of(asked, found)
+    found, args = datasets_of_run(record, args, moved_to=moved_to)
+    selections = data.selections_of(args, found)
     sound = {name: _as_trained(each, run) for name, each in selections.items()}
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     return TrainingStream(
-        asked=asked,
-        data=data.training_data(asked, sound),
-        preprocess=build_preprocess(asked, found.schema, statistics),
+        args=args,
+        data=data.training_data(args, sound),
+        preprocess=build_preprocess(args, found.schema, statistics),
     )
 
 

@@ -29,7 +29,7 @@ class ReportInputs:
     workdir: pathlib.Path
     run: Mapping
     history: tuple[Mapping, ...]
-    ledger: tuple[Mapping, ...]  # what the time went to
+    goodput_log: tuple[Mapping, ...]  # what the time went to
     evaluation: Mapping
     damaged: Mapping  # records that the run left out
     conversion: Mapping
@@ -50,7 +50,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         workdir=workdir,
         run=run,
         history=tuple(line for line in _read_lines(files.history) if "step" in line),
-        ledger=tuple(_attempt(goodput.read_goodput, [files.ledger], problems) or ()),
+        goodput_log=tuple(_attempt(goodput.read_goodput, [files.goodput_log], problems) or ()),
         evaluation=_read_object(files.evaluation),
         damaged=_read_object(files.damaged),
         conversion={} if others else _attempt(records.read_conversion, [first], problems) or {},

@@ -234,8 +234,8 @@ def time_line(lines: Sequence[Mapping]) -> str:
 
 
 def time_section(inputs: ReportInputs) -> Section | None:
-    """A bar of all the time, what is in each part, and the processes; None where there is no ledger."""
-    spent = time_spent(inputs.ledger)
+    """A bar of all the time, what is in each part, and the processes; None where there is no goodput log."""
+    spent = time_spent(inputs.goodput_log)
     if spent is None or not spent.wall_s:
         return None
     rows = [

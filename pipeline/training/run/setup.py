@@ -139,7 +139,7 @@ def decide(request: Request) -> Setup:
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
-            warm_start=start.told if start else None,
+            warm_start=start.recorded if start else None,
         ),
         announcement=tuple(said),
     )
@@ -172,7 +172,7 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None) -> _Dec
     if request.warm_start is None:
         return _Decision(None)
     start = start_lib.own_copy(workdir, before) if before else None
-    if start is None or start.told["workdir"] != str(flags.absolute(request.warm_start)):
+    if start is None or start.recorded["workdir"] != str(flags.absolute(request.warm_start)):
         start = _checkpoint_of(request.warm_start)
     start_lib.require_fitting(start, request.experiment.given, request.dataset.schema)
     return _Decision(start, (f"begins     with {start}; preprocessing is that run's, too",))

@@ -60,8 +60,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
 
 
 def _warmed(record: RunRecord) -> str:
-    told = record.warm_start
-    return f"{told['workdir']}, checkpoint {str(told['checkpoint'])[:12]}" if told else "no such flag"
+    start = record.warm_start
+    return f"{start['workdir']}, checkpoint {str(start['checkpoint'])[:12]}" if start else "no such flag"
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ _INTERVAL_SHARE = 0.002
 _WITHOUT = "an account of the time before"
 
 
-class Ledger:
+class GoodputLog:
     """Adds up the seconds of one process and writes them; a context manager, which writes the last line.
 
     Args:
@@ -64,7 +64,7 @@ class Ledger:
         self._longest_save = 0.0
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="ledger", daemon=True) if beats else None
+        self._thread = threading.Thread(target=self._beat, name="goodput", daemon=True) if beats else None
 
     def __enter__(self) -> Self:
         self.write()
@@ -227,7 +227,7 @@ class Spent:
 
 
 def time_spent(lines: Sequence[Mapping]) -> Spent | None:
-    """The account of what `ledger.read` gives; None where there are no lines."""
+    """The account of what `read_goodput` returns; None where there are no lines."""
     groups = [list(group) for _, group in itertools.groupby(lines, key=lambda line: line["process"])]
     if not groups:
         return None

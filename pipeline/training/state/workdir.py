@@ -42,7 +42,7 @@ class Workdir:
         return self.path / "history.jsonl"
 
     @property
-    def ledger(self) -> pathlib.Path:
+    def goodput_log(self) -> pathlib.Path:
         """What the wall time went to, over all processes."""
         return self.path / "ledger.jsonl"
 
