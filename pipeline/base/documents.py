@@ -17,7 +17,7 @@ from pipeline.base.errors import InputError
 KEY = "digest"
 CHECKSUM = "crc32"  # of the rest of the line
 
-# What reading a document raises where it is not as it was written: the reader says what that means.
+# Errors of reading a document that is not as it was written: the reader says what that means.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError

@@ -82,7 +82,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 
 def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
-    """The same, with what the system told of the file before it was read."""
+    """Reads a file; returns its content and its status before it was read."""
     # `io` asks the system twice as often: of 10,000 images, a hundredth of what converting them takes.
     descriptor = os.open(path, _FLAGS)
     try:
@@ -92,7 +92,7 @@ def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
 
 
 def read_open(descriptor: int, path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
-    """The same of a file that is open."""
+    """Reads an open file; returns its content and its status before it was read."""
     status = checked(descriptor, path)
     try:
         content = os.read(descriptor, status.st_size + 1) if status.st_size < _AT_ONCE_BYTES else b""
@@ -157,7 +157,7 @@ def sha256(path: str | os.PathLike) -> str:
 
 
 def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
-    """What the system tells of an open file; raises OSError where it is a directory, a pipe or a device."""
+    """Returns the status of an open file; raises OSError where it is a directory, a pipe or a device."""
     status = os.fstat(descriptor)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -167,7 +167,7 @@ def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
 
 
 def _rest(descriptor: int) -> bytes:
-    """What follows in a file that has grown, that says no size, or that is too large for one read."""
+    """Reads the rest of a file that has grown, that says no size, or that is too large for one read."""
     with open(descriptor, "rb", buffering=0, closefd=False) as file:
         return file.readall()
 
@@ -177,7 +177,7 @@ def _rest(descriptor: int) -> bytes:
 
 @contextlib.contextmanager
 def temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
-    """What is interrupted leaves such files: in a directory that is cleared anyway they go with the rest."""
+    """Sends temporary files to a directory that is cleared anyway: an interrupted process leaves some."""
     before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
@@ -204,7 +204,7 @@ class FileState(NamedTuple):
     device: int
 
     def is_settled(self, now_ns: int) -> bool:
-        """Whether every later change would show: not where the file system's clock stands still between."""
+        """Returns whether every later change would show: not while the file system's clock stands still."""
         return max(self.modified_ns, self.changed_ns) < now_ns - _SETTLED_NS
 
 
@@ -214,7 +214,7 @@ def file_state(path: str | os.PathLike) -> FileState:
 
 
 def state_of_status(status: os.stat_result) -> FileState:
-    """What the system tells of a file, or of one that is open."""
+    """Returns the state in what the system says of a file."""
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
@@ -225,12 +225,12 @@ T, Item = TypeVar("T"), TypeVar("Item")
 
 RETRY_WAITS_S = (0.01, 0.04, 0.16, 0.64, 2.56)  # between tries
 
-# Of these, another try gives the same.
+# Errors that another try would give again.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 def retry(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep) -> T:
-    """What `read` returns; raises its OSError where the last try fails too."""
+    """Returns what `read` returns; raises its OSError where the last try fails too."""
     for seconds in RETRY_WAITS_S:
         try:
             return read()
@@ -242,9 +242,9 @@ def retry(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep) 
 
 
 def retry_naming_file(read: Callable[[], T]) -> T:
-    """The same, of a `read` whose errors name their file; raises TryAgainError where the last try fails too.
+    """Retries a `read` whose errors name their file; raises TryAgainError where the last try fails too.
 
-    What another try gives the same is raised as it is.
+    An error that another try would give again is raised as it is.
     """
     try:
         return retry(read)
@@ -255,9 +255,9 @@ def retry_naming_file(read: Callable[[], T]) -> T:
 
 
 def one_by_one(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> list[T]:
-    """`read` of all items at once; where that fails, item by item: of 64, another would fail at the next try.
+    """Reads all items at once; where that fails, item by item: of 64, another would fail at the next try.
 
-    Raises as `told` does.
+    Raises as `retry_naming_file` does.
     """
     try:
         return [read(items)]
@@ -267,12 +267,12 @@ def one_by_one(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> li
 
 
 def is_final_failure(error: OSError) -> bool:
-    """Whether another try gives the same."""
+    """Returns whether another try would give the same error."""
     return isinstance(error, _FINAL) or error.errno in (errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
 
 
 def unreadable(path: str, error: OSError) -> TryAgainError:
-    """What to tell of a file that no try could read."""
+    """Returns the error of a file that no try could read."""
     return TryAgainError(
         f"dataset file {path}",
         received=f"{error.strerror or error}, after {len(RETRY_WAITS_S) + 1} tries",
@@ -330,7 +330,7 @@ def _holder(inode: int) -> str:
 
 
 def _started(pid: str) -> str:
-    """When a process was started, to the second."""
+    """Formats when a process was started, to the second."""
     # Behind the name, which may hold anything but ends at the last bracket: see proc(5).
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", pathlib.Path("/proc/stat").read_text(), re.MULTILINE)
@@ -377,5 +377,5 @@ def in_turns(ask: Callable[[Sequence[_Item]], _Result], items: Sequence[_Item]) 
 
 
 def _waits() -> int:
-    """How often this thread has waited for something."""
+    """Returns how often this thread has waited for something."""
     return resource.getrusage(_THREAD).ru_nvcsw if _THREAD is not None else 0

@@ -42,7 +42,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What training asks of each host: its part of a global batch in every step."""
+    """The demand of training on each host: its part of a global batch in every step."""
 
     global_batch: int
     slice: Slice
@@ -60,7 +60,7 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OfSlice:
-    """What a host of the slice gives at least, with cores like those that were measured."""
+    """Returns the least that a host of the slice gives, with cores like those that were measured."""
 
     cores: int
     examples_per_s: float
@@ -82,7 +82,7 @@ class Certificate:
 
     @property
     def scaling(self) -> Scaling:
-        """What other numbers of cores would give."""
+        """The scaling to other numbers of cores."""
         return Scaling(
             cores=self.host.cores,
             is_shared=self.host.is_shared,
@@ -105,7 +105,7 @@ class Certificate:
 
     @property
     def uncached_is_costly(self) -> bool:
-        """Whether reading from the disk is slow, and not for the disk: of a few rows, it is the start."""
+        """Returns whether reading from the disk is slow for another reason: with few rows, the start."""
         if self.uncached is None or self.scaling.disk_is_slow:
             return False
         return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s
@@ -117,7 +117,7 @@ class Certificate:
 
     @property
     def headroom(self) -> float | None:
-        """What the pipeline gives, divided by what training needs; None if no step time is known."""
+        """The pipeline's speed divided by what training needs; None if no step time is known."""
         needed = self.demand.examples_per_s
         return None if needed is None else self.measured.examples_per_s / needed
 
@@ -130,12 +130,12 @@ class Certificate:
         return {None: "NO STEP TIME GIVEN", True: "FED", False: "STARVED"}[self.is_fed]
 
     def bound(self, line: Line) -> Bound:
-        """What keeps a stage from being faster."""
+        """Returns what keeps a stage from being faster."""
         return self.scaling.bound(line)
 
     @property
     def cores_needed(self) -> int | None:
-        """How many such cores are sure to feed the demand; None if none is, or no time is given."""
+        """The number of such cores that surely feeds the demand; None if none does, or no time is given."""
         needed = self.demand.examples_per_s
         if needed is None:
             return None
@@ -146,17 +146,17 @@ class Certificate:
 
     @property
     def stuck(self) -> tuple[Line, ...]:
-        """What is too slow, and would not be faster on more cores."""
+        """The stages that are too slow, and would not be faster on more cores."""
         return self.scaling.stuck(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
     def unsure(self) -> tuple[Line, ...]:
-        """What may be too slow on any number of cores, though it is not known to be."""
+        """The stages that may be too slow on any number of cores, though it is not known."""
         return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
     def of_slice(self) -> "OfSlice | None":
-        """What a host of the slice gives; None if its cores are not known."""
+        """The speed of a host of the slice; None if its cores are not known."""
         cores = self.demand.slice.host_cores
         if cores is None:
             return None
@@ -169,7 +169,7 @@ class Certificate:
         )
 
     def as_json(self) -> dict:
-        """What --json writes."""
+        """Returns the document of --json."""
         return {
             "verdict": self.verdict,
             "limiting": self.limiting.name,
@@ -216,7 +216,7 @@ def measure_certificate(
       seconds: to measure each stage for; the certificate takes about twice as long a stage.
       files: what of the files lay in the page cache.
       uncached_files: if given, all stages together are measured with these read from the disk, too.
-      on_stage: told the name of each stage before it is measured.
+      on_stage: receives the name of each stage before it is measured.
     """
     on_stage(_TOGETHER)  # first, so that it reuses no memory that another stage has freed
     before = measure.memory_bytes()

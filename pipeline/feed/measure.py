@@ -1,4 +1,4 @@
-"""How many examples a second a dataset gives, and at what cost, while nothing is done with them."""
+"""Measures how many examples a second a dataset gives, and at what cost, while nothing is done with them."""
 
 import ctypes
 import dataclasses
@@ -23,7 +23,7 @@ from pipeline.data.reading.fetch import dataset_options
 # --- The stages of a recipe one at a time: each on elements held in memory, as parallel as in production.
 
 
-# What is held of the elements that a stage takes: enough to show their variety.
+# Elements held as a stage's input: enough to show their variety.
 _HELD_BYTES = 64 << 20  # 64 MiB
 _HELD_TENSORS = 512
 _HELD_ELEMENTS = 64
@@ -44,7 +44,7 @@ class StageFeed:
 
 
 class _Build(NamedTuple):
-    """How the dataset of a stage is made of what the stage before gave; of None for the first one."""
+    """Builds the dataset of a stage from the elements of the stage before; from None for the first one."""
 
     name: str
     examples: int
@@ -57,7 +57,7 @@ def per_stage(recipe: Recipe, *, patience_s: float) -> Iterator[StageFeed]:
     """The stages in order: read, …, batch, …, copy.
 
     Args:
-      patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
+      patience_s: seconds to spend on gathering the elements that a stage gets, beyond the first two.
     """
     held, size = None, 0.0
     for build in _builds(recipe):
@@ -148,7 +148,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Residency:
-    """Of local files."""
+    """Residency of local files."""
 
     bytes: int
     resident: float | None  # share of the bytes that the page cache holds; None: the kernel does not say
@@ -220,7 +220,7 @@ class Usage:
     busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not tell
 
     def since(self, before: "Usage") -> "Span":
-        """What was used between `before` and this."""
+        """Returns what was used between `before` and this."""
         cpu_s = self.cpu_s - before.cpu_s
         queued = sum(max(0.0, s - before.queued_s.get(thread, 0.0)) for thread, s in self.queued_s.items())
         return Span(
@@ -233,7 +233,7 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Span:
-    """What was used between two moments."""
+    """The usage between two moments."""
 
     wall_s: float
     cpu_s: float
@@ -255,7 +255,7 @@ class Span:
 
 
 def usage_now() -> Usage:
-    """What this process has used since it started, and the host since it booted."""
+    """Returns the usage of this process since it started, and of the host since it booted."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         wall_s=time.perf_counter(),
@@ -286,7 +286,7 @@ def _queued_seconds() -> dict[int, float]:
 
 
 def _busy_seconds() -> float:
-    """Of the cores that this process may use: their lines in /proc/stat, in ticks."""
+    """Reads the lines of /proc/stat, in ticks, of the cores that this process may use."""
     names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     try:
         lines = (line.split() for line in HOST.read_text().splitlines())
@@ -319,7 +319,7 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """How drawing elements went; the first window is that of the warm-up."""
+    """The course of drawing elements; the first window is that of the warm-up."""
 
     elements: Sequence[int]  # by window
     seconds: Sequence[float]
@@ -328,7 +328,7 @@ class Drawn:
 
     @property
     def elements_per_s(self) -> float:
-        """In the median window."""
+        """Examples a second in the median window."""
         rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
         return statistics.median(rates[1:])
 

@@ -49,14 +49,14 @@ def advice(certificate: Certificate, files: "Files | None" = None) -> tuple[str,
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Files:
-    """What is known of the files that the pipeline reads."""
+    """The facts known about the files that the pipeline reads."""
 
     shards: int
     mean_bytes: float
 
     @property
     def are_small(self) -> bool:
-        """Whether opening the files takes much of the time of reading them."""
+        """Returns whether opening the files takes much of the time of reading them."""
         return self.shards > 1 and self.mean_bytes < _SMALL_SHARD_BYTES
 
 
@@ -109,7 +109,7 @@ def _files(files: Residency | None) -> str | None:
 
 
 def _expected(host: OfSlice | None, name: str) -> str | None:
-    """What a host of the slice would give: its own cores, at the CPU time that was measured."""
+    """Describes what a host of the slice would give: its own cores, at the CPU time that was measured."""
     if host is None:
         return None
     rate = f"at least {host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"
@@ -136,7 +136,7 @@ def _verdict(certificate: Certificate) -> str:
 
 
 def _cores_needed(certificate: Certificate) -> str:
-    """How many cores are enough, and how many a host of the slice has."""
+    """Describes how many cores are enough, and how many a host of the slice has."""
     needed, there = certificate.cores_needed, certificate.demand.slice.host_cores
     if needed is None:
         return _why_no_cores(certificate)

@@ -79,7 +79,7 @@ def _section(section: Section) -> Markup:
 
 
 def _kind(part: object) -> type | None:
-    """What decides which parts stand together."""
+    """Returns the key by which parts stand together."""
     if isinstance(part, Finding):
         return Finding
     return Figure if isinstance(part, Figure | tuple) else None

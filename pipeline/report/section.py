@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a careful reader should notice, and what to do about it."""
+    """A finding that a careful reader should notice, and what to do about it."""
 
     text: str
     advice: str = ""

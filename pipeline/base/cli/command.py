@@ -1,4 +1,4 @@
-"""What a command is called with: its flags under headings, and what stands behind them."""
+"""The arguments of a command: its flags under headings, and positional ones."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ from pipeline.base.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Command:
-    """What a command is called with.
+    """The arguments of a command.
 
     Attributes:
       name: the module, as behind `python -m`.
@@ -39,13 +39,13 @@ class Command:
 # --- What a flag takes, in words: the same for --help and for errors.
 
 
-# What absl puts before the help of a flag with choices, and behind that of a flag that repeats.
+# Text that absl puts before the help of a flag with choices, and behind that of a flag that repeats.
 _ABSL_ADDS = re.compile(r"^<[^>]*>: |;? ?repeat this option to specify a list of values$")
 _PLACEHOLDER = re.compile(r"(?P<text>\S*[A-Z]{2}\S*|A,B,…): ")
 
 
 def expected_value(flag: flags.Flag) -> str:
-    """What a value of the flag must be, such as `a whole number, at least 1`."""
+    """Describes a value of the flag, such as `a whole number, at least 1`."""
     parser = flag.parser
     if choices := getattr(parser, "enum_values", None):
         return f"one of {', '.join(choices)}"
@@ -59,7 +59,7 @@ def expected_value(flag: flags.Flag) -> str:
 
 
 def placeholder_and_help(flag: flags.Flag) -> tuple[str, str]:
-    """What --help shows behind `=`, and the sentences on the flag.
+    """Returns the placeholder that --help shows behind `=`, and the sentences on the flag.
 
     A flag's help may start with the placeholder in capitals: `FILE: where the summary goes.`
     """

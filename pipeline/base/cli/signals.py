@@ -57,7 +57,7 @@ class Interrupts:
         self.is_deferred = False
         self._taken: tuple[int, ...] = ()
         self._told = _NOTHING_HALF_DONE
-        # What is told of a page of a mapped file that is gone: see bus_errors.py.
+        # The message for a page of a mapped file that is gone: see SIGBUS below.
         self.bus_error: Callable[[], tuple[str, int]] | None = None  # the line and the exit code
         self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
@@ -168,7 +168,7 @@ class Interrupts:
             threading.__excepthook__(failed)
 
     def _raise_again(self) -> None:
-        """As some of TensorFlow's code catches everything, and `__del__` can raise nothing."""
+        """Lets the signal raise again: TensorFlow may catch everything, and `__del__` raises nothing."""
         self._was_raised = False
 
     def _tell_of_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
@@ -194,13 +194,13 @@ def take_signals() -> None:
 
 
 def signal_has_come() -> bool:
-    """Whether this process was sent a signal that ends it: errors that follow are none of their own."""
+    """Returns whether this process was sent a signal that ends it: errors that follow are consequences."""
     handler = signal.getsignal(signal.SIGINT)
     return isinstance(handler, Interrupts) and bool(handler.came)
 
 
 def _ignore() -> None:
-    """As its last act Python would give the signals back their defaults: a command that has done its work
+    """Ignores signals. Python, as it ends, restores their defaults: a command that has done its work
     and said so would end as if it had not."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -293,7 +293,7 @@ def _line(error: InputError) -> tuple[str, int]:
 
 
 def _watched(number: int, frame: object) -> None:
-    """Nothing: Python's own handler, below this one, has told the thread that watches."""
+    """Does nothing: Python's own handler, below this one, has informed the thread that watches."""
 
 
 # --- The processes that this one has started, and that these have started in their turn; from Linux's /proc.

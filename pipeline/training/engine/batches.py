@@ -8,7 +8,7 @@ from pipeline.base.errors import InputError
 from pipeline.base.tracing import as_written
 
 Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]  # batches of one replica each
-# In a graph, once for each batch that was taken: since when it had been in the making, and until when; both
+# A function in a graph, called once for each batch taken: when its making began and when it ended; both
 # float64 [] seconds.
 Making = Callable[[], tuple[tf.Tensor, tf.Tensor]]
 

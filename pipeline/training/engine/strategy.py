@@ -66,12 +66,12 @@ def require_divisible(key: str, global_batch: int, strategy: tf.distribute.Strat
 
 
 def worker(strategy: tf.distribute.Strategy) -> int:
-    """This process's number among those that train together; 0, the chief, writes the files of all."""
+    """Returns this process's number among those that train together; 0, the chief, writes all files."""
     return strategy.cluster_resolver.task_id or 0 if name_of(strategy) == "multi_worker" else 0
 
 
 def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool, str]:
-    """Whether XLA compiles the step, and why."""
+    """Returns whether XLA compiles the step, and why."""
     if name_of(strategy) == "tpu":
         return True, "a TPU runs nothing else"
     if requested and name_of(strategy) == "multi_worker":

@@ -170,7 +170,7 @@ def _error(
 def matching(
     patterns: Sequence[str], variables: Sequence[keras.Variable], *, key: str
 ) -> list[keras.Variable]:
-    """Those whose path, such as `embeddings/table`, matches a pattern as file names do: `embeddings/*`.
+    """Returns the variables whose path, such as `embeddings/table`, matches a pattern like `embeddings/*`.
 
     Raises:
       InputError: a pattern matches none; `key` is where it stands in the config.

@@ -43,7 +43,7 @@ def build(
 
 
 def has_schedule(args: config_lib.Optimizer, total_steps: int) -> bool:
-    """Whether the learning rate follows a schedule: then no callback can set it."""
+    """Returns whether the learning rate follows a schedule: then no callback can set it."""
     return not isinstance(_learning_rate(args, total_steps), float)
 
 
@@ -160,7 +160,7 @@ class _Fused:
         )
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """In `update_step`: Keras (3.15, measured) computes the learning rate anew for each variable."""
+        """The rate within `update_step`: Keras (3.15, measured) computes it anew for each variable."""
 
     def _backend_update_step(
         self,

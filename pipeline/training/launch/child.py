@@ -52,7 +52,7 @@ def why_failed(code: int, *, log: pathlib.Path) -> str:
 
 
 def may_succeed_later(code: int) -> bool:
-    """Whether the same command may succeed later: it said so, or a signal or a lost worker ended it."""
+    """Returns whether the same command may succeed later: it said so, or a signal or lost worker ended it."""
     return code == EXIT_TRY_AGAIN or code < 0 or code >= _OF_SIGNALS
 
 

@@ -48,7 +48,7 @@ class Trial:
         return self.workdir.path.with_name(f"{self.workdir.path.name}.log")
 
     def is_finished(self, *, dataset_digest: str) -> bool:
-        """Whether the run is there already, to its end, with this config and its datasets."""
+        """Returns whether the run is there and finished, with this config and its datasets."""
         record = run_record.read(self.workdir.run)
         return bool(
             record
@@ -61,7 +61,7 @@ class Trial:
         )
 
     def _has_mixture(self, digests: Sequence[str]) -> bool:
-        """Whether the mixture is of those; where a dataset cannot be opened, the run itself says so."""
+        """Returns whether the mixture is of those; the run itself reports a dataset that cannot be opened."""
         with contextlib.suppress(InputError):
             opened = (open_window([directory]) for directory, *_ in self.config["mixture"])
             return [each.manifest.digest for each in opened] == list(digests)
@@ -312,7 +312,7 @@ def _train_all(trials: Sequence[Trial], *, dataset: Dataset, command: Sequence[s
 
 
 def _row(trial: Trial, *, digest: str, command: Sequence[str], came: Callable[[], int]) -> Row:
-    """What a run came to, which trains first if it has not."""
+    """Returns the result of a run, which trains first if it has not."""
     code = 0 if trial.is_finished(dataset_digest=digest) else trial.train(command, came=came)
     if number := came():
         raise Interrupted(number, "the run under way was saved; the same command goes on with it")

@@ -60,7 +60,7 @@ class Worker:
 
 
 def is_member() -> bool:
-    """Whether this process is one of those that a launcher has started."""
+    """Returns whether a launcher has started this process."""
     with contextlib.suppress(ValueError, AttributeError):
         return json.loads(os.environ.get(CLUSTER, "")).get("environment") == _ENVIRONMENT
     return False
@@ -210,7 +210,7 @@ class Watch:
 
 
 def _rank(worker: Worker) -> tuple[int, int]:
-    """Of workers that were seen to have failed at once, the one with the least is the reason.
+    """Ranks workers that failed at once: the one with the least is the reason.
 
     Bad input and `kill -9` are nobody's doing. An abort may come after another one's traceback, as TensorFlow
     ends badly then.
@@ -279,7 +279,7 @@ class ChiefErrors:
         self._unfinished = b""
 
     def told(self) -> str:
-        """What the chief said of being interrupted, for the line that ends the command; the rest is shown."""
+        """Returns what the chief said of being interrupted, for the command's last line; prints the rest."""
         lines = self.held.decode(errors="replace").splitlines()
         told = [line.removeprefix(_INTERRUPTED) for line in lines if line.startswith(_INTERRUPTED)]
         for line in lines:
@@ -302,7 +302,7 @@ class ChiefErrors:
 _STRATEGIES = ("auto", "multi_worker")
 # On Linux with NVIDIA's driver.
 _GPU = pathlib.Path("/dev/nvidia0")
-# What a process with TensorFlow and a small model takes (2.21: 0.7 to 0.8 GiB, measured).
+# The memory of a process with TensorFlow and a small model (2.21: 0.7 to 0.8 GiB, measured).
 _WORKER_BYTES = 700 << 20
 
 

@@ -1,4 +1,4 @@
-"""What a run does about a step whose loss or gradient is infinite or not a number.
+"""Handles steps whose loss or gradient is infinite or not a number.
 
     stop       ends the run, and names the records.
     skip       changes nothing in that step. Needs a look at every gradient.
@@ -44,7 +44,7 @@ def not_finite(thing: str, received: object, *, newest: int) -> NotFiniteError:
 
 
 def saved_batch(newest: int) -> str:
-    """What is saved: the newest checkpoint, of step `newest`; 0: there is none."""
+    """Names the newest checkpoint, of step `newest`; 0: there is none."""
     return (
         f"The newest checkpoint, of step {newest:,}, is from before." if newest else "Nothing is saved yet."
     )
@@ -58,7 +58,7 @@ Event = Mapping[str, int | str]  # what was done about a bad step, for run.json
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribution:
-    """Which records of a bad step are at fault."""
+    """The records of a bad step that are at fault."""
 
     text: str
     is_certain: bool  # a loss of theirs is not finite though the weights are
@@ -66,11 +66,11 @@ class Attribution:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A run's policy, and whom it asks and tells.
+    """A run's policy, and the functions that name records and report events.
 
     Args:
       allowed: bad steps, or times to roll back, after which the run ends in any case.
-      attribution: function of (a step, whether the model's weights are spoiled, so that the initial ones count).
+      attribution: function of (a step, whether the weights are spoiled, so that the initial ones count).
       tell: receives what was done, and a line on it.
       workdir: of the run, for commands that are advised.
     """
@@ -85,12 +85,12 @@ class Guard:
 
 
 def skipped(step: int, attribution: Attribution) -> tuple[Event, str]:
-    """What is saved, and told, of a step that was skipped."""
+    """Returns the event and the line of a step that was skipped."""
     return {"step": step, "did": "skipped"}, f"skipped    {_named(step, attribution)}"
 
 
 def rolled_back(step: int, *, to: int, until: int, attribution: Attribution) -> tuple[Event, str]:
-    """The same of a run that took the weights of checkpoint `to`, and goes on as step `until`."""
+    """Returns both for a run that took the weights of checkpoint `to`, and goes on as step `until`."""
     event = {"step": step, "did": "rolled back", "to": to, "until": until}
     line = f"rolled back to the weights of step {to:,}, and on with the batch of step {until:,}"
     return event, f"{line}: {_named(step, attribution)}"
@@ -144,11 +144,11 @@ class Watch:
         self.events: list[Event] = []
 
     def begin(self, step: int, events: Sequence[Event]) -> None:
-        """Told the step at which this process begins, and what was done before."""
+        """Starts at a step, with the events of earlier processes."""
         self._first, self.events = step, list(events)
 
     def evaluated(self, tally: Tally, stop: int) -> tuple[Tally, Mapping | None]:
-        """What counts of the steps before `stop`; and the session to go on from, where it was rolled back.
+        """Returns what counts of the steps before `stop`; and the session to go on from, if rolled back.
 
         Raises:
           NotFiniteError: the run ends.
@@ -170,7 +170,7 @@ class Watch:
           NotFiniteError: rolling back is not asked for, or there is no checkpoint.
         """
         self._checkpoints.finish()
-        # Restored in any case: what the model holds now can judge no record.
+        # Restored in any case: the weights that the model holds now can evaluate no record.
         taken, saved = self._checkpoints.restore() if self._checkpoints.newest else (0, {})
         attribution = self._guard.attribution(step, not taken)
         if self._guard.policy != "roll_back" or not taken:

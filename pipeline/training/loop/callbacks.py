@@ -37,7 +37,7 @@ def build(
 
 
 def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict]:
-    """What callbacks need to go on after a kill: JSON that holds the best weights as arrays."""
+    """Returns the state that callbacks need after a kill: JSON that holds the best weights as arrays."""
     return [{"class_name": name, "kept": _state(name, callback)} for name, callback in _named(callbacks)]
 
 
@@ -201,7 +201,7 @@ def _set_attributes(callback: keras.callbacks.Callback, kept: Mapping) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Survivor:
-    """How a class of callbacks is made, and how it goes on after a kill.
+    """Makes a class of callbacks, and saves and restores its state.
 
     `state` gives JSON that may hold arrays; `restore` puts it back, after `on_train_begin`.
     """

@@ -116,7 +116,7 @@ class Session:
 
     @property
     def bad_steps(self) -> Sequence[Event]:
-        """What was done about steps whose loss was not finite, since the run began."""
+        """Events of steps whose loss was not finite, since the run began."""
         return self._watch.events
 
     def _is_over(self, step: int) -> bool:
@@ -151,9 +151,9 @@ class Session:
         raise Interrupted(number, f"saved at step {step:,}, from where the same command goes on")
 
     def _point(self, step: int) -> Point:
-        """What is logged at `step`, with validation metrics where an epoch ends."""
+        """Returns the log point of `step`, with validation metrics where an epoch ends."""
         cadence = self._cadence
-        # Where every step since the last point was skipped or passed over, the epoch's mean stands in.
+        # The epoch's mean stands in where every step since the last point was skipped or passed over.
         averages = self._averages(self._window if self._window.counted else self._epoch)
         point: Point = {
             "step": step,
@@ -164,7 +164,7 @@ class Session:
             **self._window.speed(global_batch=cadence.global_batch),
         }
         self._window, self.logged, self._metrics = Tally(), step, {}
-        # As `fit` does, a callback that stops the run in the middle of an epoch ends that epoch.
+        # A callback that stops the run in the middle of an epoch ends that epoch, as in `fit`.
         is_end = cadence.ends_epoch(step) or self._model.stop_training
         validation = self._end_epoch(step) if is_end else None
         return point | ({"validation": validation} if validation else {})
@@ -240,7 +240,7 @@ def announce_first_step(
 ) -> InnerLoop:
     """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest.
 
-    `times` is told of tracing, of the first step and of all others.
+    `times` counts tracing, the first step and all others.
     """
     start = clock()
     with times.during("compile"):
@@ -272,7 +272,7 @@ def announce_first_step(
 
 
 class TimedCheckpoints:
-    """`checkpoints`, with `times` told of saving and of waiting for what is being written."""
+    """`checkpoints` whose saving, and waiting for what is being written, `times` counts."""
 
     def __init__(self, checkpoints: Checkpoints, times: Times) -> None:
         self._checkpoints = checkpoints

@@ -1,4 +1,4 @@
-"""How far two computations of the same numbers are apart."""
+"""Compares two computations of the same numbers."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from pipeline.training.tasks.objective import Objective
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Of one thing, such as a layer's outputs.
+    """The difference of one thing, such as a layer's outputs.
 
     Attributes:
       errors: by what was compared, as `relative_error` gives them.
@@ -46,7 +46,7 @@ class Comparison:
 
     Attributes:
       name: in two words or so.
-      told: what was compared with what.
+      told: the two computations that were compared.
       differences: the worst first.
       skipped: why there was nothing to compare; empty where there was.
       advice: what to do where they differ.
@@ -60,12 +60,12 @@ class Comparison:
 
     @property
     def found(self) -> Sequence[Difference]:
-        """What is further apart than it may be."""
+        """The differences that are larger than they may be."""
         return [each for each in self.differences if each.excess > 1]
 
 
 def comparison(name: str, told: str, differences: Sequence[Difference], *, advice: str) -> Comparison:
-    """With the differences in their order."""
+    """Returns a comparison with its differences in order."""
     ordered = tuple(sorted(differences, key=lambda each: -each.excess))
     return Comparison(name=name, told=told, differences=ordered, advice=advice)
 
@@ -134,7 +134,7 @@ class Subject:
 
 
 def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
-    """What a run would begin with; raises InputError where the experiment does not fit the dataset."""
+    """Builds what a run would begin with; raises InputError where the experiment does not fit the dataset."""
     args = experiment.data
     selections = data.selections_of(args, dataset)
     statistics = loading.of_training(dataset)
@@ -153,7 +153,7 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
 # --- Comparisons as sections for a terminal, and as JSON.
 
 
-_MOST = 5  # that are told of what agrees; all that differs is
+_MOST = 5  # values shown of what agrees; all that differs are shown
 
 
 def section(comparison: Comparison) -> Section:

@@ -88,7 +88,7 @@ def chosen_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> 
 
 
 def damage(entry: Entry) -> str:
-    """What is wrong with a checkpoint; empty where nothing is."""
+    """Returns what is wrong with a checkpoint; empty where nothing is."""
     try:
         entry.check()
     except DamagedError as error:

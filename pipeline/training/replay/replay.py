@@ -1,6 +1,6 @@
 """Replays steps of a run from its working directory: batches, records, losses, steps whose loss jumped.
 
-Start here; replaying/ holds what this puts together.
+Start here; stream.py, evaluator.py and step.py hold what this puts together.
 """
 
 import math
@@ -28,7 +28,7 @@ class Replay:
 
     Args:
       moved_to: where datasets of the run are now, if they are not where they were.
-      checkpoint: the step of the checkpoint whose model evaluates the examples, 0 for the initial weights; None:
+      checkpoint: the step of the checkpoint that evaluates the examples, 0 for the initial weights; None:
         the nearest to each step.
 
     Raises:
@@ -50,7 +50,7 @@ class Replay:
 
     @property
     def steps(self) -> int:
-        """Those that the run has, or will have when it is finished."""
+        """The steps that the run has, or will have when it is finished."""
         return self.record.steps if self.record.finished else self.record.total_steps
 
     def step(self, step: int, *, examples: int) -> ReplayedStep:
@@ -78,7 +78,7 @@ class Replay:
             )
             for window in windows[:MOST_WINDOWS]
         ]
-        # Of what was not logged, only a jump is told that the data explain.
+        # A window that was not logged is reported only where the data explain its jump.
         found = tuple(spike for spike in looked_into if spike.steps or math.isfinite(spike.window.loss))
         return Spikes(points=len(points), found=found, left_out=len(windows) - len(looked_into))
 

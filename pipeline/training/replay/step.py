@@ -24,7 +24,7 @@ from pipeline.training.replay.stream import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Partner:
-    """What an example is mixed with."""
+    """The example that another one is mixed with."""
 
     index: int  # in the global batch, from 0
     record: Record
@@ -151,7 +151,7 @@ class Window:
     before: tuple[float, ...] = ()  # the losses of the windows before, ten at most
 
     def is_jump_to(self, loss: float) -> bool:
-        """Whether such a loss is far above those before."""
+        """Returns whether such a loss is far above those before."""
         return _above(np.array(self.before), loss)[1] > JUMP
 
 
@@ -214,7 +214,7 @@ def _number(value: object) -> float:
 
 
 MOST_WINDOWS = 5  # that are computed again
-MOST_STEPS = 10  # of a window, that are told
+MOST_STEPS = 10  # of a window, that are described
 _PROGRESS_AFTER_S = 2.0
 
 WeightsAt = Callable[[int], tuple[Weights, ExampleEvaluator]]  # of a step
@@ -241,7 +241,7 @@ class Spike:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spikes:
-    """What `--spikes` tells of a run."""
+    """The report of `--spikes` on a run."""
 
     points: int  # lines of history.jsonl
     found: tuple[Spike, ...]  # the farthest jump first
@@ -255,7 +255,7 @@ def spike_of(
 
     Args:
       since: where the window before begins: its last step may have broken the weights.
-      examples: how many examples of a step are told.
+      examples: how many examples of a step are described.
     """
     weights, evaluator = weights_at(since)
     losses = _losses(stream, since, window.last, evaluator)
@@ -277,7 +277,7 @@ def _farthest(scores: np.ndarray) -> list[int]:
 
 
 def _explains(window: Window, losses: np.ndarray) -> bool:
-    """Whether the losses of its steps, float64 [n], computed again, may be looked for a cause.
+    """Returns whether the recomputed losses of its steps, float64 [n], may explain the window.
 
     What was not logged may be no jump: a run may be under way, or have ended for another reason.
     """
@@ -292,6 +292,6 @@ def _losses(stream: TrainingStream, first: int, last: int, evaluator: ExampleEva
 
 
 def beginnings(points: Sequence[dict]) -> dict[int, int]:
-    """Where the window before begins, by the first step of each window of history.jsonl."""
+    """Returns the start of the window before, by the first step of each window of history.jsonl."""
     steps = [0, 0, *(point["step"] for point in points)]
     return dict(zip(steps[1:], steps, strict=False))

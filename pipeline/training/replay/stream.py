@@ -1,4 +1,4 @@
-"""What a run trains on, from any step: the batches themselves, and which records they are made of.
+"""The training stream of a run from any step: its batches, and the records they are made of.
 
 A step is counted from 0, by the steps that are done before it: the batch of step N makes N steps N + 1.
 """
@@ -41,10 +41,10 @@ from pipeline.training.state.workdir import Workdir
 
 # --- The datasets that a run trained on, found again: where they were, or where they are said to be now.
 #
-# What counts is the digest in run.json: a dataset that was published anew under the same name is another.
+# The digest in run.json decides: a dataset that was published anew under the same name is another.
 
 
-_DIGITS = 12  # of a digest, that are shown
+_DIGITS = 12  # characters shown of a digest
 
 _Moved = Mapping[str, list[str]]  # directories or globs, by digest
 
@@ -77,7 +77,7 @@ def _mixed(record: RunRecord, data: Data) -> list[tuple[str, str]]:
 
 
 def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> _Moved:
-    """What is named, by its digest; where a glob as a whole is none of the run's, each dataset of it."""
+    """Returns the named datasets by digest; each dataset of a glob where the whole is none of the run's."""
     moved = collections.defaultdict(list)
     for pattern in map(str, moved_to):
         named = open_window([pattern])
@@ -91,7 +91,7 @@ def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> 
 
 
 def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
-    """Where a dataset is now, and what is there; of several with the same bytes, each is taken once."""
+    """Returns where a dataset is now, and the dataset; each of several with the same bytes is taken once."""
     places = moved.get(digest, [])
     place = places[0] if len(places) == 1 else places.pop(0) if places else directory
     if not glob.has_magic(place) and not pathlib.Path(place).exists():
@@ -192,7 +192,7 @@ class TrainingStream:
 
     @property
     def targets(self) -> Targets:
-        """What makes the second part of a batch."""
+        """The targets of a batch, its second part."""
         return data.targets(self.args, self.schema)
 
     def batch(self, step: int) -> Batch:
@@ -233,7 +233,7 @@ class TrainingStream:
         )
 
     def _plan(self, step: int | tf.Tensor) -> ReadPlan:
-        """Of one host that feeds one replica: on any others a global batch is the same."""
+        """Plans reading for one host and one replica: a global batch is the same on any others."""
         global_batch = self.args.global_batch
         return data.read_plan(
             self.args, self.data, share=Share(global_batch=global_batch), position=step * global_batch
@@ -259,7 +259,7 @@ def _of_step(read: Callable[[tf.Tensor], tf.data.Dataset]) -> Callable[[tf.Tenso
 def open_stream(
     run: Workdir, record: RunRecord, *, moved_to: Sequence[str | pathlib.Path] = ()
 ) -> TrainingStream:
-    """What the run trained on.
+    """Opens the training stream of a run.
 
     Args:
       moved_to: where datasets of the run are now, if they are not where they were.
@@ -286,7 +286,7 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
     """Without the records that the run left out.
 
     It counts as checked: what is damaged elsewhere changes no batch, and reading all of it may take hours.
-    The records of a step that is told are compared with their hashes.
+    The records of a step that is reported are compared with their hashes.
     """
     left_out = files.read_json(run.damaged)
     if left_out:
@@ -295,7 +295,7 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
 
 
 def _require_known_versions(record: RunRecord, augmentation: Augmentation) -> None:
-    """Of the order of rows, and of what becomes of images."""
+    """Raises InputError for an unknown version of the order of rows or of image augmentation."""
     for thing, was, is_ in (
         ("order of rows", record.order, order.VERSION),
         ("augmentation of images", record.augmentation, augmentation.version),
@@ -396,7 +396,7 @@ def _row(record: Record, in_block: int) -> int:
 
 
 def place(record: Record) -> str:
-    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
+    """Formats where a record is stored: its file, its ordinal there, and its row where it is a block."""
     row = "" if record.row is None else f", row {record.row:,}"
     return f"{record.file}, record {record.ordinal:,}{row}"
 

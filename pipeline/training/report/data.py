@@ -199,7 +199,7 @@ def _numbers(feature: FeatureStatistics) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureFormat:
-    """How the report shows one kind: `detail` is said beside its name, `most_values` are in its plot."""
+    """How the report shows one feature type: `detail` stands beside its name, its plot has `most_values`."""
 
     detail: Callable[[Feature], str]
     most_values: int = _MOST_VALUES

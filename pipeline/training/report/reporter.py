@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import os
 import pathlib
 import sys
 import time
@@ -14,7 +15,15 @@ from tqdm import tqdm
 
 from pipeline.base import files as files_lib
 from pipeline.base.errors import InputError
-from pipeline.training.report.page import write_report
+from pipeline.report import html
+from pipeline.report.html import Markup
+from pipeline.report.section import Cell, Section
+from pipeline.training.report.data import dataset_section
+from pipeline.training.report.findings import findings_section
+from pipeline.training.report.inputs import ReportInputs, read_inputs
+from pipeline.training.report.provenance import origin, provenance_section, title
+from pipeline.training.report.results import headline, results_section
+from pipeline.training.report.run import time_section, training_section
 from pipeline.training.state import run_record
 from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.run_record import RunRecord
@@ -209,3 +218,34 @@ def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> Non
             if isinstance(value, float):
                 tf.summary.scalar(name, np.float32(value))
     writer.flush()
+
+
+# --- The report: one HTML page that needs nothing but itself.
+
+
+FILE_NAME = "report.html"
+
+
+def write_report(workdir: str | os.PathLike) -> pathlib.Path:
+    """Writes `workdir/report.html` from what `workdir` and its dataset hold now; returns its path.
+
+    It may be called while training runs: what is not there yet is left out, and a reader never sees half a
+    page.
+    """
+    path = pathlib.Path(workdir) / FILE_NAME
+    files_lib.write_bytes(path, render_report(read_inputs(path.parent)).encode())
+    return path
+
+
+def render_report(inputs: ReportInputs) -> Markup:
+    """The whole page."""
+    head = Section(title=title(inputs), parts=[headline(inputs), Cell(text=origin(inputs), style="origin")])
+    sections = [
+        findings_section(inputs),
+        results_section(inputs),
+        training_section(inputs),
+        time_section(inputs),
+        dataset_section(inputs),
+        provenance_section(inputs),
+    ]
+    return html.page(head, sections)

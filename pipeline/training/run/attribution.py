@@ -1,4 +1,4 @@
-"""Which records of a batch are at fault where a step's loss is infinite or not a number."""
+"""Names the records of a batch that are at fault where a step's loss is infinite or not a number."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -107,7 +107,7 @@ def _at_weight(weights: np.ndarray | None, index: int) -> str:
 
 
 def _losses(evaluator: ExampleEvaluator, batch: Batch, *, parts: int) -> np.ndarray:
-    """Of each example, float32 [global batch]; computed in `parts`, as replicas hold them."""
+    """Returns each example's loss, float32 [global batch]; computed in `parts`, as replicas hold them."""
     cut = zip(*(tf.split(tensor, parts) for tensor in tf.nest.flatten(batch)), strict=True)
     return np.concatenate([evaluator(*tf.nest.pack_sequence_as(batch, part))[0] for part in cut])
 

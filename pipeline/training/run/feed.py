@@ -85,7 +85,7 @@ def certify(
 
 
 def recipe_of(args: Data, data: TrainingData, slice_: Slice) -> Recipe:
-    """What the first host of the slice reads."""
+    """Returns the recipe of what the first host of the slice reads."""
     dataset = main_of(data).dataset
     statistics = loading.of_training(dataset)
     share = Share(

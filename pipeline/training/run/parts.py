@@ -44,7 +44,7 @@ class Run:
         return not self.worker
 
     def shown(self) -> contextlib.AbstractContextManager[None]:
-        """Within it the model has the weights that are evaluated and exported."""
+        """Gives the model, within the block, the weights that are evaluated and exported."""
         return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
 
@@ -95,7 +95,7 @@ def build(setup: Setup) -> Run:
 
 
 def checkpoints_of(run: Run) -> Checkpoints:
-    """Where the run saves itself."""
+    """Opens the checkpoints of the run."""
     setup = run.setup
     schema = setup.dataset.schema
     inputs = golden.inputs(setup.workdir.golden, schema, run.preprocess)
@@ -115,7 +115,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
 
 
 def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
-    """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
+    """Builds the loop of steps from `step` on; `on_steps` receives the seconds of each, float64 [steps]."""
     setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
         setup.strategy,
@@ -145,7 +145,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
 
 
 def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """This host's batches from `step` on: (inputs, targets) of one replica each."""
+    """Returns this host's batches from `step` on: (inputs, targets) of one replica each."""
     setup, data = run.setup, run.setup.experiment.data
     plan = data_lib.read_plan(
         data,

@@ -23,8 +23,7 @@ from pipeline.training.loop import callbacks, outer
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.clock import timed
 from pipeline.training.loop.outer import Session, TimedCheckpoints
-from pipeline.training.report.page import write_report
-from pipeline.training.report.reporter import Reporter
+from pipeline.training.report.reporter import Reporter, write_report
 from pipeline.training.report.run import time_line
 from pipeline.training.run import parts
 from pipeline.training.run.attribution import attribution_of
@@ -84,7 +83,7 @@ def _go_on(setup: Setup, began: float) -> dict:
 
 
 def _is_done(setup: Setup, before: RunRecord) -> bool:
-    """Whether nothing is left to do: what an export needs is there, and whole."""
+    """Returns whether nothing is left to do: what an export needs is there, and whole."""
     workdir = setup.workdir
     return (
         before.finished
@@ -231,7 +230,7 @@ def _reporter(
 
 
 def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
-    """Of the chief; other workers do the same, and say nothing."""
+    """Returns the chief's guard; other workers do the same, and say nothing."""
     train, workdir = run.setup.experiment.train, shlex.quote(str(run.setup.workdir.path))
     says = {"attribution": attribution_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
     return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)

@@ -1,4 +1,4 @@
-"""What is decided about a run before its model is built, and what the user is told of it."""
+"""Decides about a run before its model is built, and announces it."""
 
 import dataclasses
 import pathlib

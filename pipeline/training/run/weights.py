@@ -60,7 +60,7 @@ def _first_other(selection: Selection, weights: Numeric) -> tuple[int, float] | 
 
 
 def _number(selection: Selection, position: int) -> int:
-    """Of the row at a position of the stored order, from 0, over all shards."""
+    """Returns the number, over all shards, of the row at a position of the stored order, from 0."""
     for first, last in selection.ranges:
         if position < last - first:
             return first + position

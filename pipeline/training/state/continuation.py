@@ -1,4 +1,4 @@
-"""Whether a command may go on with the run in its working directory.
+"""Decides whether a command may go on with the run in its working directory.
 
 It may make the run longer, and change how it is logged, saved and evaluated on the way. What weights or the
 order of examples depend on stays: else run.json would tell of a run that nobody made.
@@ -93,7 +93,7 @@ def require_enough_steps(done: int, total_steps: int) -> None:
 
 
 def _require_equal(before: RunRecord, now: RunRecord) -> None:
-    """Of a run that is finished, nothing is done again: so another config must not seem to be obeyed."""
+    """Refuses another config for a finished run: nothing is done again, so it would seem to be obeyed."""
     for name, was, is_ in _differences(before.config, now.config):
         if name not in _LENGTH:
             raise InputError(

@@ -18,11 +18,11 @@ import numpy as np
 
 from pipeline.base import documents
 
-# What a process tells apart. `start` lasts until the first step: imports, the dataset's metadata, building
+# The kinds of time. `start` lasts until the first step: imports, the dataset's metadata, building
 # and restoring the model, the first batch. `callbacks` is what is in no block after it, the loop itself too.
 ENTRY_KINDS = ("start", "compile", "training", "input", "evaluation", "checkpoint", "report", "callbacks")
 _SHORTEST_INTERVAL_S = 0.2
-# Of the run's wall time: a kill hides half an interval on average, and thousands of lines do for months.
+# A share of the run's wall time: a kill hides half an interval on average; months take thousands of lines.
 _INTERVAL_SHARE = 0.002
 _WITHOUT = "an account of the time before"
 
@@ -79,7 +79,7 @@ class GoodputLog:
         self.write()
 
     def began_at(self, step: int) -> None:
-        """Told the step that training starts from."""
+        """Sets the step that training starts from."""
         with self._lock:
             self._from_step = self._step = step
 
@@ -95,7 +95,7 @@ class GoodputLog:
                 self.write()  # so that what a later kill undoes is known to the step
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
-        """Told after steps: `waited` seconds of the block before were waiting for input, not its kind."""
+        """Counts steps: `waited` seconds of the block before were waiting for input, not its kind."""
         source, target = ("compile", "start") if first else ("training", "input")
         with self._lock:
             waited = min(waited, self._seconds[source])
@@ -105,7 +105,7 @@ class GoodputLog:
             self._stack[0] = "callbacks"
 
     def saved(self, waited: float) -> None:
-        """Told after a checkpoint: training waited so many seconds for it."""
+        """Counts a checkpoint that training waited so many seconds for."""
         with self._lock:
             self._longest_save = max(self._longest_save, waited)
 

@@ -63,7 +63,7 @@ def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
 
 
 def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
-    """Of one of the run's checkpoints; raises InputError where it is not as it was written."""
+    """Returns the start from one of the run's checkpoints; raises InputError where it is damaged."""
     try:
         entry.check()
     except checkpoints.DamagedError as error:
@@ -78,7 +78,7 @@ def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
 
 
 def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
-    """What a run that goes on has kept of its start; None where it has none, or it was deleted."""
+    """Returns the copy of its start that a run keeps; None where it has none, or it was deleted."""
     if not before.warm_start or not workdir.start.run.exists():
         return None
     return Start(source=workdir.start, step=int(before.warm_start["step"]), recorded=before.warm_start)
@@ -126,7 +126,7 @@ def keep(start: Start, workdir: Workdir) -> None:
 
 
 def _differing(before: Schema, now: Schema) -> list[str]:
-    """What differs between two schemas, as far as a model's columns depend on it."""
+    """Lists the differences between two schemas, as far as a model's columns depend on them."""
     was, is_ = _features(before), _features(now)
     return [
         *(f"it has no '{name}'" for name in is_ if name not in was),

@@ -106,7 +106,7 @@ class _ClassCounts:
 
 
 class _RankedClassCounts(_ClassCounts):
-    """The same of two classes, and how well the examples are ranked."""
+    """Accumulates the same for two classes, and how well the examples are ranked."""
 
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
@@ -133,7 +133,7 @@ class _RankedClassCounts(_ClassCounts):
 
 
 def _cross_entropies(own: np.ndarray) -> np.ndarray:
-    """Of the probabilities [n] that the examples' own classes got, in nats: [n]."""
+    """Returns the losses in nats, [n], from the probabilities [n] of the examples' own classes."""
     return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0))
 
 

@@ -65,7 +65,7 @@ class EvaluationMetrics:
             self._weight += float(weighing.sum())
 
     def numbers(self) -> dict[str, float]:
-        """Those of `result` that are one number each: what a callback is told."""
+        """The numbers in `result`, which callbacks receive."""
         return {name: value for name, value in self.result().items() if isinstance(value, float)}
 
     def result(self) -> dict:
