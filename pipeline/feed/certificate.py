@@ -60,7 +60,7 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OfSlice:
-    """Returns the least that a host of the slice gives, with cores like those that were measured."""
+    """The least that a host of the slice gives, with cores like those that were measured."""
 
     cores: int
     examples_per_s: float
@@ -105,7 +105,7 @@ class Certificate:
 
     @property
     def uncached_is_costly(self) -> bool:
-        """Returns whether reading from the disk is slow for another reason: with few rows, the start."""
+        """Returns whether reading from the disk is slow, and not for the disk: with few rows, for its start."""
         if self.uncached is None or self.scaling.disk_is_slow:
             return False
         return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s

@@ -139,8 +139,7 @@ class Checkpoints:
         values |= {f"{_ARRAYS}/{number:04d}": array for number, array in enumerate(arrays)}
         values[_GOLDEN] = self._golden_logits()
         if not self._worker:
-            content = Content(step=step, values=values, session=text, metrics=dict(metrics or {}))
-            self._saving.start(content)
+            self._saving.start(step, values, session=text, metrics=dict(metrics or {}))
         self.blocked_s.append(self._clock() - start)
 
     def restore(self, *, choice: str = LAST, up_to: int | None = None) -> tuple[int, dict]:
@@ -279,23 +278,15 @@ def _is_finite(value: np.ndarray) -> bool:
 # --- Writing beside training, one checkpoint at a time.
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Content:
-    """A copy of a checkpoint's content: nothing changes it while it is written."""
-
-    step: int
-    values: Mapping[str, np.ndarray]  # variables and other tensors
-    session: str  # JSON
-    metrics: Mapping[str, float]
-
-
 class Saving:
-    """Writes to `root`, and deletes what is no longer kept.
+    """Writes to `root` in a thread, and deletes what is no longer kept.
+
+    An error of the thread is raised by the next `finish`.
 
     Args:
       run: of which run checkpoints say that they are: see `identity_of_run`.
       counts_on: files that a restored run needs as they were when a checkpoint was saved, if they are there.
-      paths: what Keras calls the variables, by their names in `Content.values`.
+      paths: what Keras calls the variables, by their names in a checkpoint.
     """
 
     def __init__(
@@ -309,18 +300,25 @@ class Saving:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._root, self._run, self._paths, self._kept = root, run, paths, kept
-        self._counts_on = counts_on
-        self._background = Background(clock=clock)
+        self._counts_on, self._clock = counts_on, clock
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self.seconds = 0.0  # that writing has taken so far
         self.newest = 0  # step of the newest checkpoint that is whole; 0: there is none
 
-    @property
-    def seconds(self) -> float:
-        """Seconds that writing has taken so far."""
-        return self._background.seconds
+    def start(
+        self, step: int, values: Mapping[str, np.ndarray], *, session: str, metrics: Mapping[str, float]
+    ) -> None:
+        """Begins to write what nobody changes any more; call `finish` before.
 
-    def start(self, content: Content) -> None:
-        """Begins to write; call `finish` before."""
-        self._background.start(lambda: self._write(content))
+        Args:
+          values: variables and other tensors.
+          session: JSON.
+        """
+        self._wait()
+        # A daemon: a process that must end does not wait for it.
+        self._thread = threading.Thread(target=self._run, args=[step, values, session, metrics], daemon=True)
+        self._thread.start()
 
     def finish(self) -> None:
         """Waits until what was begun is on the disk.
@@ -329,31 +327,49 @@ class Saving:
           InputError: it could not be written.
         """
         try:
-            self._background.wait()
+            self._wait()
         except (OSError, tf.errors.OpError) as error:
             raise self._not_written(error) from None
 
     def close(self) -> None:
         """Waits as `finish` does; something else has ended the run, so no error is raised."""
         with contextlib.suppress(Exception):
-            self._background.wait()
+            self._wait()
 
-    def _write(self, content: Content) -> None:
-        with directories.staged(checkpoints.temporary(self._root, content.step)) as temporary:
-            save_tensors(temporary, content.values)
-            (temporary / SESSION_FILE).write_text(content.session)
+    def _wait(self) -> None:
+        if self._thread:
+            self._thread.join()
+            self._thread = None
+        error, self._error = self._error, None
+        if error:
+            raise error
+
+    def _run(self, *content: object) -> None:
+        start = self._clock()
+        try:
+            self._write(*content)
+        except BaseException as error:
+            self._error = error
+        self.seconds += self._clock() - start
+
+    def _write(
+        self, step: int, values: Mapping[str, np.ndarray], session: str, metrics: Mapping[str, float]
+    ) -> None:
+        with directories.staged(checkpoints.temporary(self._root, step)) as temporary:
+            save_tensors(temporary, values)
+            (temporary / SESSION_FILE).write_text(session)
             described = Manifest(
-                step=content.step,
+                step=step,
                 saved=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 run=self._run,
-                metrics=content.metrics,
+                metrics=metrics,
                 variables=self._paths,
             )
             for path in filter(pathlib.Path.exists, self._counts_on):
                 files.synchronise(path)
             checkpoints.write_manifest(temporary, described)
             checkpoints.publish_checkpoint(temporary)
-        self.newest = content.step
+        self.newest = step
         for entry in self._kept.superseded(checkpoints.newest_first(self._root)):
             checkpoints.remove_checkpoint(entry)
 
@@ -369,40 +385,6 @@ class Saving:
             expected="a directory that takes files",
             action=f"Correct that; {action}",
         )
-
-
-class Background:
-    """Runs work in a thread. An error in it is raised by the next `wait`."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
-        self.seconds = 0.0  # that work has taken so far
-
-    def start(self, work: Callable[[], None]) -> None:
-        """Waits for the work before, then returns at once."""
-        self.wait()
-        # A daemon: a process that is told to end does not wait for it.
-        self._thread = threading.Thread(target=self._run, args=[work], daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Returns when nothing is under way; raises what went wrong in it, once."""
-        if self._thread:
-            self._thread.join()
-            self._thread = None
-        error, self._error = self._error, None
-        if error:
-            raise error
-
-    def _run(self, work: Callable[[], None]) -> None:
-        start = self._clock()
-        try:
-            work()
-        except BaseException as error:
-            self._error = error
-        self.seconds += self._clock() - start
 
 
 # --- Arrays in TensorFlow's checkpoint files, which `tf.train.load_checkpoint` reads anywhere.

@@ -31,6 +31,7 @@ from pipeline.data.reading import order, parsing, stream
 from pipeline.data.reading.plan import ReadPlan, TrainingData, main_of, parts_of
 from pipeline.data.reading.sharding import Share, rebatched
 from pipeline.data.schema.schema import Schema
+from pipeline.report.formats import shortened
 from pipeline.training.experiment import config, data
 from pipeline.training.experiment.config import Data
 from pipeline.training.experiment.model import build_preprocess
@@ -45,6 +46,7 @@ from pipeline.training.state.workdir import Workdir
 
 
 _DIGITS = 12  # characters shown of a digest
+_CHARACTERS = 200  # shown of a raw row, its file and line included
 
 _Moved = Mapping[str, list[str]]  # directories or globs, by digest
 
@@ -401,6 +403,8 @@ def place(record: Record) -> str:
     return f"{record.file}, record {record.ordinal:,}{row}"
 
 
-def raw_row(raw: RawRow | None) -> str:
-    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
-    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"
+def raw_row_note(raw: RawRow | None) -> str:
+    """`; raw row visits.csv line 26: 26,Genf,1,no`, or as much of it as is known; empty: nothing is."""
+    if raw is None:
+        return ""
+    return f"; raw row {shortened(str(raw) if raw.text is None else f'{raw}: {raw.text}', _CHARACTERS)}"

@@ -9,15 +9,13 @@ import tensorflow as tf
 
 from pipeline.data.input.training import Mixed, partner_of
 from pipeline.data.origins.reader import RawRow
-from pipeline.report.formats import shortened
 from pipeline.training.experiment.model import build_model
 from pipeline.training.loop.bad_steps import Attribution
 from pipeline.training.replay.evaluator import ExampleEvaluator, example_evaluator, worst_first
-from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of, place, raw_row
+from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of, place, raw_row_note
 from pipeline.training.run.parts import Run
 
 _MOST = 3  # records that are named
-_CHARACTERS = 200  # of a raw row, its file and line included
 
 
 def attribution_of(run: Run) -> Callable[[int, bool], Attribution]:
@@ -70,8 +68,8 @@ def described(
     each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
     worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()
     named = [
-        f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
-        f"{_at_weight(weights, index)}"
+        f"{place(records[index])} (replica {index // each}{raw_row_note(raw)}) "
+        f"has a loss of {losses[index]:g}{_at_weight(weights, index)}"
         for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
     ]
     if shares is not None:
@@ -94,12 +92,8 @@ def described(
     )
 
 
-def _made_of(raw: RawRow | None) -> str:
-    return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
-
-
 def _in_brackets(raw: RawRow | None) -> str:
-    return "" if raw is None else f" ({_made_of(raw).removeprefix('; ')})"
+    return "" if raw is None else f" ({raw_row_note(raw).removeprefix('; ')})"
 
 
 def _at_weight(weights: np.ndarray | None, index: int) -> str:
