@@ -30,7 +30,6 @@ def digest(document: Mapping) -> str:
 
 
 def with_digest(document: Mapping) -> dict:
-    """The document and its digest."""
     return {**document, KEY: digest(document)}
 
 
@@ -41,7 +40,6 @@ def check(document: Mapping) -> None:
 
 
 def dumps(document: Mapping, *, indent: int = 2) -> bytes:
-    """The content of a document's file."""
     return (json.dumps(document, indent=indent, default=repr) + "\n").encode()
 
 

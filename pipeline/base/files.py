@@ -272,7 +272,6 @@ def is_final_failure(error: OSError) -> bool:
 
 
 def unreadable(path: str, error: OSError) -> TryAgainError:
-    """Returns the error of a file that no try could read."""
     return TryAgainError(
         f"dataset file {path}",
         received=f"{error.strerror or error}, after {len(RETRY_WAITS_S) + 1} tries",

@@ -50,7 +50,6 @@ class Demand:
 
     @property
     def examples_a_step(self) -> float:
-        """Examples of a step that one host feeds."""
         return self.global_batch / self.slice.hosts
 
     @property
@@ -82,7 +81,6 @@ class Certificate:
 
     @property
     def scaling(self) -> Scaling:
-        """The scaling to other numbers of cores."""
         return Scaling(
             cores=self.host.cores,
             is_shared=self.host.is_shared,
@@ -94,7 +92,7 @@ class Certificate:
 
     @property
     def measured(self) -> Line:
-        """All together, at the colder of the two."""
+        """All stages together, at the slower of the two speeds."""
         lines = (self.together, self.uncached) if self.uncached else (self.together,)
         return min(lines, key=lambda line: line.examples_per_s)
 
@@ -105,7 +103,7 @@ class Certificate:
 
     @property
     def uncached_is_costly(self) -> bool:
-        """Returns whether reading from the disk is slow, and not for the disk: with few rows, for its start."""
+        """Returns whether reading from the disk is slow, but not for it: with few rows, for the start."""
         if self.uncached is None or self.scaling.disk_is_slow:
             return False
         return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s
@@ -169,7 +167,6 @@ class Certificate:
         )
 
     def as_json(self) -> dict:
-        """Returns the document of --json."""
         return {
             "verdict": self.verdict,
             "limiting": self.limiting.name,
@@ -193,10 +190,10 @@ def _line(line: Line) -> dict:
     return dataclasses.asdict(line) | {"mb_per_s": line.mb_per_s}
 
 
-# --- Measures a recipe and issues its certificate.
+# --- Measuring a recipe.
 
 
-_TOGETHER, _COLD = "together", "from disk"
+_TOGETHER, _FROM_DISK = "together", "from disk"
 
 
 def measure_certificate(
@@ -231,12 +228,11 @@ def measure_certificate(
         lines.append(_certificate_line(stage, speeds[-1]))
     from_disk = None
     if uncached_files:
-        on_stage(_COLD)
+        on_stage(_FROM_DISK)
         measure.evict(uncached_files.paths)  # so that its reads are measured as a first epoch's are
-        read_cold = recipe.dataset()
         speeds.append(
             measure.measure_uncached(
-                read_cold,
+                recipe.dataset(),
                 uncached_files,
                 examples=together.examples,
                 seconds=2 * seconds,
@@ -244,7 +240,7 @@ def measure_certificate(
             )
         )
         from_disk = dataclasses.replace(
-            _certificate_line(together, speeds[-1]), name=_COLD, at_once=recipe.read_at_once
+            _certificate_line(together, speeds[-1]), name=_FROM_DISK, at_once=recipe.read_at_once
         )
     return Certificate(
         stages=tuple(lines),

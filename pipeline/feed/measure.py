@@ -115,7 +115,7 @@ def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
 
 
 def first_elements(dataset: tf.data.Dataset, count: int) -> list[tuple]:
-    """The first `count` elements, drawn in C++; speed.py says why the iterator must not be Python's."""
+    """The first `count` elements, drawn in C++; `measure_speed` says why its iterator is not Python's."""
 
     @tf.function(autograph=False)
     def draw() -> list[tuple]:
@@ -220,7 +220,6 @@ class Usage:
     busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not tell
 
     def since(self, before: "Usage") -> "Span":
-        """Returns what was used between `before` and this."""
         cpu_s = self.cpu_s - before.cpu_s
         queued = sum(max(0.0, s - before.queued_s.get(thread, 0.0)) for thread, s in self.queued_s.items())
         return Span(
@@ -233,8 +232,6 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Span:
-    """The usage between two moments."""
-
     wall_s: float
     cpu_s: float
     queued_s: float

@@ -38,8 +38,8 @@ def sections(certificate: Certificate, advice: Sequence[str]) -> list[Section]:
 
 def measured(certificate: Certificate) -> tuple[Line, ...]:
     """The stages, all of them together, and together from the disk where that was measured."""
-    cold = [certificate.uncached] if certificate.uncached else []
-    return (*certificate.stages, certificate.together, *cold)
+    uncached = [certificate.uncached] if certificate.uncached else []
+    return (*certificate.stages, certificate.together, *uncached)
 
 
 def advice(certificate: Certificate, files: "Files | None" = None) -> tuple[str, ...]:

@@ -113,7 +113,6 @@ _KEY_WIDTH = 44
 
 
 def help_page(command: Command) -> str:
-    """The whole page."""
     sections = [f"{_usage(command)}\n\n{command.description.strip()}"]
     required = {holder.name for holder in command.required}
     for heading, holders in command.flags.items():

@@ -405,6 +405,5 @@ def save_tensors(directory: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> N
 
 
 def load_tensors(directory: pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays of sound files, by name."""
     reader = tf.train.load_checkpoint(str(directory / _PREFIX))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}

@@ -17,7 +17,7 @@ from pipeline.training.loop.clock import Tally
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
 
-# --- Leaves out the update of a step whose loss or gradient is not finite, on all replicas alike.
+# --- Updates of steps whose loss or gradient is not finite are left out, on all replicas alike.
 
 
 def apply_if_finite(
@@ -36,9 +36,9 @@ def apply_if_finite(
       summed: gradients, over all replicas.
       loss: float32 [], this replica's.
     """
-    judged = [] if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else summed
+    checked = [] if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else summed
     context = tf.distribute.get_replica_context()
-    finite = tf.reduce_all([_is_finite(each) for each in (context.all_reduce("SUM", loss), *judged)])
+    finite = tf.reduce_all([_is_finite(each) for each in (context.all_reduce("SUM", loss), *checked)])
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         _where(finite, lambda: optimizer.apply(summed, variables))
     else:
@@ -101,8 +101,8 @@ class Averages:
         self._weights = model.trainable_variables
         self.variables: Sequence[keras.Variable] = [_copy(each) for each in self._weights]
 
-    def begin(self) -> None:
-        """Takes the weights as they are: what was averaged before is forgotten."""
+    def restart(self) -> None:
+        """Takes the weights as they are, and forgets earlier ones."""
         for average, weight in zip(self.variables, self._weights, strict=True):
             average.assign(np.asarray(weight))
 
@@ -178,7 +178,7 @@ def train_step(
 
     Args:
       spread: the unit in which the loss is squared: the gradient is that of the loss in it, as if the labels
-        had a spread of 1. What is told of the loss is not divided.
+        had a spread of 1. The loss that is reported is not divided.
       skips: changes no variable in a bad step, and counts neither its loss nor its hits; one whose gradient
         is not finite is bad, too.
     """
@@ -339,7 +339,6 @@ def _now(strategy: tf.distribute.Strategy, batch: tuple, timestamp: Callable[[],
 
 
 def _parts(strategy: tf.distribute.Strategy, batch: tuple) -> list[tf.Tensor]:
-    """The tensors of every replica."""
     return [part for each in tf.nest.flatten(batch) for part in strategy.experimental_local_results(each)]
 
 

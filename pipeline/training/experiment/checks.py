@@ -43,7 +43,6 @@ _VALIDATION = "val_"
 
 
 def kept_best(train: Train, label: Label) -> Kept:
-    """Returns which checkpoints a run keeps."""
     metric = train.keep_best
     return Kept(
         number=train.checkpoints_kept,

@@ -130,7 +130,6 @@ def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:
 
 
 def _sizes(name: str, inputs: ModelInputs) -> dict[str, object]:
-    """The sizes that the model's function asks for by name."""
     sizes = {key: value for key, value in vars(inputs).items() if key in _parameters(MODELS[name])}
     if sizes.get("image_shape", ()) is None:
         raise _error("--config.model.name", f"'{name}', which needs images", "a model for tabular data")

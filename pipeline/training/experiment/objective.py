@@ -44,7 +44,7 @@ def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]
     """Lines that say what it is, none where it is the task's own."""
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
-    told = [
+    changes = [
         *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
         *(
             ["class weights " + ", ".join(f"{name} {weight:.4g}" for name, weight in pairs)]
@@ -53,15 +53,15 @@ def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]
         ),
     ]
     return (
-        *([f"loss       {'; '.join(told)}; evaluations have neither"] if told else []),
+        *([f"loss       {'; '.join(changes)}; evaluations have neither"] if changes else []),
         *([_by_example(data, objective)] if objective.mean_weight is not None else []),
     )
 
 
 def _by_example(data: Data, objective: Objective) -> str:
-    told = "tell numbers without and with it" if objective.task.has_weighted_metrics else "have it not"
+    have = "tell numbers without and with it" if objective.task.has_weighted_metrics else "have it not"
     counts = f"{objective.mean_weight:.6g}, the mean, counts as 1"
-    return f"weights    '{data.example_weights}' of each example, where {counts}; evaluations {told}"
+    return f"weights    '{data.example_weights}' of each example, where {counts}; evaluations {have}"
 
 
 def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:

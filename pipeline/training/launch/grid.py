@@ -31,11 +31,11 @@ class Point:
     @property
     def name(self) -> str:
         """The name of the run's directory; another for every point."""
-        told = ",".join(f"{key}={value}" for key, value in self.values.items())
-        plain = _NOT_IN_NAMES.sub("_", told)
-        if plain == told and len(plain) <= _LONGEST_NAME:
+        text = ",".join(f"{key}={value}" for key, value in self.values.items())
+        plain = _NOT_IN_NAMES.sub("_", text)
+        if plain == text and len(plain) <= _LONGEST_NAME:
             return plain
-        return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def points(text: str) -> tuple[Point, ...]:

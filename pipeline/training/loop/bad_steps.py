@@ -97,7 +97,6 @@ def rolled_back(step: int, *, to: int, until: int, attribution: Attribution) -> 
 
 
 def stopped(step: int, attribution: Attribution, *, newest: int, workdir: str) -> NotFiniteError:
-    """The error that ends the run."""
     look = f"Look at the batch: python -m pipeline.replay --step={step} --workdir={workdir}"
     advice = (
         f"{look}; correct the data, or go on in this --workdir with --config.train.on_bad_step=skip."

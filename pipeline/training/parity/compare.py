@@ -174,7 +174,6 @@ def section(comparison: Comparison) -> Section:
 
 
 def format_verdict(comparisons: Sequence[Comparison]) -> str:
-    """One line on all of them."""
     differing = [each.name for each in comparisons if each.found]
     compared = [each.name for each in comparisons if not each.skipped]
     skipped = [each.name for each in comparisons if each.skipped]
@@ -189,7 +188,6 @@ def format_verdict(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_json(comparisons: Sequence[Comparison]) -> dict:
-    """Every error with its tolerance."""
     return {
         "verdict": format_verdict(comparisons),
         "comparisons": [

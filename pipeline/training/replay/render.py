@@ -68,7 +68,6 @@ def step_json(step: ReplayedStep, schema: Schema) -> dict[str, object]:
 
 
 def spikes_json(spikes: Spikes, schema: Schema) -> dict[str, object]:
-    """The windows that jumped, and the steps in them that stand out."""
     return {
         "format": FORMAT,
         "log_points": spikes.points,

@@ -35,8 +35,6 @@ class Partner:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Example:
-    """An example of a batch."""
-
     index: int  # in the global batch, from 0
     record: Record
     loss: float  # nats, or squared units of the label; times the weight, where it has one
@@ -50,8 +48,6 @@ class Example:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayedStep:
-    """A step and its worst examples."""
-
     step: int
     epoch: int  # from 0, of its first example
     first_position: int  # in the stream

@@ -52,7 +52,6 @@ def dataset_section(inputs: ReportInputs) -> Section:
 
 
 def _manifest(inputs: ReportInputs) -> list[object]:
-    """Counts of rows, and the splits."""
     manifest, conversion = inputs.manifest, inputs.conversion
     if manifest is None:
         return []

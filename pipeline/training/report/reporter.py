@@ -65,7 +65,6 @@ class Reporter:
         self._progress = Progress(total_steps=record.total_steps, step=step)
 
     def __call__(self, point: Mapping) -> None:
-        """Receives a log point."""
         workdir_lib.append_history(self._workdir.history, point)
         self._summaries.write(point)
         self._progress.show(point)
@@ -78,7 +77,6 @@ class Reporter:
         self._progress.first_step(tracing_s, step_s)
 
     def tell(self, line: str) -> None:
-        """Shows a line beside the progress."""
         self._progress.tell(line)
 
     def bad_step(self, event: Mapping, line: str) -> None:
@@ -134,7 +132,6 @@ class Progress:
         self._stream.flush()
 
     def show(self, point: Mapping) -> None:
-        """Shows one log point."""
         if self._bar.disable:
             line = f"{describe(point, self._total)}{self._left(point['step'])}"
             print(line, file=self._stream, flush=True)
@@ -152,7 +149,6 @@ class Progress:
         return f"  left {datetime.timedelta(seconds=round(seconds))}"
 
     def close(self) -> None:
-        """Ends the bar."""
         self._bar.close()
 
 
@@ -201,12 +197,10 @@ class Summaries:
             ) from None
 
     def write(self, point: Mapping) -> None:
-        """Writes the numbers of one log point."""
         _write(self._training, point, point["step"])
         _write(self._evaluation, point.get("validation", {}), point["step"])
 
     def close(self) -> None:
-        """Closes the files."""
         self._training.close()
         self._evaluation.close()
 
@@ -238,7 +232,6 @@ def write_report(workdir: str | os.PathLike) -> pathlib.Path:
 
 
 def render_report(inputs: ReportInputs) -> Markup:
-    """The whole page."""
     head = Section(title=title(inputs), parts=[headline(inputs), Cell(text=origin(inputs), style="origin")])
     sections = [
         findings_section(inputs),

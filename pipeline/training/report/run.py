@@ -154,7 +154,6 @@ def mean_input_wait(history: _History) -> float | None:
 
 
 def waited_s(history: _History) -> float:
-    """Seconds spent waiting for input."""
     waits, seconds = _waits(history)
     return float(np.dot(waits, seconds))
 

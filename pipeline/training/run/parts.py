@@ -95,7 +95,6 @@ def build(setup: Setup) -> Run:
 
 
 def checkpoints_of(run: Run) -> Checkpoints:
-    """Opens the checkpoints of the run."""
     setup = run.setup
     schema = setup.dataset.schema
     inputs = golden.inputs(setup.workdir.golden, schema, run.preprocess)
@@ -199,7 +198,7 @@ def take_over_weights(run: Run) -> None:
     for variable, value in zip(random, state, strict=True):
         variable.assign(value)
     if run.averages:
-        run.averages.begin()
+        run.averages.restart()
 
 
 # --- What a run measures of itself besides its loss: step times, operations, utilisation, memory.

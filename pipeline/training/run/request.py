@@ -24,8 +24,6 @@ _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """The user's request."""
-
     experiment: Experiment
     dataset: Dataset
     workdir: pathlib.Path

@@ -85,7 +85,6 @@ class GoodputLog:
 
     @contextlib.contextmanager
     def during(self, kind: str) -> Iterator[None]:
-        """A block of one kind. In a block within it, time counts for the inner one only."""
         self._switch(lambda: self._stack.append(kind))
         try:
             yield
@@ -95,7 +94,6 @@ class GoodputLog:
                 self.write()  # so that what a later kill undoes is known to the step
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
-        """Counts steps: `waited` seconds of the block before were waiting for input, not its kind."""
         source, target = ("compile", "start") if first else ("training", "input")
         with self._lock:
             waited = min(waited, self._seconds[source])
@@ -105,7 +103,6 @@ class GoodputLog:
             self._stack[0] = "callbacks"
 
     def saved(self, waited: float) -> None:
-        """Counts a checkpoint that training waited so many seconds for."""
         with self._lock:
             self._longest_save = max(self._longest_save, waited)
 
@@ -170,7 +167,6 @@ def _checked(line: dict) -> dict:
 
 
 def _last_lines(lines: list[dict]) -> dict[int, float]:
-    """Wall seconds by process."""
     return {line["process"]: line["wall"] for line in lines}
 
 

@@ -77,7 +77,6 @@ def read(path: pathlib.Path) -> RunRecord | None:
 
 
 def write(path: pathlib.Path, record: RunRecord) -> None:
-    """Replaces the file at once."""
     documents.write(path, dataclasses.asdict(record))
 
 

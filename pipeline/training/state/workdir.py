@@ -48,7 +48,6 @@ class Workdir:
 
     @property
     def evaluation(self) -> pathlib.Path:
-        """Final metrics."""
         return self.path / "evaluation.json"
 
     @property
@@ -134,7 +133,6 @@ _WITHOUT = "the curves of before"
 
 
 def append_history(path: pathlib.Path, point: Mapping) -> None:
-    """Appends the line of a log point."""
     documents.append_line(path, point)
 
 
