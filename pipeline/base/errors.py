@@ -94,7 +94,7 @@ def answer(error: InputError) -> int:
     return error.exit_code
 
 
-# --- The name that was probably meant, for errors about names that do not exist.
+# --- Suggestions for names that do not exist.
 
 
 _CLOSE = 0.6  # `cvs` is 0.67 like `csv`, `age` 0.57 like `name`
@@ -174,12 +174,12 @@ class _Stream:
         self._keep = keep
 
     def write(self, text: str) -> int:
-        shown = printable(text, keep=self._keep)
+        safe = printable(text, keep=self._keep)
         try:
-            self._stream.write(shown)
+            self._stream.write(safe)
         except UnicodeEncodeError:  # the terminal's own encoding has no such character
             encoding = self._stream.encoding
-            self._stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+            self._stream.write(safe.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def writelines(self, lines: typing.Iterable[str]) -> None:

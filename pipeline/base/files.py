@@ -60,7 +60,7 @@ def synchronise(path: str | os.PathLike) -> None:
         os.close(descriptor)
 
 
-# --- Reads files that have an end: a pipe is not waited for, and a device is not read.
+# --- Reading of files that have an end: a pipe is not waited for, and a device is not read.
 
 
 _AT_ONCE_BYTES = 1 << 30  # 1 GiB: from 2 GiB on, one read gives a part, and to add the rest takes both twice
@@ -172,7 +172,7 @@ def _rest(descriptor: int) -> bytes:
         return file.readall()
 
 
-# --- Where libraries put their temporary files.
+# --- Temporary files of libraries.
 
 
 @contextlib.contextmanager
@@ -185,9 +185,7 @@ def temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
         tempfile.tempdir = before
 
 
-# --- Which file stands at a path: what changes when it is written to, replaced or deleted.
-#
-# Standard library only.
+# --- The state of a file, which changes when it is written to, replaced or deleted.
 
 
 # A file that changed so shortly before it was looked at may change again without another time.
@@ -218,7 +216,7 @@ def state_of_status(status: os.stat_result) -> FileState:
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
-# --- Reads that fail are tried again: a disk or a network may answer a moment later.
+# --- Retries: a disk or a network may answer a moment later.
 
 
 T, Item = TypeVar("T"), TypeVar("Item")
@@ -280,7 +278,7 @@ def unreadable(path: str, error: OSError) -> TryAgainError:
     )
 
 
-# --- A directory that one process holds: another that wants it is told who has it.
+# --- A directory that one process holds; errors name the holder.
 #
 # The lock is the kernel's, on the directory itself. So nothing is left behind, and what died holds nothing.
 
@@ -337,8 +335,7 @@ def _started(pid: str) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(" ", timespec="seconds")
 
 
-# --- Asks a file system about many files: several at a time where it keeps each answer waiting, else in
-# turn.
+# --- Questions about many files: several at a time where each answer takes its time, else in turn.
 #
 # Over the network, or on a disk that has not read its directories yet, every answer is waited for. What is
 # in memory is there at once: threads would only pass Python's lock around, for twice the time of the

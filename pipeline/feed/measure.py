@@ -20,7 +20,7 @@ from pipeline.data.input import stages
 from pipeline.data.input.stages import Recipe
 from pipeline.data.reading.fetch import dataset_options
 
-# --- The stages of a recipe one at a time: each on elements held in memory, as parallel as in production.
+# --- Stages of a recipe one at a time, on elements held in memory, as parallel as in production.
 
 
 # Elements held as a stage's input: enough to show their variety.
@@ -137,8 +137,7 @@ def _bytes(tensor: tf.Tensor) -> int:
     return int(np.prod(tensor.shape)) * tensor.dtype.size
 
 
-# --- How much of files Linux's page cache holds, and how to have them read from the disk again, without
-# root.
+# --- Linux's page cache: how much of files it holds, and how to evict them without root.
 
 
 MAPS = pathlib.Path("/proc/self/maps")
@@ -179,14 +178,14 @@ def _resident_bytes(path: str) -> int:
     size = pathlib.Path(path).stat().st_size
     if not size:
         return 0
-    told = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    pages_held = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     with pathlib.Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
         first = ctypes.c_char.from_buffer(view)
-        failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), told)
+        failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), pages_held)
         del first  # or the map could not be closed
     if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
-    pages = np.count_nonzero(np.frombuffer(told, np.uint8) & 1)
+    pages = np.count_nonzero(np.frombuffer(pages_held, np.uint8) & 1)
     return min(size, int(pages) * mmap.PAGESIZE)
 
 
@@ -202,7 +201,7 @@ def _unmap(files: set[str]) -> None:
             _LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
 
 
-# --- What this process has used of the host so far: time, cores, waiting for a core, memory.
+# --- Use of the host by this process: time, cores, waiting for a core, memory.
 
 
 TASKS = pathlib.Path("/proc/self/task")
@@ -468,7 +467,7 @@ def summarize(drawn: Drawn, examples: int) -> Speed:
     )
 
 
-# --- How many examples a second a dataset gives whose files are not in the page cache, as in a first epoch.
+# --- Speed with files that are not in the page cache, as in a first epoch.
 
 
 _PASSES = 3  # after a first one for warming up

@@ -112,7 +112,7 @@ class Section:
     Attributes:
       parts: the dataclasses above, and texts, which are paragraphs; None is left out. A tuple of parts stands
         beside figures, as one.
-      good: what the section judges; None where it passes no judgement.
+      good: the verdict of the section; None where it has none.
       style, id: class and anchor on a page.
     """
 

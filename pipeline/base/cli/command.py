@@ -36,7 +36,7 @@ class Command:
     config_keys: Callable[[], Sequence[Key]] | None = None
 
 
-# --- What a flag takes, in words: the same for --help and for errors.
+# --- Descriptions of flags' values, for --help and for errors.
 
 
 # Text that absl puts before the help of a flag with choices, and behind that of a flag that repeats.
@@ -87,7 +87,7 @@ def _bounds(parser: flags.IntegerParser | flags.FloatParser) -> str:
     return "" if most is None else f", at most {most}"
 
 
-# --- What a command tells of a result that is already in its place.
+# --- Results that are already in their place.
 
 
 @contextlib.contextmanager

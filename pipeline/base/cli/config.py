@@ -162,7 +162,7 @@ def _no_config_file(argv: Sequence[str], error: Exception) -> InputError:
     )
 
 
-# --- The keys of a config: name, type, default and meaning, which is the comment in the config's own file.
+# --- Keys of a config: name, type, default, and meaning, which is the comment in the config's own file.
 #
 # Keys that a config takes from a dataclass have their meanings there; the config's file passes them on as
 # MEANINGS.

@@ -120,7 +120,7 @@ def _error(text: str, expected: str) -> InputError:
     )
 
 
-# --- A worker of a cluster that died or hangs: the others end, in one line that names it.
+# --- Lost workers: the others end, in one line that names the one that died or hangs.
 #
 # TensorFlow's workers send heartbeats to the first of them, which tells all when one falls silent.
 

@@ -123,7 +123,7 @@ def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task
     return tf.function(batches.traced_once(predict, thing=thing), autograph=False)
 
 
-# --- Tells Keras callbacks of an evaluation, as `Model.evaluate` does.
+# --- Keras callbacks of an evaluation, as `Model.evaluate` calls them.
 
 
 def observed(

@@ -161,7 +161,7 @@ def accelerator_of(strategy: tf.distribute.Strategy) -> str:
     return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
 
 
-# --- The most memory that was held: of the host by this process, of its accelerators by TensorFlow.
+# --- Peaks of memory: of the host by this process, of its accelerators by TensorFlow.
 
 
 def memory_peaks() -> dict[str, float]:

@@ -350,7 +350,7 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
     return [copy.read_value() for copy in copies]
 
 
-# --- How gradients become new weights: in one order, and with the same numbers under every strategy.
+# --- From gradients to weights: in one order, with the same numbers under every strategy.
 #
 #     parts of a batch added, rows of equal ids summed → summed over replicas → unscaled → finite? → clipped
 # by global norm → applied → averaged

@@ -208,7 +208,7 @@ def _split_cpu(parts: int) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * parts)
 
 
-# --- Runs of the same bits: TensorFlow's own switch, and a clock that it allows.
+# --- Determinism: TensorFlow's own switch, and a clock that it allows.
 
 
 def enable_determinism(strategy: tf.distribute.Strategy) -> None:
@@ -236,7 +236,7 @@ def _now() -> np.float64:
     return np.float64(time.time())
 
 
-# --- What layers do differently on several replicas: each drops other units, all share their statistics.
+# --- Layers on several replicas: each drops other units, all share their statistics.
 #
 # Without this, Keras (3.15, measured) draws the same dropout mask on every replica, and BatchNormalization
 # keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in one list: where
@@ -289,7 +289,7 @@ def _of_replica(draw: Callable) -> Callable:
     return draw_of_replica
 
 
-# --- What all processes that train together must decide alike.
+# --- Decisions that all processes make alike.
 
 
 _MS_TO_LEAVE = 20_000

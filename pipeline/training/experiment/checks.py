@@ -36,7 +36,7 @@ def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
     return ""
 
 
-# --- Which checkpoints an experiment keeps, and by which number one is the best.
+# --- Checkpoints that an experiment keeps, and the number by which one is the best.
 
 
 _VALIDATION = "val_"

@@ -16,7 +16,7 @@ from typing import Literal
 from pipeline.base.errors import InputError
 from pipeline.training.loop.clock import Checkpoints, Tally
 
-# --- What is said where a number is infinite or not a number: what is saved, and where one goes on.
+# --- Errors and events.
 
 
 TRAIN_OTHERWISE = (
@@ -130,7 +130,7 @@ def _named_only(attribution: Attribution) -> str:
     return f"a loss or gradient that is not finite{f': {attribution.text}' if attribution.text else ''}"
 
 
-# --- Watches a run for steps whose loss is not finite, and does about them what its guard says.
+# --- The watch over a run's steps.
 
 
 class Watch:

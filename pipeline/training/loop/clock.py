@@ -41,7 +41,7 @@ def timed(times: Times, kind: Kind, function: Callable[_Arguments, _Result]) -> 
     return call
 
 
-# --- How long single steps took: quantiles since the last log point, and over a process.
+# --- Times of single steps: quantiles since the last log point, and over a process.
 
 
 _QUANTILES = {"step_p50_ms": 0.5, "step_p95_ms": 0.95, "step_max_ms": 1.0}
@@ -132,7 +132,7 @@ class Tally:
         }
 
 
-# --- When things happen in a run, counted in steps.
+# --- Cadence: when things are due, counted in steps.
 #
 # Every stop is a pure function of the absolute step. So a resumed run stops exactly where the undisturbed
 # one does, and adds up the same numbers in the same order.
@@ -201,7 +201,7 @@ def total_steps(*, epochs: float, records: int, global_batch: int) -> int:
     return math.ceil(fractions.Fraction(str(epochs)) * records / global_batch)
 
 
-# --- What the loop asks of whoever keeps its state.
+# --- The keeper of the loop's state.
 
 
 class Checkpoints(Protocol):

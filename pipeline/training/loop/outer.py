@@ -27,8 +27,9 @@ class Session:
     Args:
       evaluate: function (epoch, from 1) → validation metrics, or None where it is not due.
       asked_to_stop: function () → number of the signal that asks the run to save itself and end, or 0; the
-        same in all processes that train together. It is asked at every stop.
-      shown: within it the model has the weights that are evaluated, and that callbacks see between epochs.
+        same in all processes that train together. It is called at every stop.
+      averaged: a block within which the model has the weights that are evaluated, and that callbacks see
+        between epochs.
       guard: what is done about a step whose loss is not finite.
       check_input: raises where what was read is no longer what it was; before each log point and save.
     """
@@ -43,7 +44,7 @@ class Session:
         evaluate: Callable[[int], dict | None],
         has_accuracy: bool,
         asked_to_stop: Callable[[], int] = lambda: 0,
-        shown: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+        averaged: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
         guard: Guard | None = None,
         check_input: Callable[[], None] = lambda: None,
     ) -> None:
@@ -58,7 +59,7 @@ class Session:
         self._evaluate = evaluate
         self._has_accuracy = has_accuracy
         self._asked_to_stop = asked_to_stop
-        self._shown = shown
+        self._averaged = averaged
         self._check_input = check_input
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
@@ -98,7 +99,7 @@ class Session:
         self.hooks.on_epoch_begin(self._cadence.epoch(self._step))
         while not self._is_over(self._step):
             self._step = self._advance(self._step, inner_loop, report)
-        with self._shown():
+        with self._averaged():
             self._end_hooks()
         self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
         if number := self._asked_to_stop():
@@ -171,10 +172,10 @@ class Session:
 
     def _end_epoch(self, step: int) -> dict | None:
         """Evaluates and calls back; returns the validation metrics."""
-        with self._shown():
-            return self._end_shown_epoch(step)
+        with self._averaged():
+            return self._end_averaged_epoch(step)
 
-    def _end_shown_epoch(self, step: int) -> dict | None:
+    def _end_averaged_epoch(self, step: int) -> dict | None:
         epoch = self._cadence.epoch(step - 1)
         validation = self._evaluate(epoch + 1)
         numbers = {name: value for name, value in (validation or {}).items() if isinstance(value, float)}
@@ -225,7 +226,7 @@ class Session:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
 
 
-# --- Runs the first step of a process alone, and tells how long it took: that step compiles.
+# --- The first step of a process, which compiles, runs alone and is timed.
 
 
 Show = Callable[[float, float], None]  # seconds to trace the graph, seconds of the first step
@@ -268,7 +269,7 @@ def announce_first_step(
     return run
 
 
-# --- Checkpoints whose time counts: what saving takes from the loop, not what is written beside it.
+# --- Checkpoints whose time counts: what saving takes from the loop, not the writing beside it.
 
 
 class TimedCheckpoints:

@@ -46,14 +46,14 @@ class Comparison:
 
     Attributes:
       name: in two words or so.
-      told: the two computations that were compared.
+      what: the two computations that were compared.
       differences: the worst first.
       skipped: why there was nothing to compare; empty where there was.
       advice: what to do where they differ.
     """
 
     name: str
-    told: str
+    what: str
     differences: Sequence[Difference] = ()
     skipped: str = ""
     advice: str = ""
@@ -64,10 +64,10 @@ class Comparison:
         return [each for each in self.differences if each.excess > 1]
 
 
-def comparison(name: str, told: str, differences: Sequence[Difference], *, advice: str) -> Comparison:
+def comparison(name: str, what: str, differences: Sequence[Difference], *, advice: str) -> Comparison:
     """Returns a comparison with its differences in order."""
     ordered = tuple(sorted(differences, key=lambda each: -each.excess))
-    return Comparison(name=name, told=told, differences=ordered, advice=advice)
+    return Comparison(name=name, what=what, differences=ordered, advice=advice)
 
 
 def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
@@ -83,7 +83,7 @@ def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
     return float(error) if np.isfinite(error) else np.inf
 
 
-# --- What is compared: an experiment with its weights, of a run or before there is one.
+# --- The subject: an experiment with its weights, of a run or before there is one.
 
 
 FLOAT32 = Precision(policy="float32", reason="to compare with")
@@ -161,12 +161,12 @@ def section(comparison: Comparison) -> Section:
     if comparison.skipped:
         return Section(title=f"{comparison.name:<14} not compared: {comparison.skipped}")
     found = comparison.found
-    shown = comparison.differences[: max(_MOST, len(found))]
-    left = len(comparison.differences) - len(shown)
+    listed = comparison.differences[: max(_MOST, len(found))]
+    left = len(comparison.differences) - len(listed)
     return Section(
-        title=f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.told}",
+        title=f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.what}",
         parts=[
-            *(f"{'!' if each.excess > 1 else ' '} {each.name}: {_errors(each)}" for each in shown),
+            *(f"{'!' if each.excess > 1 else ' '} {each.name}: {_errors(each)}" for each in listed),
             f"  … and {left} that differ less" if left else None,
             comparison.advice if found else None,
         ],
@@ -193,7 +193,7 @@ def as_json(comparisons: Sequence[Comparison]) -> dict:
         "comparisons": [
             {
                 "name": each.name,
-                "compared": each.told,
+                "compared": each.what,
                 "skipped": each.skipped,
                 "differs": bool(each.found),
                 "differences": [

@@ -42,8 +42,8 @@ def compare(subject: Subject) -> Comparison:
     exact, rounded = subject.model(), subject.model(BFLOAT16)
     whole = _whole(exact, rounded, inputs)
     if not hasattr(exact, "operations"):  # it is no graph of layers
-        return _told([whole])
-    return _told([*layer_differences(exact, rounded, inputs), whole])
+        return _summary([whole])
+    return _summary([*layer_differences(exact, rounded, inputs), whole])
 
 
 def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> list[Difference]:
@@ -61,11 +61,11 @@ def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) 
     return [each for each in differences if each.errors]
 
 
-def _told(differences: Sequence[Difference]) -> Comparison:
+def _summary(differences: Sequence[Difference]) -> Comparison:
     found = comparison("bfloat16", "each layer in bfloat16 against float32", differences, advice="")
     names = ", ".join(f"'{each.name}'" for each in found.found)
     advice = f'Give dtype="float32" to {names} where the model is built, in models/.' if names else ""
-    return comparison(found.name, found.told, differences, advice=advice)
+    return comparison(found.name, found.what, differences, advice=advice)
 
 
 def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Difference:

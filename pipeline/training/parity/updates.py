@@ -53,11 +53,11 @@ def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.S
     exact = plain_loop(subject, batches)
     nothing = _why_nothing(exact)
 
-    def compared(name: str, told: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
+    def compared(name: str, what: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
         if why := nothing or _why_not(subject, strategy.num_replicas_in_sync * parts, is_parted=parts > 1):
-            return Comparison(name=name, told=told, skipped=why)
+            return Comparison(name=name, what=what, skipped=why)
         found = step_changes(subject, batches, strategy=strategy, micro_batches=parts)
-        return comparison(name, told, differences(names, found, exact), advice=_ADVICE)
+        return comparison(name, what, differences(names, found, exact), advice=_ADVICE)
 
     return [
         compared("sparse", "the step's gradients, some sparse, against dense ones", one, 1),

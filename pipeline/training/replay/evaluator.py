@@ -19,7 +19,7 @@ from pipeline.training.state.checkpoints import DamagedError, Entry
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 
-# --- Which weights of a run evaluate the examples of a step.
+# --- Weights of a run for the examples of a step.
 
 
 DamageOf = Callable[[Entry], str]  # `damage`, or what remembers its answers: it reads whole checkpoints
@@ -100,7 +100,7 @@ def _steps(number: int) -> str:
     return f"{number:,} step{'s' * (number != 1)}"
 
 
-# --- What each example of a batch costs under a model.
+# --- Losses of the examples of a batch under a model.
 
 
 # (inputs, targets) → (losses float32 [batch], predictions float32 [batch, …])

@@ -120,7 +120,7 @@ def _partner(
     )
 
 
-# --- Which losses stand out among their neighbours: of log points in a run, and of steps in a window.
+# --- Losses that stand out among their neighbours: of log points in a run, and of steps in a window.
 #
 # A score is the distance from the neighbours' median in robust standard deviations: 1.4826 × the median
 # absolute deviation (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and at

@@ -40,7 +40,7 @@ from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
-# --- The datasets that a run trained on, found again: where they were, or where they are said to be now.
+# --- The datasets of a run, found again: where they were, or where they are now.
 #
 # The digest in run.json decides: a dataset that was published anew under the same name is another.
 
@@ -86,7 +86,7 @@ def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> 
         each = [named] if named.manifest.digest in wanted else named.published
         for dataset in each:
             if dataset.manifest.digest not in wanted:
-                names = " or ".join(dict.fromkeys(_shown(digest) for digest in wanted))
+                names = " or ".join(dict.fromkeys(_short(digest) for digest in wanted))
                 raise _other(str(dataset.directory), dataset.manifest.digest, names)
             moved[dataset.manifest.digest].append(pattern if dataset.members else str(dataset.directory))
     return moved
@@ -105,24 +105,24 @@ def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
         )
     found = open_window([place])
     if found.manifest.digest != digest:
-        raise _other(directory, found.manifest.digest, _shown(digest))
+        raise _other(directory, found.manifest.digest, _short(digest))
     return place, found
 
 
 def _other(directory: str, received: str, expected: str) -> InputError:
     return InputError(
         f"dataset {directory}",
-        received=f"digest {_shown(received)}",
+        received=f"digest {_short(received)}",
         expected=f"{expected}, that of the dataset that the run trained on",
         action="Restore that version of the dataset, or name where it is: --dataset=DIRECTORY.",
     )
 
 
-def _shown(digest: str) -> str:
+def _short(digest: str) -> str:
     return f"{digest[:_DIGITS]}…"
 
 
-# --- Which record stands at a position of the training stream: its dataset, file, and place in the file.
+# --- The record at a position of the training stream: its dataset, file, and place in the file.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ class Run:
     def is_chief(self) -> bool:
         return not self.worker
 
-    def shown(self) -> contextlib.AbstractContextManager[None]:
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
         """Gives the model, within the block, the weights that are evaluated and exported."""
         return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
@@ -161,15 +161,14 @@ def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf
     )
 
 
-# --- Gives the model of a run the weights of another one, before the first step.
-#
-# A model that is given weights alone decides otherwise, and nothing says so: what its preprocessing was
-# built from must be the same. So the golden records of the other run must have the answers that they had
-# there.
+# --- Warm start: weights of another run, before the first step.
 
 
 def take_over_weights(run: Run) -> None:
     """Gives the model the weights of `run.setup.start`, averaged if that run averages them.
+
+    Weights alone do not make the same model: what its preprocessing was built from must be the same, too. So
+    the golden records of the other run must have the answers that they had there.
 
     Nothing is done where there is no such start, or the run has checkpoints of its own to go on from. The
     optimizer, the step and the random state stay as they are: those of a run that begins.
@@ -201,7 +200,7 @@ def take_over_weights(run: Run) -> None:
         run.averages.restart()
 
 
-# --- What a run measures of itself besides its loss: step times, operations, utilisation, memory.
+# --- Measures besides the loss: step times, operations, utilisation, memory.
 
 
 class Measures:

@@ -108,7 +108,7 @@ def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
             run.model, run.setup.strategy, global_batch=run.setup.experiment.data.global_batch
         )
         reporter, step = _steps(run, before, checkpoints, goodput_log, measures, check_input=watched.check)
-    with run.shown():
+    with run.averaged():
         metrics = timed(goodput_log, "evaluation", run.evaluate)(run.setup.final_split)
     watched.check()
     strategy.leave_together(run.setup.strategy)
@@ -146,7 +146,7 @@ def _steps(
         ),
         evaluate=timed(goodput_log, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
-        shown=run.shown,
+        averaged=run.averaged,
         asked_to_stop=strategy.largest(setup.strategy, signals.came),
         guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
         check_input=check_input,

@@ -124,7 +124,7 @@ def _names(root: pathlib.Path) -> Iterator[pathlib.Path]:
     return root.iterdir() if root.is_dir() else iter(())
 
 
-# --- Which checkpoints a run keeps, and which one a command takes.
+# --- Checkpoints that a run keeps, and the one that a command takes.
 
 
 LAST, BEST = "last", "best"
@@ -217,7 +217,7 @@ def _error(root: pathlib.Path, choice: str, entries: Sequence[Entry], action: st
     )
 
 
-# --- manifest.json of a checkpoint: names every file with its size and SHA-256. It is written last.
+# --- manifest.json, which names every file with its size and SHA-256. It is written last.
 #
 # It also says of which run the checkpoint is, at which step, and with which metrics.
 
@@ -291,7 +291,7 @@ def check_manifest(directory: pathlib.Path) -> Manifest:
     return manifest
 
 
-# --- Of which run a checkpoint is: it must not go on in another, though the variables fit.
+# --- The identity of a checkpoint's run: it must not go on in another, though the variables fit.
 
 
 _CONFIG = "config"

@@ -143,11 +143,11 @@ def _another_version(thing: str, was: int, is_: int) -> InputError:
 def _other(thing: str, was: object, is_: object) -> InputError:
     return InputError(
         f"--workdir, {thing}",
-        received=_shown(is_),
-        expected=f"{_shown(was)}, as in the run that this directory holds",
+        received=_format(is_),
+        expected=f"{_format(was)}, as in the run that this directory holds",
         action="Choose an empty --workdir, or the same settings to continue that run.",
     )
 
 
-def _shown(value: object) -> object:
+def _format(value: object) -> object:
     return value if value != "" else "''"  # or nothing would stand there

@@ -24,7 +24,7 @@ def task_of(label: Label) -> Task:
     return TASKS[label.task]
 
 
-# --- Metrics of an evaluation: the training loop's own and that of an exported model both use these.
+# --- Metrics of an evaluation, in the training loop and of an exported model.
 
 
 WEIGHTED = "weighted_"  # before the name of a number, of which each example has the weight of its own
