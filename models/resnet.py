@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import keras
 
-# From this side on, images are detailed enough to be shrunk 4 times before the first block.
+# Images from this side on are detailed enough to be shrunk 4 times before the first block.
 _LARGE_IMAGE_PIXELS = 96
 _LARGEST_GROUPS = 8
 

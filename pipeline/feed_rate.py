@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
         slice_=slice_,
         step_ms=_STEP_MS.value,
         seconds=_SECONDS.value,
-        cold=_COLD.value,
+        uncached=_COLD.value,
         max_corrupt_records=_MAX_CORRUPT_RECORDS.value,
     )
     print(terminal.render(table.sections(certificate, advice)))

@@ -162,7 +162,7 @@ def _leads_out(link: pathlib.Path, root: pathlib.Path) -> bool:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a file can be called so: JSON can spell what is no text, too."""
+    """Returns whether a file can have this name: JSON can spell what is no text, too."""
     return "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name))
 
 

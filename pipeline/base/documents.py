@@ -17,7 +17,7 @@ from pipeline.base.errors import InputError
 KEY = "digest"
 CHECKSUM = "crc32"  # of the rest of the line
 
-# What reading a document raises where it is not as it was written: the reader says what that means.
+# Errors of reading a document that is not as it was written: the reader says what that means.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 Checked = Callable[[dict], dict]  # returns the document; raises KeyError, TypeError or ValueError
@@ -30,7 +30,6 @@ def digest(document: Mapping) -> str:
 
 
 def with_digest(document: Mapping) -> dict:
-    """The document and its digest."""
     return {**document, KEY: digest(document)}
 
 
@@ -41,7 +40,6 @@ def check(document: Mapping) -> None:
 
 
 def dumps(document: Mapping, *, indent: int = 2) -> bytes:
-    """The content of a document's file."""
     return (json.dumps(document, indent=indent, default=repr) + "\n").encode()
 
 

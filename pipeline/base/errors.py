@@ -52,7 +52,7 @@ class TryAgainError(InputError):
 
 
 def _shortened(text: str) -> str:
-    """What a person reads of a text; a cell or a name may hold megabytes."""
+    """Cuts a text to what a person reads; a cell or a name may hold megabytes."""
     return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"
 
 
@@ -61,12 +61,12 @@ def _rebuild(kind: type[InputError], thing: str, received: str, expected: str, a
 
 
 def disk_is_full(error: Exception) -> bool:
-    """Whether it is an error, of whatever library, of a disk that is full or a quota that is used up."""
+    """Returns whether an error, of any library, means a full disk or a used-up quota."""
     return bool(_DISK_FULL.search(str(error)))
 
 
 def disk_full(thing: str, *, room_for: str, action: str, kind: type[InputError] = InputError) -> InputError:
-    """What is said of a disk that took no more of `thing`; `kind` says what follows for who called."""
+    """Returns the error of a disk that took no more of `thing`; `kind` says what follows for the caller."""
     return kind(
         thing,
         received=f"{FULL_DISK}, or a quota or limit that is used up",
@@ -94,7 +94,7 @@ def answer(error: InputError) -> int:
     return error.exit_code
 
 
-# --- The name that was probably meant, for errors about names that do not exist.
+# --- Suggestions for names that do not exist.
 
 
 _CLOSE = 0.6  # `cvs` is 0.67 like `csv`, `age` 0.57 like `name`
@@ -174,12 +174,12 @@ class _Stream:
         self._keep = keep
 
     def write(self, text: str) -> int:
-        shown = printable(text, keep=self._keep)
+        safe = printable(text, keep=self._keep)
         try:
-            self._stream.write(shown)
+            self._stream.write(safe)
         except UnicodeEncodeError:  # the terminal's own encoding has no such character
             encoding = self._stream.encoding
-            self._stream.write(shown.encode(encoding, "backslashreplace").decode(encoding))
+            self._stream.write(safe.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def writelines(self, lines: typing.Iterable[str]) -> None:

@@ -60,7 +60,7 @@ def synchronise(path: str | os.PathLike) -> None:
         os.close(descriptor)
 
 
-# --- Reads files that have an end: a pipe is not waited for, and a device is not read.
+# --- Reading of files that have an end: a pipe is not waited for, and a device is not read.
 
 
 _AT_ONCE_BYTES = 1 << 30  # 1 GiB: from 2 GiB on, one read gives a part, and to add the rest takes both twice
@@ -82,7 +82,7 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 
 
 def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
-    """The same, with what the system told of the file before it was read."""
+    """Reads a file; returns its content and its status before it was read."""
     # `io` asks the system twice as often: of 10,000 images, a hundredth of what converting them takes.
     descriptor = os.open(path, _FLAGS)
     try:
@@ -92,7 +92,7 @@ def read(path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
 
 
 def read_open(descriptor: int, path: str | os.PathLike) -> tuple[bytes, os.stat_result]:
-    """The same of a file that is open."""
+    """Reads an open file; returns its content and its status before it was read."""
     status = checked(descriptor, path)
     try:
         content = os.read(descriptor, status.st_size + 1) if status.st_size < _AT_ONCE_BYTES else b""
@@ -157,7 +157,7 @@ def sha256(path: str | os.PathLike) -> str:
 
 
 def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
-    """What the system tells of an open file; raises OSError where it is a directory, a pipe or a device."""
+    """Returns the status of an open file; raises OSError where it is a directory, a pipe or a device."""
     status = os.fstat(descriptor)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -167,17 +167,17 @@ def checked(descriptor: int, path: str | os.PathLike) -> os.stat_result:
 
 
 def _rest(descriptor: int) -> bytes:
-    """What follows in a file that has grown, that says no size, or that is too large for one read."""
+    """Reads the rest of a file that has grown, that says no size, or that is too large for one read."""
     with open(descriptor, "rb", buffering=0, closefd=False) as file:
         return file.readall()
 
 
-# --- Where libraries put their temporary files.
+# --- Temporary files of libraries.
 
 
 @contextlib.contextmanager
 def temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
-    """What is interrupted leaves such files: in a directory that is cleared anyway they go with the rest."""
+    """Sends temporary files to a directory that is cleared anyway: an interrupted process leaves some."""
     before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
@@ -185,9 +185,7 @@ def temporary_files_in(directory: pathlib.Path) -> Iterator[None]:
         tempfile.tempdir = before
 
 
-# --- Which file stands at a path: what changes when it is written to, replaced or deleted.
-#
-# Standard library only.
+# --- The state of a file, which changes when it is written to, replaced or deleted.
 
 
 # A file that changed so shortly before it was looked at may change again without another time.
@@ -204,7 +202,7 @@ class FileState(NamedTuple):
     device: int
 
     def is_settled(self, now_ns: int) -> bool:
-        """Whether every later change would show: not where the file system's clock stands still between."""
+        """Returns whether every later change would show: not while the file system's clock stands still."""
         return max(self.modified_ns, self.changed_ns) < now_ns - _SETTLED_NS
 
 
@@ -214,23 +212,23 @@ def file_state(path: str | os.PathLike) -> FileState:
 
 
 def state_of_status(status: os.stat_result) -> FileState:
-    """What the system tells of a file, or of one that is open."""
+    """Returns the state in what the system says of a file."""
     return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
-# --- Reads that fail are tried again: a disk or a network may answer a moment later.
+# --- Retries: a disk or a network may answer a moment later.
 
 
 T, Item = TypeVar("T"), TypeVar("Item")
 
 RETRY_WAITS_S = (0.01, 0.04, 0.16, 0.64, 2.56)  # between tries
 
-# Of these, another try gives the same.
+# Errors that another try would give again.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 def retry(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep) -> T:
-    """What `read` returns; raises its OSError where the last try fails too."""
+    """Returns what `read` returns; raises its OSError where the last try fails too."""
     for seconds in RETRY_WAITS_S:
         try:
             return read()
@@ -242,9 +240,9 @@ def retry(read: Callable[[], T], *, wait: Callable[[float], None] = time.sleep) 
 
 
 def retry_naming_file(read: Callable[[], T]) -> T:
-    """The same, of a `read` whose errors name their file; raises TryAgainError where the last try fails too.
+    """Retries a `read` whose errors name their file; raises TryAgainError where the last try fails too.
 
-    What another try gives the same is raised as it is.
+    An error that another try would give again is raised as it is.
     """
     try:
         return retry(read)
@@ -255,9 +253,9 @@ def retry_naming_file(read: Callable[[], T]) -> T:
 
 
 def one_by_one(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> list[T]:
-    """`read` of all items at once; where that fails, item by item: of 64, another would fail at the next try.
+    """Reads all items at once; where that fails, item by item: of 64, another would fail at the next try.
 
-    Raises as `told` does.
+    Raises as `retry_naming_file` does.
     """
     try:
         return [read(items)]
@@ -267,12 +265,11 @@ def one_by_one(read: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> li
 
 
 def is_final_failure(error: OSError) -> bool:
-    """Whether another try gives the same."""
+    """Returns whether another try would give the same error."""
     return isinstance(error, _FINAL) or error.errno in (errno.ELOOP, errno.EINVAL, errno.ENAMETOOLONG)
 
 
 def unreadable(path: str, error: OSError) -> TryAgainError:
-    """What to tell of a file that no try could read."""
     return TryAgainError(
         f"dataset file {path}",
         received=f"{error.strerror or error}, after {len(RETRY_WAITS_S) + 1} tries",
@@ -281,7 +278,7 @@ def unreadable(path: str, error: OSError) -> TryAgainError:
     )
 
 
-# --- A directory that one process holds: another that wants it is told who has it.
+# --- A directory that one process holds; errors name the holder.
 #
 # The lock is the kernel's, on the directory itself. So nothing is left behind, and what died holds nothing.
 
@@ -330,7 +327,7 @@ def _holder(inode: int) -> str:
 
 
 def _started(pid: str) -> str:
-    """When a process was started, to the second."""
+    """Formats when a process was started, to the second."""
     # Behind the name, which may hold anything but ends at the last bracket: see proc(5).
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", pathlib.Path("/proc/stat").read_text(), re.MULTILINE)
@@ -338,8 +335,7 @@ def _started(pid: str) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(" ", timespec="seconds")
 
 
-# --- Asks a file system about many files: several at a time where it keeps each answer waiting, else in
-# turn.
+# --- Questions about many files: several at a time where each answer takes its time, else in turn.
 #
 # Over the network, or on a disk that has not read its directories yet, every answer is waited for. What is
 # in memory is there at once: threads would only pass Python's lock around, for twice the time of the
@@ -377,5 +373,5 @@ def in_turns(ask: Callable[[Sequence[_Item]], _Result], items: Sequence[_Item]) 
 
 
 def _waits() -> int:
-    """How often this thread has waited for something."""
+    """Returns how often this thread has waited for something."""
     return resource.getrusage(_THREAD).ru_nvcsw if _THREAD is not None else 0

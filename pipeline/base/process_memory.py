@@ -1,4 +1,4 @@
-"""What this process does with memory that it no longer needs: it keeps it, and looks for it less often.
+"""Keeps memory that this process no longer needs, and collects garbage less often.
 
 By default the C library gives large blocks back to the kernel, which hands out its pages one by one and fills
 each with zeros first. For a batch of mapped rows that takes longer than all else.
@@ -22,7 +22,7 @@ OLD_LARGEST_BYTES = 32 << 20  # older versions of glibc refuse larger ones
 KEPT_BYTES = 256 << 20  # at the end of the main thread's heap
 
 _LIMITS = ("trim_threshold", "top_pad", "mmap_threshold")
-# Of glibc's malloc.h.
+# Constants of glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 
 
@@ -43,7 +43,7 @@ def keep_freed(environment: Mapping[str, str] = os.environ) -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     largest = any(mallopt(_MMAP_THRESHOLD, size) for size in (HEAP_BYTES, OLD_LARGEST_BYTES))
-    # With the last one, a heap of a thread is not given back as a whole where it is empty.
+    # The last one keeps an empty heap of a thread from being given back as a whole.
     return bool(largest and mallopt(_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(_TOP_PAD, HEAP_BYTES))
 
 

@@ -1,4 +1,4 @@
-"""How TensorFlow traces functions of tensors: as they are written, as a call of their own, or row by row."""
+"""Traces functions of tensors without AutoGraph, as a call of their own, or row by row."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

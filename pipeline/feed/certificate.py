@@ -11,15 +11,15 @@ from pipeline.data.reading.fetch import InFlight
 from pipeline.data.reading.sharding import host_cores
 from pipeline.feed import measure
 from pipeline.feed.measure import (
-    Alone,
-    Cold,
     Consume,
     Residency,
     Speed,
+    StageFeed,
+    Uncached,
     first_elements,
     measure_speed,
+    per_stage,
     size_of,
-    stages_alone,
 )
 from pipeline.feed.scaling import LEAST, Bound, Line, Scaling, Slice
 
@@ -42,7 +42,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What training asks of each host: its part of a global batch in every step."""
+    """The demand of training on each host: its part of a global batch in every step."""
 
     global_batch: int
     slice: Slice
@@ -50,7 +50,6 @@ class Demand:
 
     @property
     def examples_a_step(self) -> float:
-        """Examples of a step that one host feeds."""
         return self.global_batch / self.slice.hosts
 
     @property
@@ -60,7 +59,7 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OfSlice:
-    """What a host of the slice gives at least, with cores like those that were measured."""
+    """The least that a host of the slice gives, with cores like those that were measured."""
 
     cores: int
     examples_per_s: float
@@ -74,7 +73,7 @@ class Certificate:
 
     stages: tuple[Line, ...]  # in order, each alone
     together: Line
-    cold: Line | None = None  # together, with the files read from the disk; None: not measured
+    uncached: Line | None = None  # together, with the files read from the disk; None: not measured
     files: Residency | None = None  # before anything was measured; None: not on this host
     in_flight: InFlight | None = None  # reads of the files; None: they are mapped
     host: Host
@@ -82,33 +81,32 @@ class Certificate:
 
     @property
     def scaling(self) -> Scaling:
-        """What other numbers of cores would give."""
         return Scaling(
             cores=self.host.cores,
             is_shared=self.host.is_shared,
             batch=max(1, self.demand.global_batch // self.demand.slice.replicas),
             stages=self.stages,
             together=self.together,
-            cold=self.cold,
+            uncached=self.uncached,
         )
 
     @property
     def measured(self) -> Line:
-        """All together, at the colder of the two."""
-        lines = (self.together, self.cold) if self.cold else (self.together,)
+        """All stages together, at the slower of the two speeds."""
+        lines = (self.together, self.uncached) if self.uncached else (self.together,)
         return min(lines, key=lambda line: line.examples_per_s)
 
     @property
     def limiting(self) -> Line:
         """The slowest stage alone; reading from the disk, where that waits or takes the cores."""
-        return self.cold if self.cold_is_costly else self.scaling.limiting(self.host.cores)
+        return self.uncached if self.uncached_is_costly else self.scaling.limiting(self.host.cores)
 
     @property
-    def cold_is_costly(self) -> bool:
-        """Whether reading from the disk is slow, and not for the disk: of a few rows, it is the start."""
-        if self.cold is None or self.scaling.disk_is_slow:
+    def uncached_is_costly(self) -> bool:
+        """Returns whether reading from the disk is slow, but not for it: with few rows, for the start."""
+        if self.uncached is None or self.scaling.disk_is_slow:
             return False
-        return self.cold.examples_per_s < _COSTLY * self.together.examples_per_s
+        return self.uncached.examples_per_s < _COSTLY * self.together.examples_per_s
 
     @property
     def shortest_step_ms(self) -> float:
@@ -117,7 +115,7 @@ class Certificate:
 
     @property
     def headroom(self) -> float | None:
-        """What the pipeline gives, divided by what training needs; None if no step time is known."""
+        """The pipeline's speed divided by what training needs; None if no step time is known."""
         needed = self.demand.examples_per_s
         return None if needed is None else self.measured.examples_per_s / needed
 
@@ -130,12 +128,12 @@ class Certificate:
         return {None: "NO STEP TIME GIVEN", True: "FED", False: "STARVED"}[self.is_fed]
 
     def bound(self, line: Line) -> Bound:
-        """What keeps a stage from being faster."""
+        """Returns what keeps a stage from being faster."""
         return self.scaling.bound(line)
 
     @property
     def cores_needed(self) -> int | None:
-        """How many such cores are sure to feed the demand; None if none is, or no time is given."""
+        """The number of such cores that surely feeds the demand; None if none does, or no time is given."""
         needed = self.demand.examples_per_s
         if needed is None:
             return None
@@ -146,17 +144,17 @@ class Certificate:
 
     @property
     def stuck(self) -> tuple[Line, ...]:
-        """What is too slow, and would not be faster on more cores."""
+        """The stages that are too slow, and would not be faster on more cores."""
         return self.scaling.stuck(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
     def unsure(self) -> tuple[Line, ...]:
-        """What may be too slow on any number of cores, though it is not known to be."""
+        """The stages that may be too slow on any number of cores, though it is not known."""
         return self.scaling.unsure(MARGIN * (self.demand.examples_per_s or 0.0))
 
     @property
     def of_slice(self) -> "OfSlice | None":
-        """What a host of the slice gives; None if its cores are not known."""
+        """The speed of a host of the slice; None if its cores are not known."""
         cores = self.demand.slice.host_cores
         if cores is None:
             return None
@@ -169,7 +167,6 @@ class Certificate:
         )
 
     def as_json(self) -> dict:
-        """What --json writes."""
         return {
             "verdict": self.verdict,
             "limiting": self.limiting.name,
@@ -185,7 +182,7 @@ class Certificate:
             "host": dataclasses.asdict(self.host),
             "stages": [_line(line) for line in self.stages],
             "together": _line(self.together),
-            "cold": _line(self.cold) if self.cold else None,
+            "cold": _line(self.uncached) if self.uncached else None,
         }
 
 
@@ -193,20 +190,20 @@ def _line(line: Line) -> dict:
     return dataclasses.asdict(line) | {"mb_per_s": line.mb_per_s}
 
 
-# --- Measures a recipe and issues its certificate.
+# --- Measuring a recipe.
 
 
-_TOGETHER, _COLD = "together", "from disk"
+_TOGETHER, _FROM_DISK = "together", "from disk"
 
 
-def issue(
+def measure_certificate(
     recipe: Recipe,
     demand: Demand,
     *,
     copy: Consume,
     seconds: float,
     files: Residency | None = None,
-    cold_files: Cold | None = None,
+    uncached_files: Uncached | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
 ) -> Certificate:
     """Measures all stages of one host's recipe together, then each alone.
@@ -215,8 +212,8 @@ def issue(
       copy: takes a batch to the device; see `copy_to`.
       seconds: to measure each stage for; the certificate takes about twice as long a stage.
       files: what of the files lay in the page cache.
-      cold_files: if given, all stages together are measured with these read from the disk, too.
-      on_stage: told the name of each stage before it is measured.
+      uncached_files: if given, all stages together are measured with these read from the disk, too.
+      on_stage: receives the name of each stage before it is measured.
     """
     on_stage(_TOGETHER)  # first, so that it reuses no memory that another stage has freed
     before = measure.memory_bytes()
@@ -224,32 +221,31 @@ def issue(
     speed = measure_speed(together.dataset, examples=together.examples, seconds=2 * seconds, consume=copy)
     memory_bytes = max(0, speed.memory_bytes - before)
     speeds, lines = [speed], []
-    for alone in stages_alone(recipe, patience_s=seconds / 2):
-        on_stage(alone.name)
-        consume = copy if alone.is_copied else None
-        speeds.append(measure_speed(alone.dataset, examples=alone.examples, seconds=seconds, consume=consume))
-        lines.append(_certificate_line(alone, speeds[-1]))
+    for stage in per_stage(recipe, patience_s=seconds / 2):
+        on_stage(stage.name)
+        consume = copy if stage.is_copied else None
+        speeds.append(measure_speed(stage.dataset, examples=stage.examples, seconds=seconds, consume=consume))
+        lines.append(_certificate_line(stage, speeds[-1]))
     from_disk = None
-    if cold_files:
-        on_stage(_COLD)
-        measure.evict(cold_files.paths)  # so that its reads are measured as a first epoch's are
-        read_cold = recipe.dataset()
+    if uncached_files:
+        on_stage(_FROM_DISK)
+        measure.evict(uncached_files.paths)  # so that its reads are measured as a first epoch's are
         speeds.append(
             measure.measure_uncached(
-                read_cold,
-                cold_files,
+                recipe.dataset(),
+                uncached_files,
                 examples=together.examples,
                 seconds=2 * seconds,
                 consume=copy,
             )
         )
         from_disk = dataclasses.replace(
-            _certificate_line(together, speeds[-1]), name=_COLD, at_once=recipe.read_at_once
+            _certificate_line(together, speeds[-1]), name=_FROM_DISK, at_once=recipe.read_at_once
         )
     return Certificate(
         stages=tuple(lines),
         together=_certificate_line(together, speed),
-        cold=from_disk,
+        uncached=from_disk,
         files=files,
         in_flight=recipe.in_flight,
         host=Host(
@@ -276,19 +272,19 @@ def copy_to(device: str) -> Consume:
     return lambda *element: tf.nest.map_structure(copied, element)
 
 
-def _together(recipe: Recipe) -> Alone:
+def _together(recipe: Recipe) -> StageFeed:
     dataset = recipe.dataset()
     size = size_of(first_elements(dataset, 1)) / recipe.batch
-    return Alone(name=_TOGETHER, dataset=dataset, examples=recipe.batch, bytes_per_example=size)
+    return StageFeed(name=_TOGETHER, dataset=dataset, examples=recipe.batch, bytes_per_example=size)
 
 
-def _certificate_line(alone: Alone, speed: Speed) -> Line:
+def _certificate_line(stage: StageFeed, speed: Speed) -> Line:
     return Line(
-        name=alone.name,
+        name=stage.name,
         examples_per_s=speed.examples_per_s,
         cpu_us=speed.cpu_us,
-        bytes_per_example=alone.bytes_per_example,
+        bytes_per_example=stage.bytes_per_example,
         wanted_cores=speed.wanted_cores,
-        at_once=alone.at_once,
-        thread=alone.thread,
+        at_once=stage.at_once,
+        thread=stage.thread,
     )

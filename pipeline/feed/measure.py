@@ -1,4 +1,4 @@
-"""How many examples a second a dataset gives, and at what cost, while nothing is done with them."""
+"""Measures how many examples a second a dataset gives, and at what cost, while nothing is done with them."""
 
 import ctypes
 import dataclasses
@@ -20,10 +20,10 @@ from pipeline.data.input import stages
 from pipeline.data.input.stages import Recipe
 from pipeline.data.reading.fetch import dataset_options
 
-# --- The stages of a recipe one at a time: each on elements held in memory, as parallel as in production.
+# --- Stages of a recipe one at a time, on elements held in memory, as parallel as in production.
 
 
-# What is held of the elements that a stage takes: enough to show their variety.
+# Elements held as a stage's input: enough to show their variety.
 _HELD_BYTES = 64 << 20  # 64 MiB
 _HELD_TENSORS = 512
 _HELD_ELEMENTS = 64
@@ -31,7 +31,7 @@ _TAKER = "the one that takes the batches"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Alone:
+class StageFeed:
     """One stage: an endless dataset of what it gives."""
 
     name: str
@@ -44,7 +44,7 @@ class Alone:
 
 
 class _Build(NamedTuple):
-    """How the dataset of a stage is made of what the stage before gave; of None for the first one."""
+    """Builds the dataset of a stage from the elements of the stage before; from None for the first one."""
 
     name: str
     examples: int
@@ -53,11 +53,11 @@ class _Build(NamedTuple):
     thread: str = ""
 
 
-def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
+def per_stage(recipe: Recipe, *, patience_s: float) -> Iterator[StageFeed]:
     """The stages in order: read, …, batch, …, copy.
 
     Args:
-      patience_s: seconds to spend on gathering the elements that a stage is shown, beyond the first two.
+      patience_s: seconds to spend on gathering the elements that a stage gets, beyond the first two.
     """
     held, size = None, 0.0
     for build in _builds(recipe):
@@ -65,7 +65,7 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
         elements = hold(dataset, patience_s)
         held = tf.data.experimental.from_list(elements).repeat()
         size = size_of(elements) / len(elements) / build.examples
-        yield Alone(
+        yield StageFeed(
             name=build.name,
             dataset=dataset,
             examples=build.examples,
@@ -73,7 +73,7 @@ def stages_alone(recipe: Recipe, *, patience_s: float) -> Iterator[Alone]:
             at_once=build.at_once,
             thread=build.thread,
         )
-    yield Alone(
+    yield StageFeed(
         name="copy",
         dataset=held,
         examples=recipe.batch,
@@ -115,7 +115,7 @@ def hold(dataset: tf.data.Dataset, patience_s: float) -> list[tuple]:
 
 
 def first_elements(dataset: tf.data.Dataset, count: int) -> list[tuple]:
-    """The first `count` elements, drawn in C++; speed.py says why the iterator must not be Python's."""
+    """The first `count` elements, drawn in C++; `measure_speed` says why its iterator is not Python's."""
 
     @tf.function(autograph=False)
     def draw() -> list[tuple]:
@@ -137,8 +137,7 @@ def _bytes(tensor: tf.Tensor) -> int:
     return int(np.prod(tensor.shape)) * tensor.dtype.size
 
 
-# --- How much of files Linux's page cache holds, and how to have them read from the disk again, without
-# root.
+# --- Linux's page cache: how much of files it holds, and how to evict them without root.
 
 
 MAPS = pathlib.Path("/proc/self/maps")
@@ -148,7 +147,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Residency:
-    """Of local files."""
+    """Residency of local files."""
 
     bytes: int
     resident: float | None  # share of the bytes that the page cache holds; None: the kernel does not say
@@ -179,14 +178,14 @@ def _resident_bytes(path: str) -> int:
     size = pathlib.Path(path).stat().st_size
     if not size:
         return 0
-    told = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    pages_held = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
     with pathlib.Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
         first = ctypes.c_char.from_buffer(view)
-        failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), told)
+        failed = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), pages_held)
         del first  # or the map could not be closed
     if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
-    pages = np.count_nonzero(np.frombuffer(told, np.uint8) & 1)
+    pages = np.count_nonzero(np.frombuffer(pages_held, np.uint8) & 1)
     return min(size, int(pages) * mmap.PAGESIZE)
 
 
@@ -202,7 +201,7 @@ def _unmap(files: set[str]) -> None:
             _LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
 
 
-# --- What this process has used of the host so far: time, cores, waiting for a core, memory.
+# --- Use of the host by this process: time, cores, waiting for a core, memory.
 
 
 TASKS = pathlib.Path("/proc/self/task")
@@ -220,7 +219,6 @@ class Usage:
     busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not tell
 
     def since(self, before: "Usage") -> "Span":
-        """What was used between `before` and this."""
         cpu_s = self.cpu_s - before.cpu_s
         queued = sum(max(0.0, s - before.queued_s.get(thread, 0.0)) for thread, s in self.queued_s.items())
         return Span(
@@ -233,8 +231,6 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Span:
-    """What was used between two moments."""
-
     wall_s: float
     cpu_s: float
     queued_s: float
@@ -255,7 +251,7 @@ class Span:
 
 
 def usage_now() -> Usage:
-    """What this process has used since it started, and the host since it booted."""
+    """Returns the usage of this process since it started, and of the host since it booted."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         wall_s=time.perf_counter(),
@@ -286,7 +282,7 @@ def _queued_seconds() -> dict[int, float]:
 
 
 def _busy_seconds() -> float:
-    """Of the cores that this process may use: their lines in /proc/stat, in ticks."""
+    """Reads the lines of /proc/stat, in ticks, of the cores that this process may use."""
     names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     try:
         lines = (line.split() for line in HOST.read_text().splitlines())
@@ -319,7 +315,7 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """How drawing elements went; the first window is that of the warm-up."""
+    """The course of drawing elements; the first window is that of the warm-up."""
 
     elements: Sequence[int]  # by window
     seconds: Sequence[float]
@@ -328,7 +324,7 @@ class Drawn:
 
     @property
     def elements_per_s(self) -> float:
-        """In the median window."""
+        """Examples a second in the median window."""
         rates = [n / s for n, s in zip(self.elements, self.seconds, strict=True)]
         return statistics.median(rates[1:])
 
@@ -471,14 +467,14 @@ def summarize(drawn: Drawn, examples: int) -> Speed:
     )
 
 
-# --- How many examples a second a dataset gives whose files are not in the page cache, as in a first epoch.
+# --- Speed with files that are not in the page cache, as in a first epoch.
 
 
 _PASSES = 3  # after a first one for warming up
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cold:
+class Uncached:
     """The files of a dataset, and how many examples read them once."""
 
     paths: Sequence[str]
@@ -486,7 +482,7 @@ class Cold:
 
 
 def measure_uncached(
-    dataset: tf.data.Dataset, files: Cold, *, examples: int, seconds: float, consume: Consume
+    dataset: tf.data.Dataset, files: Uncached, *, examples: int, seconds: float, consume: Consume
 ) -> Speed:
     """Draws elements in a few passes, for about so many seconds in all; none reads the files twice.
 

@@ -1,4 +1,4 @@
-"""What a pipeline gives on another number of cores: no stage is faster than its calls that run at once.
+"""Predicts a pipeline on another number of cores: no stage is faster than its calls that run at once.
 
 With u the CPU time of an example in all stages, and u_i of stage i, of which p_i calls run at once, c cores
 give
@@ -34,7 +34,7 @@ Bound = Literal["cores", "calls", "waiting"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Assumed:
-    """Of cores beyond those that were measured."""
+    """Assumptions about cores beyond those that were measured."""
 
     cpu_times: float  # CPU time of an example, beside that on the cores that were measured
     hand_over_us: float  # where one core was measured: what handing over a batch across cores takes besides
@@ -42,7 +42,7 @@ class Assumed:
     stuck_calls: bool  # whether those do that ran one after the other, though there was room
 
 
-# From one core to two, eight pipelines took 0.9 to 1.4 times the CPU time of an example, in the median 1.13,
+# Eight pipelines took, from one core to two, 0.9 to 1.4 times the CPU time of an example, in the median 1.13,
 # and handing over a batch took 15 to 50 µs more (tests/soak/certificate.py, 2 cores of a virtual AMD EPYC).
 EXPECTED = Assumed(cpu_times=1.15, hand_over_us=25.0, untried_calls=True, stuck_calls=False)
 LEAST = Assumed(cpu_times=1.45, hand_over_us=60.0, untried_calls=False, stuck_calls=False)
@@ -51,7 +51,7 @@ MOST = Assumed(cpu_times=0.9, hand_over_us=0.0, untried_calls=True, stuck_calls=
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """What was measured of a stage alone, or of all together."""
+    """The measurements of a stage alone, or of all together."""
 
     name: str
     examples_per_s: float
@@ -84,7 +84,7 @@ class Scaling:
     batch: int  # examples that are handed over at once to who takes them
     stages: tuple[Line, ...]
     together: Line
-    cold: Line | None = None  # together, read from the disk
+    uncached: Line | None = None  # together, read from the disk
 
     def at_once(self, line: Line) -> float:
         """Calls of a stage that run at once at most: as declared, or fewer where fewer were seen."""
@@ -94,15 +94,15 @@ class Scaling:
         return seen if is_fewer else declared
 
     def waits(self, line: Line) -> bool:
-        """Whether a stage mostly waits for something else than a core."""
-        return line is self.cold or line.wanted_cores < _WAITING_CORES
+        """Returns whether a stage mostly waits for something else than a core."""
+        return line is self.uncached or line.wanted_cores < _WAITING_CORES
 
     def is_capped(self, line: Line) -> bool:
-        """Whether it is known that a stage which is too slow would be so on any number of cores."""
+        """Returns whether a stage that is too slow is known to be so on any number of cores."""
         return line.at_once is not None or not self.waits(line)
 
     def bound(self, line: Line) -> Bound:
-        """What keeps a stage from being faster."""
+        """Returns what keeps a stage from being faster."""
         if self.waits(line):
             return "waiting"
         return "calls" if self.at_once(line) <= self.cores else "cores"
@@ -138,12 +138,12 @@ class Scaling:
         return min(self._limits, key=lambda line: (self._slowest(line, cores), -line.cpu_us))
 
     def stuck(self, examples_per_s: float) -> tuple[Line, ...]:
-        """What is too slow on any number of cores."""
+        """Returns the stages that are too slow on any number of cores."""
         is_given = self.together.examples_per_s >= examples_per_s
         return () if is_given else self._below(examples_per_s, MOST)
 
     def unsure(self, examples_per_s: float) -> tuple[Line, ...]:
-        """What may be too slow on any number of cores, as far as was seen."""
+        """Returns the stages that may be too slow on any number of cores, as far as was seen."""
         return self._below(examples_per_s, LEAST)
 
     def cores_for(self, examples_per_s: float) -> int | None:
@@ -160,17 +160,17 @@ class Scaling:
         return tuple(line for line in self._limits if self.rate_of(line, math.inf, assumed) < examples_per_s)
 
     def _slowest(self, line: Line, cores: float) -> float:
-        """What a stage gives; here, no more than what its threads that were ready would have given."""
+        """Returns a stage's speed; here, no more than its threads that were ready would have given."""
         most = self.rate_of(line, cores)
         return min(most, line.attainable(cores)) if cores == self.cores else most
 
     def _calls(self, line: Line, assumed: Assumed) -> float:
-        """Where fewer cores than the declared calls were measured, no more than those cores were seen."""
+        """Returns no more than the measured cores where they are fewer than the declared calls."""
         calls = self.at_once(line)
         return calls if assumed.untried_calls or line.at_once is None else min(calls, max(1.0, self.cores))
 
     def _us(self, line: Line, cpu_us: float, cores: float, assumed: Assumed) -> float:
-        """Of a stage, or of all, for an example."""
+        """Returns the time of a stage, or of all, for an example."""
         if cores < self.cores:  # as far as it is sure, no less than what was measured
             return cpu_us if assumed is LEAST else cpu_us / assumed.cpu_times
         if cores == self.cores:
@@ -182,29 +182,29 @@ class Scaling:
     @property
     def _limits(self) -> tuple[Line, ...]:
         """The stages; and reading from the disk, where it is that which is slow."""
-        return (*self.stages, self.cold) if self.cold and self.disk_is_slow else self.stages
+        return (*self.stages, self.uncached) if self.uncached and self.disk_is_slow else self.stages
 
     @property
     def disk_is_slow(self) -> bool:
-        """Whether reads from the disk wait for it, and not for a core."""
-        if self.cold is None:
+        """Returns whether reads from the disk wait for it, and not for a core."""
+        if self.uncached is None:
             return False
-        busy, of_memory = self.cold.busy_cores, self.together
-        is_start = self.cold.cpu_us > _STARTING * of_memory.cpu_us and busy >= _WAITING_CORES
+        busy, of_memory = self.uncached.busy_cores, self.together
+        is_start = self.uncached.cpu_us > _STARTING * of_memory.cpu_us and busy >= _WAITING_CORES
         return busy < _IDLE_FOR_DISK * of_memory.busy_cores and not is_start
 
     @property
     def _cpu_us(self) -> float:
-        """Of an example, all stages together; reading from the disk may take more than from memory."""
-        return max(self.together.cpu_us, self.cold.cpu_us if self.cold else 0.0)
+        """CPU time of an example, all stages together; the disk may take more than memory."""
+        return max(self.together.cpu_us, self.uncached.cpu_us if self.uncached else 0.0)
 
     def _cpu_us_of_thread(self, line: Line) -> float:
-        """Of a stage and those in its thread; alone, on small batches, it may take more than all together."""
+        """CPU time of a stage and those in its thread; alone it may take more than all together."""
         shared = (each.cpu_us for each in self.stages if line.thread and each.thread == line.thread)
         return min(max(line.cpu_us, sum(shared)), self._cpu_us)
 
     def _share_used(self, cores: float) -> float:
-        """Of the cores, what the stages together kept busy where no stage was the limit; of fewer, all.
+        """Returns the share of the cores that the stages kept busy where no stage was the limit; 1 of fewer.
 
         Beside other processes it is not known, and taken for all of them.
         """
@@ -284,7 +284,7 @@ def parse_slices(text: str) -> Slice:
 
 
 def _is_made(generation: _Generation, chips: int) -> bool:
-    """Whether there are slices of so many chips: of whole hosts, or of one chip of those sold singly."""
+    """Returns whether there are slices of so many chips: whole hosts, or chips sold singly."""
     is_single = chips == 1 and generation.cores_a_chip == 1
     return is_single or (chips > 0 and chips % generation.chips == 0)
 

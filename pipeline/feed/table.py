@@ -38,8 +38,8 @@ def sections(certificate: Certificate, advice: Sequence[str]) -> list[Section]:
 
 def measured(certificate: Certificate) -> tuple[Line, ...]:
     """The stages, all of them together, and together from the disk where that was measured."""
-    cold = [certificate.cold] if certificate.cold else []
-    return (*certificate.stages, certificate.together, *cold)
+    uncached = [certificate.uncached] if certificate.uncached else []
+    return (*certificate.stages, certificate.together, *uncached)
 
 
 def advice(certificate: Certificate, files: "Files | None" = None) -> tuple[str, ...]:
@@ -49,14 +49,14 @@ def advice(certificate: Certificate, files: "Files | None" = None) -> tuple[str,
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Files:
-    """What is known of the files that the pipeline reads."""
+    """The facts known about the files that the pipeline reads."""
 
     shards: int
     mean_bytes: float
 
     @property
     def are_small(self) -> bool:
-        """Whether opening the files takes much of the time of reading them."""
+        """Returns whether opening the files takes much of the time of reading them."""
         return self.shards > 1 and self.mean_bytes < _SMALL_SHARD_BYTES
 
 
@@ -109,7 +109,7 @@ def _files(files: Residency | None) -> str | None:
 
 
 def _expected(host: OfSlice | None, name: str) -> str | None:
-    """What a host of the slice would give: its own cores, at the CPU time that was measured."""
+    """Describes what a host of the slice would give: its own cores, at the CPU time that was measured."""
     if host is None:
         return None
     rate = f"at least {host.examples_per_s:,.0f} examples/s on the {host.cores:,} cores of a host of {name}"
@@ -136,7 +136,7 @@ def _verdict(certificate: Certificate) -> str:
 
 
 def _cores_needed(certificate: Certificate) -> str:
-    """How many cores are enough, and how many a host of the slice has."""
+    """Describes how many cores are enough, and how many a host of the slice has."""
     needed, there = certificate.cores_needed, certificate.demand.slice.host_cores
     if needed is None:
         return _why_no_cores(certificate)
@@ -162,7 +162,7 @@ def _why_no_cores(certificate: Certificate) -> str:
 
 def _advice(certificate: Certificate, files: Files | None) -> Iterator[str]:
     line = certificate.limiting
-    if certificate.cold_is_costly:
+    if certificate.uncached_is_costly:
         yield (
             f"{line.name}: takes {line.cpu_us:,.0f} µs of the cores for every example, where the page cache "
             f"takes {certificate.together.cpu_us:,.1f}: it waits for no disk. With few files, that is the "
@@ -184,7 +184,7 @@ def _advice(certificate: Certificate, files: Files | None) -> Iterator[str]:
 def _what_it_lacks(certificate: Certificate, line: Line) -> str:
     bound = certificate.bound(line)
     if bound == "waiting":
-        is_disk = line.name == "read" or line is certificate.cold
+        is_disk = line.name == "read" or line is certificate.uncached
         source = "storage that is closer or faster: a local disk" if is_disk else "less waiting"
         return (
             f"{line.name}: waits at {line.mb_per_s:,.1f} MB/s with {line.wanted_cores:.1f} cores in use; "

@@ -31,7 +31,7 @@ def three_digits(value: float) -> str:
 
 
 def power(value: float) -> str:
-    """With a power of ten, and no digit that says nothing: 1.5e11."""
+    """Formats with a power of ten and no needless digit: 1.5e11."""
     digits, _, exponent = f"{value:.6e}".partition("e")
     return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
 

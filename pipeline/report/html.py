@@ -72,14 +72,14 @@ def blocks(parts: Iterable[object]) -> Markup:
 
 
 def _section(section: Section) -> Markup:
-    judged = {True: "good", False: "bad", None: None}[section.good]
-    classes = " ".join(filter(None, (section.style, judged))) or None
+    mark = {True: "good", False: "bad", None: None}[section.good]
+    classes = " ".join(filter(None, (section.style, mark))) or None
     title = tag("h2", section.title) if section.title else None
     return tag("section", title, blocks(section.parts), class_=classes, id=section.id)
 
 
 def _kind(part: object) -> type | None:
-    """What decides which parts stand together."""
+    """Returns the key by which parts stand together."""
     if isinstance(part, Finding):
         return Finding
     return Figure if isinstance(part, Figure | tuple) else None

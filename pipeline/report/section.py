@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a careful reader should notice, and what to do about it."""
+    """A finding that a careful reader should notice, and what to do about it."""
 
     text: str
     advice: str = ""
@@ -112,7 +112,7 @@ class Section:
     Attributes:
       parts: the dataclasses above, and texts, which are paragraphs; None is left out. A tuple of parts stands
         beside figures, as one.
-      good: what the section judges; None where it passes no judgement.
+      good: the verdict of the section; None where it has none.
       style, id: class and anchor on a page.
     """
 

@@ -27,7 +27,7 @@ from absl import flags
 
 from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 from pipeline.data.input.stages import Recipe
-from pipeline.feed.certificate import MARGIN, Certificate, Demand, copy_to, issue
+from pipeline.feed.certificate import MARGIN, Certificate, Demand, copy_to, measure_certificate
 from pipeline.feed.measure import Consume
 from pipeline.feed.scaling import HERE
 from tests.soak import harness
@@ -124,7 +124,7 @@ SLOWER = 2.0  # a step takes so many times what the undisturbed pipeline needs f
 
 def certify(recipe: Recipe, step_ms: float | None = None, copy: Consume = TO_CPU) -> Certificate:
     demand = Demand(global_batch=BATCH, slice=HERE, step_ms=step_ms)
-    return issue(recipe, demand, copy=copy, seconds=_SECONDS)
+    return measure_certificate(recipe, demand, copy=copy, seconds=_SECONDS)
 
 
 def shortest_step_ms(recipe: Recipe) -> float:
@@ -184,7 +184,7 @@ def _slow_disk_faults(certificates: Sequence[Certificate | None]) -> Iterator[st
         if certificate is None:
             print(f"{SLOW_DISK}: not checked, as it cannot be throttled here")
             return
-        warm, cold = certificate.together, certificate.cold
+        warm, cold = certificate.together, certificate.uncached
         is_slower = cold.examples_per_s < warm.examples_per_s / 2
         if not is_slower or certificate.limiting is not cold or certificate.is_fed:
             rates = f"{warm.examples_per_s:,.0f}/s, {cold.examples_per_s:,.0f}/s from disk"
@@ -218,7 +218,7 @@ def measure(folder: pathlib.Path, cores: int, number: int, name: str, seconds: f
         )
         recipe = known[name]()
         demand = Demand(global_batch=recipe.batch, slice=HERE)
-        found = issue(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds)
+        found = measure_certificate(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds)
     _file_of(folder, cores, number).write_bytes(pickle.dumps(found))
 
 

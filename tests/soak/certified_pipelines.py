@@ -24,8 +24,8 @@ from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.feed import measure
-from pipeline.feed.certificate import Certificate, Demand, copy_to, issue
-from pipeline.feed.measure import Cold
+from pipeline.feed.certificate import Certificate, Demand, copy_to, measure_certificate
+from pipeline.feed.measure import Uncached
 from pipeline.feed.scaling import HERE
 from tests.shared.tiny_dataset import write_dataset
 from tests.unit.feed.pipelines import BATCH as SLOW_BATCH
@@ -185,14 +185,16 @@ def of_slow_disk(folder: pathlib.Path, *, seconds: float) -> Certificate:
     path = write_records(folder, [row.tobytes() for row in noise])
     recipe = raw(lambda: tf.data.TFRecordDataset(path, buffer_size=256 << 10))
 
-    def certify(step_ms: float | None, cold: Cold | None) -> Certificate:
+    def certify(step_ms: float | None, cold: Uncached | None) -> Certificate:
         demand = Demand(global_batch=SLOW_BATCH, slice=HERE, step_ms=step_ms)
         files = measure.residency([path])
-        return issue(recipe, demand, copy=copy_to("CPU:0"), seconds=seconds, files=files, cold_files=cold)
+        return measure_certificate(
+            recipe, demand, copy=copy_to("CPU:0"), seconds=seconds, files=files, uncached_files=cold
+        )
 
     step_ms = 2 * certify(None, None).shortest_step_ms
     with throttled(folder, bytes_per_s=BYTES_PER_S):
-        return certify(step_ms, Cold(paths=[path], examples=RECORDS))
+        return certify(step_ms, Uncached(paths=[path], examples=RECORDS))
 
 
 _ONE = pathlib.Path("/sys/fs/cgroup/blkio")  # of the first version

@@ -32,12 +32,16 @@ from tests.soak import commands, hooks
 from tests.soak.case import KILL, Case, Ended, Generation, Moment
 from tests.soak.harness import Soak, needs_data
 
-_SAVING = "pipeline.training.engine.saving"
-_STEPS_OF_A_SAVE = ("write_manifest", "publish_checkpoint", "remove_checkpoint")
+_SAVING = "pipeline.training.engine.checkpoint"
 # Where a save can be broken off.
 PLACES = tuple(
     f"{when} {_SAVING}:{name}"
-    for name in ("save_tensors", *(f"checkpoints.{name}" for name in _STEPS_OF_A_SAVE))
+    for name in (
+        "save_tensors",
+        "checkpoints.write_manifest",
+        "checkpoints.publish_checkpoint",
+        "checkpoints.remove_checkpoint",
+    )
     for when in ("before", "after")
 )
 TOLERANCE = 1e-4  # of float32 weights by other replicas, which add the same numbers in another order

@@ -1,4 +1,4 @@
-"""What a command is called with: its flags under headings, and what stands behind them."""
+"""The arguments of a command: its flags under headings, and positional ones."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ from pipeline.base.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Command:
-    """What a command is called with.
+    """The arguments of a command.
 
     Attributes:
       name: the module, as behind `python -m`.
@@ -36,16 +36,16 @@ class Command:
     config_keys: Callable[[], Sequence[Key]] | None = None
 
 
-# --- What a flag takes, in words: the same for --help and for errors.
+# --- Descriptions of flags' values, for --help and for errors.
 
 
-# What absl puts before the help of a flag with choices, and behind that of a flag that repeats.
+# Text that absl puts before the help of a flag with choices, and behind that of a flag that repeats.
 _ABSL_ADDS = re.compile(r"^<[^>]*>: |;? ?repeat this option to specify a list of values$")
 _PLACEHOLDER = re.compile(r"(?P<text>\S*[A-Z]{2}\S*|A,B,…): ")
 
 
 def expected_value(flag: flags.Flag) -> str:
-    """What a value of the flag must be, such as `a whole number, at least 1`."""
+    """Describes a value of the flag, such as `a whole number, at least 1`."""
     parser = flag.parser
     if choices := getattr(parser, "enum_values", None):
         return f"one of {', '.join(choices)}"
@@ -59,7 +59,7 @@ def expected_value(flag: flags.Flag) -> str:
 
 
 def placeholder_and_help(flag: flags.Flag) -> tuple[str, str]:
-    """What --help shows behind `=`, and the sentences on the flag.
+    """Returns the placeholder that --help shows behind `=`, and the sentences on the flag.
 
     A flag's help may start with the placeholder in capitals: `FILE: where the summary goes.`
     """
@@ -87,7 +87,7 @@ def _bounds(parser: flags.IntegerParser | flags.FloatParser) -> str:
     return "" if most is None else f", at most {most}"
 
 
-# --- What a command tells of a result that is already in its place.
+# --- Results that are already in their place.
 
 
 @contextlib.contextmanager

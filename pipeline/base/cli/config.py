@@ -1,4 +1,4 @@
-"""What can be wrong with --config and --config.KEY=VALUE, in the words of an InputError."""
+"""Turns errors in --config and --config.KEY=VALUE into InputErrors."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ def clear_flagfile_errors() -> Iterator[None]:
 
 
 def cannot_open_flagfile(error: flags.CantOpenFlagFileError) -> InputError:
-    """Of absl's message, what the system said."""
+    """Returns the error with the system's part of absl's message."""
     return InputError(
         "--flagfile",
         received=str(error).partition("Unable to open flagfile: ")[2] or str(error),
@@ -162,7 +162,7 @@ def _no_config_file(argv: Sequence[str], error: Exception) -> InputError:
     )
 
 
-# --- The keys of a config: name, type, default and meaning, which is the comment in the config's own file.
+# --- Keys of a config: name, type, default, and meaning, which is the comment in the config's own file.
 #
 # Keys that a config takes from a dataclass have their meanings there; the config's file passes them on as
 # MEANINGS.
@@ -188,7 +188,7 @@ class Key:
 
     @property
     def type(self) -> str:
-        """What a value of this key is, in words."""
+        """Describes a value of this key."""
         name = type(self.default).__name__
         return _TYPES.get(name, name)
 
@@ -216,7 +216,7 @@ def config_leaves(values: Mapping[str, object], prefix: str = "") -> Iterator[tu
 
 
 def _meaning(name: str, meanings: Mapping[str, str]) -> str:
-    """That of the key, or of the group that the config declares with the key in it."""
+    """Returns the meaning of the key, or of the group that the config declares with the key in it."""
     return meanings.get(name) or meanings.get(name.rpartition(".")[0], "")
 
 

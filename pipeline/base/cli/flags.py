@@ -113,11 +113,11 @@ def _unknown(name: str, command: Command) -> InputError:
 
 def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
     r"""From `flag --NAME=VALUE: REASON`, where the reason is the error's context."""
-    told = re.match(r"flag --(?P<name>[\w.]+)=(?P<rest>.*)", str(error), re.DOTALL)
-    if not told:
+    match = re.match(r"flag --(?P<name>[\w.]+)=(?P<rest>.*)", str(error), re.DOTALL)
+    if not match:
         return _no_value(error)
-    flag = flags.FLAGS[told["name"]]
-    received = told["rest"].removesuffix(f": {error.__context__}")
+    flag = flags.FLAGS[match["name"]]
+    received = match["rest"].removesuffix(f": {error.__context__}")
     meant = nearest(received, getattr(flag.parser, "enum_values", ()))
     return InputError(
         f"--{flag.name}",
@@ -135,8 +135,7 @@ def _no_value(error: flags.Error) -> InputError:
     )
 
 
-# --- What values of flags must be that absl cannot check: files that can be written, directories,
-# separators.
+# --- Checks of flags that absl cannot make: files that can be written, directories, separators.
 
 
 def check_local_files(values: Mapping[str, str | None]) -> None:

@@ -105,7 +105,7 @@ def _no_such_path(error: OSError) -> InputError:
     )
 
 
-# --- What --help prints: the description with its examples, every flag under its heading, the config's keys.
+# --- The page of --help: the description with its examples, flags under headings, the config's keys.
 
 
 _WIDTH = 100
@@ -113,12 +113,11 @@ _KEY_WIDTH = 44
 
 
 def help_page(command: Command) -> str:
-    """The whole page."""
     sections = [f"{_usage(command)}\n\n{command.description.strip()}"]
     required = {holder.name for holder in command.required}
     for heading, holders in command.flags.items():
-        shown = [described(flags.FLAGS[holder.name], required=holder.name in required) for holder in holders]
-        sections.append("\n".join([heading, *shown]))
+        lines = [described(flags.FLAGS[holder.name], required=holder.name in required) for holder in holders]
+        sections.append("\n".join([heading, *lines]))
     if command.config_keys:
         sections.append(_keys(command.config_keys()))
     return "\n\n".join(sections)

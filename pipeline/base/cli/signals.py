@@ -56,8 +56,8 @@ class Interrupts:
         self._anything_to_clean_up = False
         self.is_deferred = False
         self._taken: tuple[int, ...] = ()
-        self._told = _NOTHING_HALF_DONE
-        # What is told of a page of a mapped file that is gone: see bus_errors.py.
+        self._done = _NOTHING_HALF_DONE
+        # The message for a page of a mapped file that is gone: see SIGBUS below.
         self.bus_error: Callable[[], tuple[str, int]] | None = None  # the line and the exit code
         self._ending = threading.RLock()
         # A copy, because imports of TensorFlow redirect file descriptor 2.
@@ -89,9 +89,9 @@ class Interrupts:
             self.end()
         raise _Interrupt(self._raise_again)
 
-    def answer(self, number: int, told: str) -> None:
-        """Lets nothing raise any more: the process unwinds, and ends with what is told."""
-        self._was_raised, self.came, self._told = True, number, told
+    def answer(self, number: int, done: str) -> None:
+        """Lets nothing raise any more: the process unwinds, and ends with a line on what was done."""
+        self._was_raised, self.came, self._done = True, number, done
 
     def guard(self, work: Callable[[], int]) -> int:
         """The exit code that `work` returns; a signal meanwhile unwinds it and ends the process."""
@@ -114,9 +114,9 @@ class Interrupts:
         self._was_raised = True
         self._ending.acquire()  # for ever: one thread ends the process, and says so once
         kill()
-        telling = threading.Thread(target=self._tell, daemon=True)
-        telling.start()
-        telling.join(_SECONDS_TO_TELL)
+        report = threading.Thread(target=self._tell, daemon=True)
+        report.start()
+        report.join(_SECONDS_TO_TELL)
         os._exit(exit_code(self.came))
 
     def _watch(self, woken: int) -> None:
@@ -160,7 +160,7 @@ class Interrupts:
                 stream.flush()
             except (OSError, ValueError, RuntimeError):  # nobody reads it any more, or it is being written
                 pass
-        os.write(self._stderr, f"interrupted: {self._told}\n".encode())
+        os.write(self._stderr, f"interrupted: {self._done}\n".encode())
 
     def _tell_of_thread(self, failed: threading.ExceptHookArgs) -> None:
         """Silent after a signal: the worker processes are gone, and threads miss them."""
@@ -168,7 +168,7 @@ class Interrupts:
             threading.__excepthook__(failed)
 
     def _raise_again(self) -> None:
-        """As some of TensorFlow's code catches everything, and `__del__` can raise nothing."""
+        """Lets the signal raise again: TensorFlow may catch everything, and `__del__` raises nothing."""
         self._was_raised = False
 
     def _tell_of_unraisable(self, unraisable: "sys.UnraisableHookArgs") -> None:
@@ -194,13 +194,13 @@ def take_signals() -> None:
 
 
 def signal_has_come() -> bool:
-    """Whether this process was sent a signal that ends it: errors that follow are none of their own."""
+    """Returns whether this process was sent a signal that ends it: errors that follow are consequences."""
     handler = signal.getsignal(signal.SIGINT)
     return isinstance(handler, Interrupts) and bool(handler.came)
 
 
 def _ignore() -> None:
-    """As its last act Python would give the signals back their defaults: a command that has done its work
+    """Ignores signals. Python, as it ends, restores their defaults: a command that has done its work
     and said so would end as if it had not."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -215,7 +215,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(descriptor, mode))
 
 
-# --- Work that a signal does not break off: it comes to where it can stop, and ends the command there.
+# --- Work that a signal does not break off: it stops where it can.
 
 
 class Interrupted(KeyboardInterrupt):
@@ -223,12 +223,12 @@ class Interrupted(KeyboardInterrupt):
 
     Args:
       number: of the signal.
-      told: what was done, e.g. "saved at step 7", for the line that ends the command.
+      done: e.g. "saved at step 7", for the line that ends the command.
     """
 
-    def __init__(self, number: int, told: str) -> None:
-        super().__init__(told)
-        self.number, self.told = number, told
+    def __init__(self, number: int, done: str) -> None:
+        super().__init__(done)
+        self.number, self.done = number, done
 
 
 class Deferred:
@@ -256,7 +256,7 @@ class Deferred:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._handler:
             if isinstance(error, Interrupted):
-                self._handler.answer(error.number, error.told)
+                self._handler.answer(error.number, error.done)
             self._handler.is_deferred = False
 
 
@@ -293,10 +293,10 @@ def _line(error: InputError) -> tuple[str, int]:
 
 
 def _watched(number: int, frame: object) -> None:
-    """Nothing: Python's own handler, below this one, has told the thread that watches."""
+    """Does nothing: Python's own handler, below this one, has informed the thread that watches."""
 
 
-# --- The processes that this one has started, and that these have started in their turn; from Linux's /proc.
+# --- The descendants of this process, from Linux's /proc.
 
 
 _PARENT = 1  # field of /proc/<pid>/stat after the command's name

@@ -8,7 +8,7 @@ from pipeline.base.errors import InputError
 from pipeline.base.tracing import no_autograph
 
 Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]  # batches of one replica each
-# In a graph, once for each batch that was taken: since when it had been in the making, and until when; both
+# A function in a graph, called once for each batch taken: when its making began and when it ended; both
 # float64 [] seconds.
 Making = Callable[[], tuple[tf.Tensor, tf.Tensor]]
 
@@ -52,8 +52,8 @@ def timed(
     clock = tf.data.Dataset.range(tf.int64.max).map(no_autograph(lambda _: timestamp()))
 
     @no_autograph
-    def stamped(asked: tf.Tensor, batch: tuple) -> tuple:
-        with tf.control_dependencies([times.enqueue(tf.stack([asked, timestamp()]))]):
+    def stamped(since: tf.Tensor, batch: tuple) -> tuple:
+        with tf.control_dependencies([times.enqueue(tf.stack([since, timestamp()]))]):
             return tf.nest.map_structure(tf.identity, batch)
 
     def make_stamped(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -72,7 +72,7 @@ def _is_cpu(strategy: tf.distribute.Strategy) -> bool:
     return tf.DeviceSpec.from_string(strategy.extended.worker_devices[0]).device_type == "CPU"
 
 
-# --- Guards against a step that would be compiled anew again and again, for each new shape of its batch.
+# --- Guards against a step that is compiled anew for each new shape of its batch.
 
 
 _Shapes = dict[tuple[str, int], tuple]
@@ -89,7 +89,7 @@ def require_known_shapes(batches: tf.TypeSpec) -> None:
         if None in shape[1:]:
             raise InputError(
                 f"model input '{name}'",
-                received=f"batches of shape {_told(shape)}",
+                received=f"batches of shape {_format(shape)}",
                 expected="sizes that are the same in every batch: a step would be compiled anew for each",
                 action="Pad or cut it to one size in the preprocessing.",
             )
@@ -118,7 +118,7 @@ def _changed(thing: str, was: _Shapes, now: _Shapes) -> InputError:
     changed = next(key for key in {**was, **now} if was.get(key) != now.get(key))
     return InputError(
         f"{thing}, model input '{changed[0]}'",
-        received=f"a batch of {_told(now.get(changed))} after batches of {_told(was.get(changed))}",
+        received=f"a batch of {_format(now.get(changed))} after batches of {_format(was.get(changed))}",
         expected="the same shape and type each time: it would be compiled anew",
         action="Pad or cut it to one size in the preprocessing.",
     )
@@ -148,7 +148,7 @@ def _sizes(shape: tf.TensorShape) -> tuple:
     return tuple(shape) if shape.rank is not None else (None, None)
 
 
-def _told(shape: tuple | None) -> str:
+def _format(shape: tuple | None) -> str:
     if shape is None:
         return "nothing"
     *sizes, dtype = shape

@@ -4,8 +4,11 @@ No position of the input is saved: it is `step * global_batch`, and the input is
 goes on while the files of a checkpoint are written.
 """
 
+import contextlib
 import dataclasses
+import datetime
 import pathlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,88 +16,24 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.errors import InputError
+from pipeline.base import directories, files
+from pipeline.base.errors import InputError, disk_full, disk_is_full
 from pipeline.data.preprocessing.preprocess import LabelScale
-from pipeline.training.engine import saving
-from pipeline.training.engine.saving import Content, Saving
 from pipeline.training.loop.bad_steps import not_finite
 from pipeline.training.state import checkpoints, golden
-from pipeline.training.state.checkpoints import LAST, DamagedError, Entry, Kept, all_damaged, chosen_to_keep
-
-# --- Copies of variables in the host's memory, taken between two steps, and put back.
-
+from pipeline.training.state.checkpoints import (
+    LAST,
+    DamagedError,
+    Entry,
+    Kept,
+    Manifest,
+    all_damaged,
+    chosen_to_keep,
+)
 
 Variable = keras.Variable | tf.Variable
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Variables:
-    """Variables by what they belong to, such as `model` and `optimizer`, in an order that is always the same.
-
-    Names that Keras gives depend on what a process built before. So a variable is known by its place.
-    """
-
-    groups: Mapping[str, Sequence[Variable]]
-
-    def paths(self) -> dict[str, str]:
-        """What Keras calls each variable, by its name in a checkpoint."""
-        return {name: getattr(each, "path", each.name) for name, each in self._named().items()}
-
-    def copied(self) -> dict[str, np.ndarray]:
-        """Their values now. Every replica has the same; the first one's are taken."""
-        return {name: tf.convert_to_tensor(each).numpy() for name, each in self._named().items()}
-
-    def assign(self, values: Mapping[str, np.ndarray], *, checkpoint: object) -> None:
-        """Sets them, all or none.
-
-        Raises:
-          InputError: a value is missing, or has another shape or dtype; or a group has more values.
-        """
-        named = self._named()
-        spare = [name for name in values if name.partition("/")[0] in self.groups and name not in named]
-        problems = [problem for name, each in named.items() if (problem := _misfit(name, each, values))]
-        problems += [f"{name}, which the model here does not have" for name in spare]
-        if problems:
-            raise InputError(
-                f"checkpoint {checkpoint}",
-                received=f"content that does not fit this model ({problems[0]})",
-                expected="variables of the same number, shapes and types",
-                action="Train in an empty --workdir, or with the config that this one was started with.",
-            )
-        for name, each in named.items():
-            each.assign(values[name])
-
-    def not_finite(self, values: Mapping[str, np.ndarray]) -> str:
-        """The path of the first variable whose value is infinite or not a number; empty where none is."""
-        paths = self.paths()
-        return next((paths[name] for name, value in values.items() if not _is_finite(value)), "")
-
-    def _named(self) -> dict[str, Variable]:
-        return {
-            f"{group}/{number:04d}": each
-            for group, variables in self.groups.items()
-            for number, each in enumerate(variables)
-        }
-
-
-def _misfit(name: str, variable: Variable, values: Mapping[str, np.ndarray]) -> str:
-    path = f"{name}, {getattr(variable, 'path', variable.name)}"
-    if name not in values:
-        return f"no {path}"
-    is_, was = (tuple(variable.shape), tf.as_dtype(variable.dtype).name), values[name]
-    if is_ != (was.shape, tf.as_dtype(was.dtype).name):
-        return f"{path}: {was.dtype} {list(was.shape)} where the model here has {is_[1]} {list(is_[0])}"
-    return ""
-
-
-def _is_finite(value: np.ndarray) -> bool:
-    if not tf.as_dtype(value.dtype).is_floating:
-        return True
-    with np.errstate(all="ignore"):
-        # One pass without a copy: a sum is finite where all are, unless large values overflow.
-        return bool(np.isfinite(np.sum(value))) or bool(np.all(np.isfinite(value)))
-
-
+SESSION_FILE = "session.json"
 _GOLDEN, _ARRAYS = "golden", "session"  # what tensors besides variables are called
 _ANY = Kept(number=3)
 _WITHOUT_UNIT = LabelScale()
@@ -107,8 +46,8 @@ class Checkpoints:
       optimizer: None where the model is only used: then nothing in `root` is changed.
       ema: averages of weights, if the run keeps some.
       golden_logits: function () → float32 [records, outputs], the model's logits of the golden records.
-      scale: of the labels, by which differences of golden logits are judged.
-      run: of which run checkpoints say that they are: see identity.py.
+      scale: of the labels, by which differences of golden logits are measured.
+      run: of which run checkpoints say that they are: see `identity_of_run`.
       counts_on: other files that a run must find again as they are now: they are on the disk first.
       worker: this process's number. Only 0, the chief, writes.
       latest: function of the newest step that this process knows of → that of all who train together.
@@ -132,7 +71,7 @@ class Checkpoints:
     ) -> None:
         self._root, self._optimizer = root, optimizer
         optional = {"optimizer": optimizer.variables if optimizer else (), "ema": ema}
-        # With the random state of dropout, which Keras keeps out of `weights` (3.15, measured).
+        # `variables` has the random state of dropout, which Keras keeps out of `weights` (3.15, measured).
         self._variables = Variables(
             groups={"model": model.variables, **{name: some for name, some in optional.items() if some}}
         )
@@ -160,7 +99,7 @@ class Checkpoints:
 
     @property
     def cost(self) -> str:
-        """What saving has cost this process, in a line."""
+        """A line on what saving has cost this process."""
         longest, total = max(self.blocked_s, default=0.0), sum(self.blocked_s)
         return (
             f"checkpoints: {len(self.blocked_s)} written in {self.written_s:.1f} s beside training, "
@@ -200,8 +139,7 @@ class Checkpoints:
         values |= {f"{_ARRAYS}/{number:04d}": array for number, array in enumerate(arrays)}
         values[_GOLDEN] = self._golden_logits()
         if not self._worker:
-            content = Content(step=step, values=values, session=text, metrics=dict(metrics or {}))
-            self._saving.start(content)
+            self._saving.start(step, values, session=text, metrics=dict(metrics or {}))
         self.blocked_s.append(self._clock() - start)
 
     def restore(self, *, choice: str = LAST, up_to: int | None = None) -> tuple[int, dict]:
@@ -261,6 +199,211 @@ class Checkpoints:
 def _content(entry: Entry) -> tuple[dict[str, np.ndarray], str]:
     """Tensors and session of files that were sound just now; raises DamagedError where they are gone."""
     try:
-        return saving.load_tensors(entry.path), (entry.path / saving.SESSION_FILE).read_text()
+        return load_tensors(entry.path), (entry.path / SESSION_FILE).read_text()
     except (OSError, ValueError, tf.errors.OpError) as error:
         raise DamagedError(f"{entry.path.name}: {str(error).splitlines()[0]}") from None
+
+
+# --- Variables by their place: copied between two steps, and put back.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Variables:
+    """Variables by what they belong to, such as `model` and `optimizer`, in an order that is always the same.
+
+    Names that Keras gives depend on what a process built before. So a variable is known by its place.
+    """
+
+    groups: Mapping[str, Sequence[Variable]]
+
+    def paths(self) -> dict[str, str]:
+        """Returns Keras's path of each variable, by its name in a checkpoint."""
+        return {name: getattr(each, "path", each.name) for name, each in self._named().items()}
+
+    def copied(self) -> dict[str, np.ndarray]:
+        """Their values now. Every replica has the same; the first one's are taken."""
+        return {name: tf.convert_to_tensor(each).numpy() for name, each in self._named().items()}
+
+    def assign(self, values: Mapping[str, np.ndarray], *, checkpoint: object) -> None:
+        """Sets them, all or none.
+
+        Raises:
+          InputError: a value is missing, or has another shape or dtype; or a group has more values.
+        """
+        named = self._named()
+        spare = [name for name in values if name.partition("/")[0] in self.groups and name not in named]
+        problems = [problem for name, each in named.items() if (problem := _misfit(name, each, values))]
+        problems += [f"{name}, which the model here does not have" for name in spare]
+        if problems:
+            raise InputError(
+                f"checkpoint {checkpoint}",
+                received=f"content that does not fit this model ({problems[0]})",
+                expected="variables of the same number, shapes and types",
+                action="Train in an empty --workdir, or with the config that this one was started with.",
+            )
+        for name, each in named.items():
+            each.assign(values[name])
+
+    def not_finite(self, values: Mapping[str, np.ndarray]) -> str:
+        """The path of the first variable whose value is infinite or not a number; empty where none is."""
+        paths = self.paths()
+        return next((paths[name] for name, value in values.items() if not _is_finite(value)), "")
+
+    def _named(self) -> dict[str, Variable]:
+        return {
+            f"{group}/{number:04d}": each
+            for group, variables in self.groups.items()
+            for number, each in enumerate(variables)
+        }
+
+
+def _misfit(name: str, variable: Variable, values: Mapping[str, np.ndarray]) -> str:
+    path = f"{name}, {getattr(variable, 'path', variable.name)}"
+    if name not in values:
+        return f"no {path}"
+    is_, was = (tuple(variable.shape), tf.as_dtype(variable.dtype).name), values[name]
+    if is_ != (was.shape, tf.as_dtype(was.dtype).name):
+        return f"{path}: {was.dtype} {list(was.shape)} where the model here has {is_[1]} {list(is_[0])}"
+    return ""
+
+
+def _is_finite(value: np.ndarray) -> bool:
+    if not tf.as_dtype(value.dtype).is_floating:
+        return True
+    with np.errstate(all="ignore"):
+        # One pass without a copy: a sum is finite where all are, unless large values overflow.
+        return bool(np.isfinite(np.sum(value))) or bool(np.all(np.isfinite(value)))
+
+
+# --- Writing beside training, one checkpoint at a time.
+
+
+class Saving:
+    """Writes to `root` in a thread, and deletes what is no longer kept.
+
+    An error of the thread is raised by the next `finish`.
+
+    Args:
+      run: of which run checkpoints say that they are: see `identity_of_run`.
+      counts_on: files that a restored run needs as they were when a checkpoint was saved, if they are there.
+      paths: what Keras calls the variables, by their names in a checkpoint.
+    """
+
+    def __init__(
+        self,
+        root: pathlib.Path,
+        *,
+        run: Mapping[str, object],
+        paths: Mapping[str, str],
+        kept: Kept,
+        counts_on: Sequence[pathlib.Path] = (),
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._root, self._run, self._paths, self._kept = root, run, paths, kept
+        self._counts_on, self._clock = counts_on, clock
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self.seconds = 0.0  # that writing has taken so far
+        self.newest = 0  # step of the newest checkpoint that is whole; 0: there is none
+
+    def start(
+        self, step: int, values: Mapping[str, np.ndarray], *, session: str, metrics: Mapping[str, float]
+    ) -> None:
+        """Begins to write what nobody changes any more; call `finish` before.
+
+        Args:
+          values: variables and other tensors.
+          session: JSON.
+        """
+        self._wait()
+        # A daemon: a process that must end does not wait for it.
+        self._thread = threading.Thread(target=self._run, args=[step, values, session, metrics], daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Waits until what was begun is on the disk.
+
+        Raises:
+          InputError: it could not be written.
+        """
+        try:
+            self._wait()
+        except (OSError, tf.errors.OpError) as error:
+            raise self._not_written(error) from None
+
+    def close(self) -> None:
+        """Waits as `finish` does; something else has ended the run, so no error is raised."""
+        with contextlib.suppress(Exception):
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._thread:
+            self._thread.join()
+            self._thread = None
+        error, self._error = self._error, None
+        if error:
+            raise error
+
+    def _run(self, *content: object) -> None:
+        start = self._clock()
+        try:
+            self._write(*content)
+        except BaseException as error:
+            self._error = error
+        self.seconds += self._clock() - start
+
+    def _write(
+        self, step: int, values: Mapping[str, np.ndarray], session: str, metrics: Mapping[str, float]
+    ) -> None:
+        with directories.staged(checkpoints.temporary(self._root, step)) as temporary:
+            save_tensors(temporary, values)
+            (temporary / SESSION_FILE).write_text(session)
+            described = Manifest(
+                step=step,
+                saved=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                run=self._run,
+                metrics=metrics,
+                variables=self._paths,
+            )
+            for path in filter(pathlib.Path.exists, self._counts_on):
+                files.synchronise(path)
+            checkpoints.write_manifest(temporary, described)
+            checkpoints.publish_checkpoint(temporary)
+        self.newest = step
+        for entry in self._kept.superseded(checkpoints.newest_first(self._root)):
+            checkpoints.remove_checkpoint(entry)
+
+    def _not_written(self, error: Exception) -> InputError:
+        thing = f"checkpoints {self._root}"
+        goes_on = f"goes on from step {self.newest:,}" if self.newest else "begins anew"
+        action = f"the same command {goes_on}."
+        if disk_is_full(error):
+            return disk_full(thing, room_for="a checkpoint", action=f"Make room; {action}")
+        return InputError(
+            thing,
+            received=f"an error when a checkpoint was written ({str(error).splitlines()[0]})",
+            expected="a directory that takes files",
+            action=f"Correct that; {action}",
+        )
+
+
+# --- Arrays in TensorFlow's checkpoint files, which `tf.train.load_checkpoint` reads anywhere.
+
+
+_PREFIX = "variables"
+
+
+def save_tensors(directory: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes the arrays; raises tf.errors.OpError where the disk takes no more."""
+    with tf.device("CPU:0"):
+        tf.raw_ops.SaveV2(
+            prefix=str(directory / _PREFIX),
+            tensor_names=list(arrays),
+            shape_and_slices=[""] * len(arrays),
+            tensors=list(arrays.values()),
+        )
+
+
+def load_tensors(directory: pathlib.Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(directory / _PREFIX))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}

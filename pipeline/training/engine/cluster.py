@@ -39,7 +39,7 @@ class Cluster:
     number: int | None
 
     def resolver(self) -> tf.distribute.cluster_resolver.ClusterResolver:
-        """What MultiWorkerMirroredStrategy asks: all are workers, and worker 0 leads."""
+        """The cluster as MultiWorkerMirroredStrategy expects it: all are workers, and worker 0 leads."""
         return tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec({_WORKER: list(self.addresses)}),
             task_type=_WORKER,
@@ -79,14 +79,14 @@ def read() -> Cluster | None:
 
 
 def ignored() -> str:
-    """What TF_CONFIG lists and a run has no use for, such as evaluators, in words; empty: nothing."""
+    """Names tasks of TF_CONFIG that a run has no use for, such as evaluators; empty: there are none."""
     jobs = (_parsed(os.environ.get(VARIABLE, "").strip() or "{}").get("cluster")) or {}
     names = [f"{len(jobs[name])} {name}" for name in jobs if name not in (*_CHIEFS, _WORKER) and jobs[name]]
     return f"{', '.join(names)} of {VARIABLE}: the workers evaluate together" if names else ""
 
 
 def is_chief() -> bool:
-    """Whether this process writes the files: it leads, or trains alone."""
+    """Returns whether this process writes the files: it leads, or trains alone."""
     found = read()
     return not (found and found.number)
 
@@ -120,7 +120,7 @@ def _error(text: str, expected: str) -> InputError:
     )
 
 
-# --- A worker of a cluster that died or hangs: the others end, in one line that names it.
+# --- Lost workers: the others end, in one line that names the one that died or hangs.
 #
 # TensorFlow's workers send heartbeats to the first of them, which tells all when one falls silent.
 
@@ -189,7 +189,7 @@ def _lost(addresses: Sequence[str], message: str) -> LostWorkerError:
 
 
 def lost_number(message: str) -> int:
-    """Which worker TensorFlow's message is about: the last that it names, else the one that heartbeats go to.
+    """Returns the worker in TensorFlow's message: the last that it names, else the one heartbeats go to.
 
     A worker that tells of another is named first: `Error reported from /job:worker/task:1: The following
     tasks are unhealthy (stopped sending heartbeats): /job:worker/replica:0/task:2`.

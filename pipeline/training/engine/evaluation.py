@@ -48,7 +48,7 @@ class Evaluator:
         """Metrics over one of the selections: see EvaluationMetrics.result.
 
         Args:
-          hooks: callbacks that are told of it, as `Model.evaluate` tells them.
+          hooks: callbacks to call, as `Model.evaluate` does.
         """
         selection = self._selections[split]
         steps = evaluation_steps(selection.rows, self._even_batch(split))
@@ -123,7 +123,7 @@ def _predicting(strategy: tf.distribute.Strategy, model: keras.Model, task: Task
     return tf.function(batches.traced_once(predict, thing=thing), autograph=False)
 
 
-# --- Tells Keras callbacks of an evaluation, as `Model.evaluate` does.
+# --- Keras callbacks of an evaluation, as `Model.evaluate` calls them.
 
 
 def observed(
@@ -148,7 +148,7 @@ def observed(
 def _numbers(
     hooks: keras.callbacks.CallbackList, name: str, metrics: EvaluationMetrics
 ) -> dict[str, float] | None:
-    """What the hook is told; nothing where no callback has it: an ROC AUC after every batch is dear."""
+    """Returns the logs for the hook; none where no callback has it: an ROC AUC after every batch is dear."""
     base = getattr(keras.callbacks.Callback, name)
     is_heard = any(getattr(type(callback), name) is not base for callback in hooks.callbacks)
     return metrics.numbers() if is_heard else None

@@ -112,7 +112,7 @@ _COUNTED: Mapping[str, Callable[[tf.Operation], int]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Peak:
-    """Of one chip: `teraflops` of bfloat16, or of float16 where a chip has no bfloat16."""
+    """The peak of one chip: `teraflops` of bfloat16, or of float16 where a chip has no bfloat16."""
 
     name: str
     pattern: str  # of the device's name; the first that fits counts
@@ -148,12 +148,12 @@ def peak_of(name: str) -> Peak | None:
 
 
 def accelerator_of(strategy: tf.distribute.Strategy) -> str:
-    """What the strategy computes on: the name of a GPU, the type of a TPU, or `CPU`.
+    """Returns the device that the strategy computes on: the name of a GPU, the type of a TPU, or `CPU`.
 
     All GPUs of a run are taken to be like its first.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
-        # Of a TPU VM; TensorFlow's device names do not tell the generation.
+        # A TPU VM sets it; TensorFlow's device names do not tell the generation.
         return os.environ.get("TPU_ACCELERATOR_TYPE", "TPU")
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
@@ -161,7 +161,7 @@ def accelerator_of(strategy: tf.distribute.Strategy) -> str:
     return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
 
 
-# --- The most memory that was held: of the host by this process, of its accelerators by TensorFlow.
+# --- Peaks of memory: of the host by this process, of its accelerators by TensorFlow.
 
 
 def memory_peaks() -> dict[str, float]:

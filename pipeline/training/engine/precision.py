@@ -1,4 +1,4 @@
-"""Which number format to compute in, by what the hardware does natively, and why.
+"""Chooses the number format to compute in, by what the hardware does natively, and says why.
 
 Variables and logits stay float32 under every policy.
 """
@@ -19,7 +19,7 @@ _CPU_BFLOAT16_FLAGS = ("amx_bf16", "avx512_bf16")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """What is known of the devices that the step runs on."""
+    """The facts known about the devices that the step runs on."""
 
     kind: str  # "CPU", "GPU" or "TPU"
     name: str = ""

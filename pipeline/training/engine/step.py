@@ -17,7 +17,7 @@ from pipeline.training.loop.clock import Tally
 from pipeline.training.tasks.objective import Objective
 from pipeline.training.tasks.task import Task
 
-# --- Leaves out the update of a step whose loss or gradient is not finite, on all replicas alike.
+# --- Updates of steps whose loss or gradient is not finite are left out, on all replicas alike.
 
 
 def apply_if_finite(
@@ -29,16 +29,16 @@ def apply_if_finite(
 ) -> tf.Tensor:
     """Updates the variables, or changes nothing; returns whether all is finite, bool [].
 
-    The gradients of float16 are not judged: they are scaled, and its optimizer itself leaves out those that
+    The gradients of float16 are not checked: they are scaled, and its optimizer itself leaves out those that
     are too large, as a matter of course.
 
     Args:
       summed: gradients, over all replicas.
       loss: float32 [], this replica's.
     """
-    judged = [] if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else summed
+    checked = [] if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) else summed
     context = tf.distribute.get_replica_context()
-    finite = tf.reduce_all([_is_finite(each) for each in (context.all_reduce("SUM", loss), *judged)])
+    finite = tf.reduce_all([_is_finite(each) for each in (context.all_reduce("SUM", loss), *checked)])
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         _where(finite, lambda: optimizer.apply(summed, variables))
     else:
@@ -49,7 +49,7 @@ def apply_if_finite(
 
 
 class Kept:
-    """What a forward pass changes besides the gradient: moving statistics, which it may spoil."""
+    """Variables that a forward pass changes besides the gradient: moving statistics, which it may spoil."""
 
     def __init__(self, variables: Sequence[keras.Variable]) -> None:
         floating = [each for each in variables if "float" in each.dtype]
@@ -101,8 +101,8 @@ class Averages:
         self._weights = model.trainable_variables
         self.variables: Sequence[keras.Variable] = [_copy(each) for each in self._weights]
 
-    def begin(self) -> None:
-        """Takes the weights as they are: what was averaged before is forgotten."""
+    def restart(self) -> None:
+        """Takes the weights as they are, and forgets earlier ones."""
         for average, weight in zip(self.variables, self._weights, strict=True):
             average.assign(np.asarray(weight))
 
@@ -178,7 +178,7 @@ def train_step(
 
     Args:
       spread: the unit in which the loss is squared: the gradient is that of the loss in it, as if the labels
-        had a spread of 1. What is told of the loss is not divided.
+        had a spread of 1. The loss that is reported is not divided.
       skips: changes no variable in a bad step, and counts neither its loss nor its hits; one whose gradient
         is not finite is bad, too.
     """
@@ -195,7 +195,7 @@ def train_step(
         loss = tf.reduce_sum(task.losses(targets, logits))
         sums = tf.stack([loss, tf.reduce_sum(task.hits(targets, logits))])
         parts = micro_batches * tf.distribute.get_strategy().num_replicas_in_sync
-        # Those of what a layer outputs have its dtype, such as bfloat16.
+        # Losses of a layer's outputs have its dtype, such as bfloat16.
         own = sum(tf.cast(each, loss.dtype) for each in model.losses)
         return loss / (global_batch * spread**2) + own / parts, sums
 
@@ -229,7 +229,7 @@ def inner_loop(
         known: then handing them over counts as waiting.
       timestamp: seconds, float64 [], in the graph.
       clock: seconds, from any start.
-      on_steps: told the seconds of each step of a call with its wait, float64 [steps].
+      on_steps: receives the seconds of each step of a call with its wait, float64 [steps].
 
     Raises:
       InputError: a feature has a size that differs from batch to batch.
@@ -308,7 +308,7 @@ def _graph(
         with tf.control_dependencies([start]):
             first, made = take()
         there = _now(strategy, first, timestamp)
-        # In float64 a sum is the same however the steps are parted into calls.
+        # A sum in float64 is the same however the steps are parted into calls.
         sums, times = tf.zeros([2], tf.float64), tf.TensorArray(tf.float64, steps)
         flags, wait = tf.TensorArray(tf.float64, steps), _wait(start, made, there)
         state = tf.constant(0), sums, there, wait, times, flags, first
@@ -339,7 +339,6 @@ def _now(strategy: tf.distribute.Strategy, batch: tuple, timestamp: Callable[[],
 
 
 def _parts(strategy: tf.distribute.Strategy, batch: tuple) -> list[tf.Tensor]:
-    """The tensors of every replica."""
     return [part for each in tf.nest.flatten(batch) for part in strategy.experimental_local_results(each)]
 
 
@@ -351,24 +350,24 @@ def _values(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable
     return [copy.read_value() for copy in copies]
 
 
-# --- How gradients become new weights: in one order, and with the same numbers under every strategy.
+# --- From gradients to weights: in one order, with the same numbers under every strategy.
 #
 #     parts of a batch added, rows of equal ids summed → summed over replicas → unscaled → finite? → clipped
 # by global norm → applied → averaged
 #
-# What is summed and averaged is here; the rest is Keras's. Left to itself, Keras (3.15, measured) takes an
+# Summing and averaging are here; the rest is Keras's. Left to itself, Keras (3.15, measured) takes an
 # id that comes four times in a batch for four gradients, so Adam's second moment is 0.004 and not 0.016. It
-# clips, and looks for infinities, before the replicas' gradients are added: each replica judges by its own.
+# clips, and looks for infinities, before the replicas' gradients are added: each replica decides by its own.
 
 
-# Of what a step makes of a batch. A run is continued only with the version it began with.
+# The version of how a step uses a batch. A run is continued only with the version it began with.
 VERSION = 1
 
 # Numbers of a row from which on `scatter_nd` adds rows in less CPU time than `unsorted_segment_sum`: a
 # quarter less at 16, half as much again at 8 (TensorFlow 2.21, 3,328 rows, 2 cores, measured).
 _WIDE_ROW = 16
 
-# Of a loss in float16: at it a gradient is too large from 2¹⁴ × 65,504 = 1e9 on, which is to say not finite.
+# The scale of a float16 loss: a gradient is too large from 2¹⁴ × 65,504 = 1e9 on, that is not finite.
 _LEAST_SCALE = 2.0**-14
 
 Inputs = dict[str, tf.Tensor]
@@ -429,7 +428,7 @@ class Update:
         return tf.where(sound, counted, tf.one_hot(size - 1, size))
 
     def _is_scaled(self) -> tf.Tensor:
-        """Whether float16's scale is one that gradients can need, bool []; True in other dtypes."""
+        """Returns whether float16's scale is one that gradients can need, bool []; True in other dtypes."""
         if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
             return tf.constant(True)
         return tf.convert_to_tensor(self._optimizer.dynamic_scale.value) >= _LEAST_SCALE
@@ -453,13 +452,13 @@ class Update:
         return parts[0]
 
     def _part(self, values: tf.Tensor, number: int) -> tf.Tensor:
-        # Of a worker of several, TensorFlow (2.21, measured) does not know the size of the batch beforehand.
+        # TensorFlow (2.21, measured) does not know a worker's batch size beforehand where there are several.
         return tf.reshape(values, [self._micro_batches, -1, *values.shape[1:]])[number]
 
     def _gradients(
         self, loss_of: LossOf, inputs: Inputs, targets: TargetsOfBatch
     ) -> tuple[_Gradients, tf.Tensor]:
-        """Of some examples: gradients, and float32 [n + 1], the sums and what they add to the loss."""
+        """Returns gradients of some examples, and float32 [n + 1]: the sums and what they add to the loss."""
         with tf.GradientTape() as tape:
             loss, sums = loss_of(inputs, targets)
             # A no-op but for float16, whose optimizer divides the gradients again.

@@ -66,12 +66,12 @@ def require_divisible(key: str, global_batch: int, strategy: tf.distribute.Strat
 
 
 def worker(strategy: tf.distribute.Strategy) -> int:
-    """This process's number among those that train together; 0, the chief, writes the files of all."""
+    """Returns this process's number among those that train together; 0, the chief, writes all files."""
     return strategy.cluster_resolver.task_id or 0 if name_of(strategy) == "multi_worker" else 0
 
 
 def jit_compile(requested: bool, strategy: tf.distribute.Strategy) -> tuple[bool, str]:
-    """Whether XLA compiles the step, and why."""
+    """Returns whether XLA compiles the step, and why."""
     if name_of(strategy) == "tpu":
         return True, "a TPU runs nothing else"
     if requested and name_of(strategy) == "multi_worker":
@@ -208,7 +208,7 @@ def _split_cpu(parts: int) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * parts)
 
 
-# --- Runs of the same bits: TensorFlow's own switch, and a clock that it allows.
+# --- Determinism: TensorFlow's own switch, and a clock that it allows.
 
 
 def enable_determinism(strategy: tf.distribute.Strategy) -> None:
@@ -236,7 +236,7 @@ def _now() -> np.float64:
     return np.float64(time.time())
 
 
-# --- What layers do differently on several replicas: each drops other units, all share their statistics.
+# --- Layers on several replicas: each drops other units, all share their statistics.
 #
 # Without this, Keras (3.15, measured) draws the same dropout mask on every replica, and BatchNormalization
 # keeps the moving statistics of replica 0 alone. A layer keeps the losses of its outputs in one list: where
@@ -289,25 +289,25 @@ def _of_replica(draw: Callable) -> Callable:
     return draw_of_replica
 
 
-# --- What all processes that train together must decide alike.
+# --- Decisions that all processes make alike.
 
 
 _MS_TO_LEAVE = 20_000
 _SIGNALS = 65  # Linux numbers them 1 to 64
 
 
-def largest(strategy: tf.distribute.Strategy, asked: Callable[[], int]) -> Callable[[], int]:
-    """A function () → the largest number, 0 to 64, that `asked` gives in any of the processes.
+def largest(strategy: tf.distribute.Strategy, number: Callable[[], int]) -> Callable[[], int]:
+    """A function () → the largest number, 0 to 64, that `number` gives in any of the processes.
 
     All must call it equally often: it sums over the workers of a cluster.
     """
     if name_of(strategy) != "multi_worker":
-        return asked
+        return number
 
     counted = _summed(strategy)
 
     def agreed() -> int:
-        counts = np.bincount([asked()], minlength=_SIGNALS).astype(np.int32)
+        counts = np.bincount([number()], minlength=_SIGNALS).astype(np.int32)
         return int(np.flatnonzero(counted(tf.constant(counts)).numpy()).max())
 
     return agreed

@@ -75,7 +75,7 @@ class _Traced:
         self._folder, self._times, self._tell = folder, times, tell
         self._staging = folder.with_name(f".{folder.name}.staging")
         shutil.rmtree(self._staging, ignore_errors=True)
-        # Of a process that ends, in whatever way but a kill, with steps left to record.
+        # This stops the trace where a process ends, other than by a kill, with steps left to record.
         weakref.finalize(self, _abandoned, self._staging)
         if begun > steps.first:
             tell(f"no trace: this process begins at step {begun:,}, after step {steps.first:,}")

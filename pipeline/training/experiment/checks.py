@@ -36,14 +36,13 @@ def why_not_validated(split: str, *, epochs: int, every_epochs: int) -> str:
     return ""
 
 
-# --- Which checkpoints an experiment keeps, and by which number one is the best.
+# --- Checkpoints that an experiment keeps, and the number by which one is the best.
 
 
 _VALIDATION = "val_"
 
 
 def kept_best(train: Train, label: Label) -> Kept:
-    """What a run keeps."""
     metric = train.keep_best
     return Kept(
         number=train.checkpoints_kept,

@@ -307,7 +307,7 @@ NONE, LINEAR = "none", "linear"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RateScaling:
-    """How the learning rate follows a global batch other than that of the config file: `--lr_scaling`.
+    """Scales the learning rate to a global batch other than that of the config file: `--lr_scaling`.
 
     `linear` has the rate grow with the global batch (Goyal et al. 2017, section 2.1). It does not look at the
     number of replicas, over which a global batch is only parted: so a run may go on with another number of

@@ -1,4 +1,4 @@
-"""What a config trains on, and how it is read: the same for a run and for its feed certificate."""
+"""The data that a config trains on, and how they are read: the same for a run and its feed certificate."""
 
 from collections.abc import Mapping
 
@@ -17,12 +17,12 @@ from pipeline.training.experiment.config import Data
 
 
 def selections_of(data: Data, dataset: Dataset) -> dict[str, Selection]:
-    """All that is trained on: the split of --dataset, and what a mixture takes besides, by its name."""
+    """Returns all that is trained on, by name: the split of --dataset, and the rest of a mixture."""
     return {data.split: select(dataset, data.split), **others(data)}
 
 
 def others(data: Data) -> dict[str, Selection]:
-    """What a mixture takes besides --dataset, by a name that is no split's."""
+    """Returns the selections of a mixture besides --dataset, by a name that is no split's."""
     return {each.name: select(open_window([each.directory]), each.split) for each in data.mixture}
 
 
@@ -41,7 +41,7 @@ def mixture_digests(data: Data, selections: Mapping[str, Selection]) -> tuple[st
 def read_plan(
     data: Data, trained_on: TrainingData, *, share: Share, position: int | tf.Tensor = 0
 ) -> ReadPlan:
-    """How it is read by one host."""
+    """Plans how one host reads the training data."""
     return plan_reading(trained_on, share=share, seed=data.seed, position=position, shuffle=data.shuffle)
 
 
@@ -51,12 +51,12 @@ def check_augmentation(data: Data, inputs: ModelInputs, *, replicas: int) -> Non
 
 
 def targets(data: Data, schema: Schema) -> Targets:
-    """What a step gets besides the model's inputs; raises InputError for a column that cannot be weights."""
+    """Returns the targets of a step; raises InputError for a column that cannot be weights."""
     return Targets(weights=example_weights.column(data.example_weights, schema))
 
 
 def repetition(global_batch: int, rows: int) -> str:
-    """What is said of a global batch that holds more than an epoch; empty where it does not."""
+    """Warns of a global batch that holds more than an epoch; empty where it does not."""
     if global_batch <= rows:
         return ""
     return (

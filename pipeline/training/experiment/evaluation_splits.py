@@ -1,4 +1,4 @@
-"""What a run is evaluated on: split expressions such as `validation` or `train[90%:]`. No TensorFlow."""
+"""The splits that a run is evaluated on, such as `validation` or `train[90%:]`. No TensorFlow."""
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TEST, TRAIN, VALIDATION, Dataset
@@ -7,7 +7,7 @@ from pipeline.training.experiment.config import Evaluation
 
 
 def validation_split(evaluation: Evaluation, dataset: Dataset) -> str:
-    """Evaluated after epochs; empty where none is asked for, or the dataset lacks the usual one.
+    """Returns the split evaluated after epochs; empty where none is requested or the usual one is missing.
 
     Raises:
       InputError: the config names another split, which the dataset does not have.
@@ -20,7 +20,7 @@ def validation_split(evaluation: Evaluation, dataset: Dataset) -> str:
 
 
 def final_split(evaluation: Evaluation, dataset: Dataset) -> str:
-    """The split asked for, or the first there is of test, validation and train.
+    """Returns the requested split, or the first there is of test, validation and train.
 
     Raises:
       InputError: the dataset does not have that split, or its test split is empty: nobody may have seen it.

@@ -70,7 +70,7 @@ def mean(weights: Numeric, statistics: SplitStatistics) -> float:
 
 
 def may_hold_others(weights: Numeric, measured: FeatureStatistics | None) -> bool:
-    """Whether the statistics of a split allow for a value that is no weight: negative, or not there."""
+    """Returns whether a split's statistics allow for a value that is no weight: negative, or missing."""
     if measured is None or measured.numeric is None:
         return True
     if measured.missing and (weights.missing == "mark" or _default(weights) < 0):

@@ -37,7 +37,7 @@ def build_preprocess(data: config_lib.Data, schema: Schema, statistics: SplitSta
 
 
 def build_model(
-    asked: config_lib.Model,
+    args: config_lib.Model,
     *,
     schema: Schema,
     inputs: ModelInputs,
@@ -53,7 +53,7 @@ def build_model(
       InputError: there is no such model, it lacks an input or an option, or refuses an option's value; or it
         is none that can be trained on this label.
     """
-    name, options = asked.name, asked.options
+    name, options = args.name, args.options
     if name not in MODELS:
         raise InputError(
             "--config.model.name",
@@ -67,7 +67,7 @@ def build_model(
             ),
         )
     _require_fitting_options(name, options)
-    keras.utils.set_random_seed(asked.seed)  # the weights' start is part of the experiment
+    keras.utils.set_random_seed(args.seed)  # the weights' start is part of the experiment
     with precision.scope():
         try:
             outputs = task_of(schema.label).logits(schema.label)
@@ -130,7 +130,6 @@ def _in_unit(model: keras.Model, scale: LabelScale) -> keras.Model:
 
 
 def _sizes(name: str, inputs: ModelInputs) -> dict[str, object]:
-    """The sizes that the model's function asks for by name."""
     sizes = {key: value for key, value in vars(inputs).items() if key in _parameters(MODELS[name])}
     if sizes.get("image_shape", ()) is None:
         raise _error("--config.model.name", f"'{name}', which needs images", "a model for tabular data")
@@ -170,7 +169,7 @@ def _error(
 def matching(
     patterns: Sequence[str], variables: Sequence[keras.Variable], *, key: str
 ) -> list[keras.Variable]:
-    """Those whose path, such as `embeddings/table`, matches a pattern as file names do: `embeddings/*`.
+    """Returns the variables whose path, such as `embeddings/table`, matches a pattern like `embeddings/*`.
 
     Raises:
       InputError: a pattern matches none; `key` is where it stands in the config.

@@ -25,13 +25,13 @@ def build(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -
     """
     label = schema.label
     by_example = example_weights.column(experiment.data.example_weights, schema)
-    smoothing, asked = experiment.loss.label_smoothing, experiment.loss.class_weights
+    smoothing, args = experiment.loss.label_smoothing, experiment.loss.class_weights
     task = task_of(label)
     if smoothing and not (task.can_be_smoothed and label.classes):
         raise _error(_SMOOTHING, smoothing, f"0 for label '{label.name}', whose task is {label.task}")
-    if asked and not label.classes:
-        raise _error(_WEIGHTS, asked, f"() for label '{label.name}', which has no classes")
-    weights = _balanced(label, statistics) if asked == (BALANCED,) else _as_given(asked, label)
+    if args and not label.classes:
+        raise _error(_WEIGHTS, args, f"() for label '{label.name}', which has no classes")
+    weights = _balanced(label, statistics) if args == (BALANCED,) else _as_given(args, label)
     return Objective(
         task=task,
         label_smoothing=smoothing,
@@ -44,7 +44,7 @@ def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]
     """Lines that say what it is, none where it is the task's own."""
     smoothing, weights = objective.label_smoothing, objective.class_weights
     pairs = zip(label.classes, weights, strict=False)
-    told = [
+    changes = [
         *([f"labels smoothed by {smoothing:g}"] if smoothing else []),
         *(
             ["class weights " + ", ".join(f"{name} {weight:.4g}" for name, weight in pairs)]
@@ -53,15 +53,15 @@ def announced(data: Data, objective: Objective, label: Label) -> tuple[str, ...]
         ),
     ]
     return (
-        *([f"loss       {'; '.join(told)}; evaluations have neither"] if told else []),
+        *([f"loss       {'; '.join(changes)}; evaluations have neither"] if changes else []),
         *([_by_example(data, objective)] if objective.mean_weight is not None else []),
     )
 
 
 def _by_example(data: Data, objective: Objective) -> str:
-    told = "tell numbers without and with it" if objective.task.has_weighted_metrics else "have it not"
+    have = "tell numbers without and with it" if objective.task.has_weighted_metrics else "have it not"
     counts = f"{objective.mean_weight:.6g}, the mean, counts as 1"
-    return f"weights    '{data.example_weights}' of each example, where {counts}; evaluations {told}"
+    return f"weights    '{data.example_weights}' of each example, where {counts}; evaluations {have}"
 
 
 def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:
@@ -78,16 +78,16 @@ def _balanced(label: Label, statistics: SplitStatistics) -> tuple[float, ...]:
     return tuple(examples / (len(label.classes) * counts[name]) for name in label.classes)
 
 
-def _as_given(asked: Sequence, label: Label) -> tuple[float, ...]:
+def _as_given(args: Sequence, label: Label) -> tuple[float, ...]:
     def is_weight(value: object) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
-    if asked and not (len(asked) == len(label.classes) and all(map(is_weight, asked)) and any(asked)):
+    if args and not (len(args) == len(label.classes) and all(map(is_weight, args)) and any(args)):
         classes = ", ".join(label.classes[:10]) + (", …" if len(label.classes) > 10 else "")
         numbers = f"{len(label.classes)} numbers from 0 on, not all 0: one for each of {classes}"
         expected = f"('{BALANCED}',), or {numbers}"
-        raise _error(_WEIGHTS, asked, expected)
-    return tuple(map(float, asked))
+        raise _error(_WEIGHTS, args, expected)
+    return tuple(map(float, args))
 
 
 def _error(key: str, received: object, expected: str) -> InputError:

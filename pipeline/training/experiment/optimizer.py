@@ -17,7 +17,7 @@ _NOT_DECAYED = ("bias", "gamma", "beta")
 
 
 def build(
-    asked: config_lib.Optimizer,
+    args: config_lib.Optimizer,
     variables: Sequence[keras.Variable],
     *,
     total_steps: int,
@@ -30,11 +30,11 @@ def build(
     Raises:
       InputError: its name or schedule is unknown, or no variable's path matches a pattern of `not_decayed`.
     """
-    if asked.name not in _OPTIMIZERS:
-        raise _unknown("name", asked.name, tuple(_OPTIMIZERS))
-    optimizer = _OPTIMIZERS[asked.name](asked, _learning_rate(asked, total_steps))
-    optimizer.global_clipnorm = asked.clip_norm or None
-    named = matching(asked.not_decayed, variables, key="optimizer.not_decayed")
+    if args.name not in _OPTIMIZERS:
+        raise _unknown("name", args.name, tuple(_OPTIMIZERS))
+    optimizer = _OPTIMIZERS[args.name](args, _learning_rate(args, total_steps))
+    optimizer.global_clipnorm = args.clip_norm or None
+    named = matching(args.not_decayed, variables, key="optimizer.not_decayed")
     usual = [each for each in variables if _is_not_decayed(each)]
     optimizer.exclude_from_weight_decay(var_list=[*usual, *named])
     whole = keras.optimizers.LossScaleOptimizer(optimizer) if precision.needs_loss_scaling else optimizer
@@ -42,19 +42,19 @@ def build(
     return whole
 
 
-def has_schedule(asked: config_lib.Optimizer, total_steps: int) -> bool:
-    """Whether the learning rate follows a schedule: then no callback can set it."""
-    return not isinstance(_learning_rate(asked, total_steps), float)
+def has_schedule(args: config_lib.Optimizer, total_steps: int) -> bool:
+    """Returns whether the learning rate follows a schedule: then no callback can set it."""
+    return not isinstance(_learning_rate(args, total_steps), float)
 
 
-def warmup_warning(asked: config_lib.Optimizer, total_steps: int) -> str:
+def warmup_warning(args: config_lib.Optimizer, total_steps: int) -> str:
     """Says that `warmup_steps`, which know no length of a run, take most of it; empty where they do not."""
-    warmup = min(asked.warmup_steps, total_steps - 1)
-    if asked.warmup_part or 2 * warmup <= total_steps:
+    warmup = min(args.warmup_steps, total_steps - 1)
+    if args.warmup_part or 2 * warmup <= total_steps:
         return ""
     return (
         f"the learning rate rises in {warmup:,} of the {total_steps:,} steps (config.optimizer.warmup_steps="
-        f"{asked.warmup_steps}); --config.optimizer.warmup_part=0.05 warms up for a part of any run"
+        f"{args.warmup_steps}); --config.optimizer.warmup_part=0.05 warms up for a part of any run"
     )
 
 
@@ -66,22 +66,22 @@ def _is_not_decayed(variable: keras.Variable) -> bool:
 _LearningRate = float | keras.optimizers.schedules.LearningRateSchedule
 
 _OPTIMIZERS: Mapping[str, Callable[[config_lib.Optimizer, _LearningRate], keras.optimizers.Optimizer]] = {
-    "adamw": lambda asked, rate: AdamW(rate, weight_decay=asked.weight_decay),
-    "adam": lambda asked, rate: Adam(rate),
-    "sgd": lambda asked, rate: keras.optimizers.SGD(
-        rate, momentum=asked.momentum, weight_decay=asked.weight_decay or None
+    "adamw": lambda args, rate: AdamW(rate, weight_decay=args.weight_decay),
+    "adam": lambda args, rate: Adam(rate),
+    "sgd": lambda args, rate: keras.optimizers.SGD(
+        rate, momentum=args.momentum, weight_decay=args.weight_decay or None
     ),
 }
 
 
-def _learning_rate(asked: config_lib.Optimizer, total_steps: int) -> _LearningRate:
-    if asked.schedule not in SCHEDULES:
-        raise _unknown("schedule", asked.schedule, tuple(SCHEDULES))
-    steps = round(asked.warmup_part * total_steps) if asked.warmup_part else asked.warmup_steps
+def _learning_rate(args: config_lib.Optimizer, total_steps: int) -> _LearningRate:
+    if args.schedule not in SCHEDULES:
+        raise _unknown("schedule", args.schedule, tuple(SCHEDULES))
+    steps = round(args.warmup_part * total_steps) if args.warmup_part else args.warmup_steps
     warmup = min(steps, total_steps - 1)
-    if asked.schedule == "constant" and warmup <= 0:
-        return asked.learning_rate  # a number, which ReduceLROnPlateau can set
-    return WarmedUp(asked.schedule, peak=asked.learning_rate, warmup=max(0, warmup), total=total_steps)
+    if args.schedule == "constant" and warmup <= 0:
+        return args.learning_rate  # a number, which ReduceLROnPlateau can set
+    return WarmedUp(args.schedule, peak=args.learning_rate, warmup=max(0, warmup), total=total_steps)
 
 
 def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:
@@ -160,7 +160,7 @@ class _Fused:
         )
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """In `update_step`: Keras (3.15, measured) computes the learning rate anew for each variable."""
+        """The rate within `update_step`: Keras (3.15, measured) computes it anew for each variable."""
 
     def _backend_update_step(
         self,

@@ -53,17 +53,14 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RebuiltRun:
+class RebuiltRun(Reading):
     """A model with the weights that it was initialised with, and the checkpoints that hold those of a run."""
 
     model: keras.Model
-    averages: Averages | None  # of its weights, if the run keeps some
     preprocess: Preprocess
     schema: Schema  # of the dataset
     experiment: Experiment
     objective: Objective
-    kept: Kept
-    checkpoints: Checkpoints
     record: RunRecord
     workdir: Workdir
 
@@ -84,16 +81,13 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
         precision=precision,
         scale=learned_scale(experiment.loss, schema.label, statistics),
     )
-    read = reading(run, record, model=model, preprocess=preprocess)
     return RebuiltRun(
+        **vars(reading(run, record, model=model, preprocess=preprocess)),
         model=model,
-        averages=read.averages,
         preprocess=preprocess,
         schema=schema,
         experiment=experiment,
         objective=objective.build(experiment, schema, statistics),
-        kept=read.kept,
-        checkpoints=read.checkpoints,
         record=record,
         workdir=run,
     )

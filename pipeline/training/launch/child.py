@@ -10,7 +10,7 @@ from pipeline.base.errors import EXIT_TRY_AGAIN
 
 _MEMBER = "pipeline.training.launch.member"  # a process that ends with the one that started it
 _SECONDS_BETWEEN_LOOKS = 0.2
-_TOLD = "error: "
+_ERROR = "error: "
 _OF_SIGNALS = 128  # exit codes from here on: a command that heard a signal, or lost a worker, and can go on
 _LAST_LINES = 20
 
@@ -47,12 +47,12 @@ def why_failed(code: int, *, log: pathlib.Path) -> str:
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
     lines = log.read_text(errors="replace").splitlines()
-    told = [line.removeprefix(_TOLD) for line in lines[-_LAST_LINES:] if line.startswith(_TOLD)]
-    return told[-1] if told else f"exit code {code}, see {log}"
+    errors = [line.removeprefix(_ERROR) for line in lines[-_LAST_LINES:] if line.startswith(_ERROR)]
+    return errors[-1] if errors else f"exit code {code}, see {log}"
 
 
 def may_succeed_later(code: int) -> bool:
-    """Whether the same command may succeed later: it said so, or a signal or a lost worker ended it."""
+    """Returns whether the same command may succeed later: it said so, or a signal or lost worker ended it."""
     return code == EXIT_TRY_AGAIN or code < 0 or code >= _OF_SIGNALS
 
 

@@ -1,4 +1,4 @@
-"""What `--sweep` asks for: keys of the config, the values of each, and a point for every combination."""
+"""Parses `--sweep`: keys of the config, the values of each, and a point for every combination."""
 
 import dataclasses
 import hashlib
@@ -16,7 +16,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.=,()+-]", re.ASCII)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Point:
-    """A combination of values: what one run of a sweep is told beside the command line.
+    """A combination of values, which one run of a sweep gets beside the command line.
 
     Attributes:
       values: what is written behind `--config.KEY=`, by key.
@@ -30,12 +30,12 @@ class Point:
 
     @property
     def name(self) -> str:
-        """That of the run's directory; another for every point."""
-        told = ",".join(f"{key}={value}" for key, value in self.values.items())
-        plain = _NOT_IN_NAMES.sub("_", told)
-        if plain == told and len(plain) <= _LONGEST_NAME:
+        """The name of the run's directory; another for every point."""
+        text = ",".join(f"{key}={value}" for key, value in self.values.items())
+        plain = _NOT_IN_NAMES.sub("_", text)
+        if plain == text and len(plain) <= _LONGEST_NAME:
             return plain
-        return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def points(text: str) -> tuple[Point, ...]:

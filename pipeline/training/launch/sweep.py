@@ -1,4 +1,4 @@
-"""Runs a sweep: each run that is not there yet, one after another; then what all came to."""
+"""Runs a sweep: each run that is not there yet, one after another; then their results."""
 
 import contextlib
 import csv
@@ -25,7 +25,7 @@ from pipeline.training.launch.grid import Point, check_given_once
 from pipeline.training.state import run_record, workdir
 from pipeline.training.state.workdir import Workdir
 
-# --- One run of a sweep: a process of its own, which writes to a log beside the run's working directory.
+# --- One run: a process of its own, which writes to a log beside the run's working directory.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Trial:
         return self.workdir.path.with_name(f"{self.workdir.path.name}.log")
 
     def is_finished(self, *, dataset_digest: str) -> bool:
-        """Whether the run is there already, to its end, with this config and its datasets."""
+        """Returns whether the run is there and finished, with this config and its datasets."""
         record = run_record.read(self.workdir.run)
         return bool(
             record
@@ -61,7 +61,7 @@ class Trial:
         )
 
     def _has_mixture(self, digests: Sequence[str]) -> bool:
-        """Whether the mixture is of those; where a dataset cannot be opened, the run itself says so."""
+        """Returns whether the mixture is of those; the run itself reports a dataset that cannot be opened."""
         with contextlib.suppress(InputError):
             opened = (open_window([directory]) for directory, *_ in self.config["mixture"])
             return [each.manifest.digest for each in opened] == list(digests)
@@ -79,10 +79,6 @@ class Trial:
         """
         own = ("--sweep=", "--json=", f"--workdir={self.workdir.path}", *self.point.flags)
         return child.run((*command, *own), log=self.log, came=came)
-
-    def why_failed(self, code: int) -> str:
-        """The line with which the run ended, or its exit code."""
-        return child.why_failed(code, log=self.log)
 
     def numbers(self) -> dict[str, float]:
         """Last metrics of the validation, as `val_NAME`, and the final ones, as `SPLIT_NAME`."""
@@ -104,7 +100,7 @@ def _named(prefix: str, metrics: Mapping) -> dict[str, float]:
     return {f"{prefix}_{name}": value for name, value in metrics.items() if isinstance(value, float)}
 
 
-# --- What the runs of a sweep came to: a table on the terminal, the best first, and sweep.csv.
+# --- The results: a table on the terminal, the best first, and sweep.csv.
 
 
 if TYPE_CHECKING:
@@ -173,10 +169,9 @@ def ranked_trials(rows: Sequence[Row], label: Label) -> tuple[Summary, ...]:
 
 
 def table_lines(summaries: Sequence[Summary], label: Label) -> list[str]:
-    """The table, with a header."""
     keys = _union(summary.values for summary in summaries)
-    told = tuple(f"_{metric.key}" for metric in _metrics(label))
-    names = [name for name in _union(summary.means for summary in summaries) if name.endswith(told)]
+    endings = tuple(f"_{metric.key}" for metric in _metrics(label))
+    names = [name for name in _union(summary.means for summary in summaries) if name.endswith(endings)]
     has_seeds = any(summary.runs > 1 for summary in summaries)
     header = [*keys, *(["runs"] if has_seeds else []), *names]
     cells = [
@@ -304,7 +299,7 @@ def _train_all(trials: Sequence[Trial], *, dataset: Dataset, command: Sequence[s
             bar.write(f"{place}  log: {trial.log}")
             sys.stdout.flush()
             row = _row(trial, digest=digest, command=command, came=signals.came)
-            bar.write(f"{place}  {_told(row)}")
+            bar.write(f"{place}  {_result(row)}")
             sys.stdout.flush()
             bar.update()
             rows.append(row)
@@ -312,17 +307,17 @@ def _train_all(trials: Sequence[Trial], *, dataset: Dataset, command: Sequence[s
 
 
 def _row(trial: Trial, *, digest: str, command: Sequence[str], came: Callable[[], int]) -> Row:
-    """What a run came to, which trains first if it has not."""
+    """Returns the result of a run, which trains first if it has not."""
     code = 0 if trial.is_finished(dataset_digest=digest) else trial.train(command, came=came)
     if number := came():
         raise Interrupted(number, "the run under way was saved; the same command goes on with it")
     values = trial.point.values
     if code:
-        return Row(values=values, failed=trial.why_failed(code))
+        return Row(values=values, failed=child.why_failed(code, log=trial.log))
     return Row(values=values, numbers=trial.numbers(), seconds=trial.seconds())
 
 
-def _told(row: Row) -> str:
+def _result(row: Row) -> str:
     numbers = "  ".join(f"{name} {value:.4f}" for name, value in row.numbers.items())
     return f"failed: {row.failed}" if row.failed else numbers
 

@@ -18,7 +18,7 @@ from pipeline.base.cli import signals
 from pipeline.base.cli.signals import Deferred, Interrupted
 from pipeline.base.errors import EXIT_BAD_INPUT, InputError, answer
 
-# --- The processes of `--workers=N`: each has a place in a cluster on free ports of this machine.
+# --- The processes, each with a place in a cluster on free ports of this machine.
 
 
 _MEMBER = "pipeline.training.launch.member"
@@ -60,7 +60,7 @@ class Worker:
 
 
 def is_member() -> bool:
-    """Whether this process is one of those that a launcher has started."""
+    """Returns whether a launcher has started this process."""
     with contextlib.suppress(ValueError, AttributeError):
         return json.loads(os.environ.get(CLUSTER, "")).get("environment") == _ENVIRONMENT
     return False
@@ -115,7 +115,7 @@ def _free_addresses(count: int) -> list[str]:
 
 
 _SECONDS_BETWEEN_LOOKS = 0.2
-_LOST = 138  # of engine/lost_worker.py, which imports TensorFlow
+_LOST = 138  # of engine/cluster.py, which imports TensorFlow
 # Until those that are left are killed. TensorFlow tells them of a failure within 11 s, and all at once; then
 # a checkpoint that the chief is writing becomes whole.
 _SECONDS_TO_END = 20.0
@@ -205,18 +205,18 @@ class Watch:
         if not self._chief.code or not failed:  # what a run leaves, its chief writes
             return 0
         if self._sent and failed.code in (*_ASKED_TO_STOP, -signal.SIGINT, -signal.SIGKILL, _LOST):
-            raise Interrupted(self._sent, self._errors.told())
+            raise Interrupted(self._sent, self._errors.reason())
         return _tell(failed, self._errors.held if failed is self._chief else _content(failed))
 
 
 def _rank(worker: Worker) -> tuple[int, int]:
-    """Of workers that were seen to have failed at once, the one with the least is the reason.
+    """Ranks workers that failed at once: the one with the least is the reason.
 
     Bad input and `kill -9` are nobody's doing. An abort may come after another one's traceback, as TensorFlow
     ends badly then.
     """
-    told = {-signal.SIGKILL: 0, EXIT_BAD_INPUT: 1, 1: 2, _LOST: 4}
-    return told.get(worker.code, 3), worker.number
+    ranks = {-signal.SIGKILL: 0, EXIT_BAD_INPUT: 1, 1: 2, _LOST: 4}
+    return ranks.get(worker.code, 3), worker.number
 
 
 def _content(worker: Worker) -> bytes:
@@ -241,7 +241,7 @@ def _tell(worker: Worker, written: bytes) -> int:
     return 128 - worker.code if worker.code < 0 else worker.code
 
 
-# --- What the chief writes to stderr: shown at once, but for the line that tells of its end.
+# --- The chief's stderr: shown at once, except the line about its end.
 
 
 _ENDS = (b"error: ", b"interrupted: ", b"Traceback ")
@@ -261,11 +261,9 @@ class ChiefErrors:
 
     @property
     def open_ones(self) -> list[int]:
-        """The pipe, until it ends."""
         return [self.descriptor] if self._is_open else []
 
     def take(self) -> None:
-        """Relays what is there."""
         while self._is_open:
             try:
                 part = os.read(self.descriptor, _SIZE)
@@ -278,15 +276,15 @@ class ChiefErrors:
         self._relay(self._unfinished)
         self._unfinished = b""
 
-    def told(self) -> str:
-        """What the chief said of being interrupted, for the line that ends the command; the rest is shown."""
+    def reason(self) -> str:
+        """Returns what the chief said of being interrupted, for the command's last line; prints the rest."""
         lines = self.held.decode(errors="replace").splitlines()
-        told = [line.removeprefix(_INTERRUPTED) for line in lines if line.startswith(_INTERRUPTED)]
+        said = [line.removeprefix(_INTERRUPTED) for line in lines if line.startswith(_INTERRUPTED)]
         for line in lines:
             if not line.startswith(_INTERRUPTED):
                 print(line, file=sys.stderr)
         return (
-            told[-1] if told else "the workers were ended; the same command goes on from the last checkpoint"
+            said[-1] if said else "the workers were ended; the same command goes on from the last checkpoint"
         )
 
     def _relay(self, line: bytes) -> None:
@@ -296,13 +294,13 @@ class ChiefErrors:
             os.write(sys.stderr.fileno(), line)
 
 
-# --- Whether `--workers=N` can be had, beside the other flags and on this machine.
+# --- Checks of `--workers=N` beside the other flags and on this machine.
 
 
 _STRATEGIES = ("auto", "multi_worker")
 # On Linux with NVIDIA's driver.
 _GPU = pathlib.Path("/dev/nvidia0")
-# What a process with TensorFlow and a small model takes (2.21: 0.7 to 0.8 GiB, measured).
+# The memory of a process with TensorFlow and a small model (2.21: 0.7 to 0.8 GiB, measured).
 _WORKER_BYTES = 700 << 20
 
 
@@ -353,5 +351,4 @@ def check_workers(workers: int, *, strategy: str, replicas: int, global_batch: i
 
 
 def _memory() -> int:
-    """Bytes of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""What a run does about a step whose loss or gradient is infinite or not a number.
+"""Handles steps whose loss or gradient is infinite or not a number.
 
     stop       ends the run, and names the records.
     skip       changes nothing in that step. Needs a look at every gradient.
@@ -16,7 +16,7 @@ from typing import Literal
 from pipeline.base.errors import InputError
 from pipeline.training.loop.clock import Checkpoints, Tally
 
-# --- What is said where a number is infinite or not a number: what is saved, and where one goes on.
+# --- Errors and events.
 
 
 TRAIN_OTHERWISE = (
@@ -44,7 +44,7 @@ def not_finite(thing: str, received: object, *, newest: int) -> NotFiniteError:
 
 
 def saved_batch(newest: int) -> str:
-    """What is saved: the newest checkpoint, of step `newest`; 0: there is none."""
+    """Names the newest checkpoint, of step `newest`; 0: there is none."""
     return (
         f"The newest checkpoint, of step {newest:,}, is from before." if newest else "Nothing is saved yet."
     )
@@ -57,8 +57,8 @@ Event = Mapping[str, int | str]  # what was done about a bad step, for run.json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Blame:
-    """Which records of a bad step are at fault."""
+class Attribution:
+    """The records of a bad step that are at fault."""
 
     text: str
     is_certain: bool  # a loss of theirs is not finite though the weights are
@@ -66,11 +66,11 @@ class Blame:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Guard:
-    """A run's policy, and whom it asks and tells.
+    """A run's policy, and the functions that name records and report events.
 
     Args:
       allowed: bad steps, or times to roll back, after which the run ends in any case.
-      blame: function of (a step, whether the model's weights are spoiled, so that the initial ones judge).
+      attribution: function of (a step, whether the weights are spoiled, so that the initial ones count).
       tell: receives what was done, and a line on it.
       workdir: of the run, for commands that are advised.
     """
@@ -78,33 +78,34 @@ class Guard:
     policy: Policy = "stop"
     allowed: int = 10
     workdir: str = "WORKDIR"
-    blame: Callable[[int, bool], Blame] = lambda step, is_spoiled: Blame(text="", is_certain=False)
+    attribution: Callable[[int, bool], Attribution] = lambda step, is_spoiled: Attribution(
+        text="", is_certain=False
+    )
     tell: Callable[[Event, str], None] = lambda event, line: None
 
 
-def skipped(step: int, blame: Blame) -> tuple[Event, str]:
-    """What is saved, and told, of a step that was skipped."""
-    return {"step": step, "did": "skipped"}, f"skipped    {_named(step, blame)}"
+def skipped(step: int, attribution: Attribution) -> tuple[Event, str]:
+    """Returns the event and the line of a step that was skipped."""
+    return {"step": step, "did": "skipped"}, f"skipped    {_named(step, attribution)}"
 
 
-def rolled_back(step: int, *, to: int, until: int, blame: Blame) -> tuple[Event, str]:
-    """The same of a run that took the weights of checkpoint `to`, and goes on as step `until`."""
+def rolled_back(step: int, *, to: int, until: int, attribution: Attribution) -> tuple[Event, str]:
+    """Returns both for a run that took the weights of checkpoint `to`, and goes on as step `until`."""
     event = {"step": step, "did": "rolled back", "to": to, "until": until}
     line = f"rolled back to the weights of step {to:,}, and on with the batch of step {until:,}"
-    return event, f"{line}: {_named(step, blame)}"
+    return event, f"{line}: {_named(step, attribution)}"
 
 
-def stopped(step: int, blame: Blame, *, newest: int, workdir: str) -> NotFiniteError:
-    """The error that ends the run."""
+def stopped(step: int, attribution: Attribution, *, newest: int, workdir: str) -> NotFiniteError:
     look = f"Look at the batch: python -m pipeline.replay --step={step} --workdir={workdir}"
     advice = (
         f"{look}; correct the data, or go on in this --workdir with --config.train.on_bad_step=skip."
-        if blame.is_certain
+        if attribution.is_certain
         else f"{look}. {TRAIN_OTHERWISE}"
     )
     return NotFiniteError(
         f"step {step:,}",
-        received=_named_only(blame),
+        received=_named_only(attribution),
         expected="finite numbers",
         action=f"{saved_batch(newest)} {advice}",
     )
@@ -121,15 +122,15 @@ def too_many(events: Sequence[Event], *, allowed: int, newest: int) -> NotFinite
     )
 
 
-def _named(step: int, blame: Blame) -> str:
-    return f"step {step:,}, {_named_only(blame)}"
+def _named(step: int, attribution: Attribution) -> str:
+    return f"step {step:,}, {_named_only(attribution)}"
 
 
-def _named_only(blame: Blame) -> str:
-    return f"a loss or gradient that is not finite{f': {blame.text}' if blame.text else ''}"
+def _named_only(attribution: Attribution) -> str:
+    return f"a loss or gradient that is not finite{f': {attribution.text}' if attribution.text else ''}"
 
 
-# --- Watches a run for steps whose loss is not finite, and does about them what its guard says.
+# --- The watch over a run's steps.
 
 
 class Watch:
@@ -142,11 +143,11 @@ class Watch:
         self.events: list[Event] = []
 
     def begin(self, step: int, events: Sequence[Event]) -> None:
-        """Told the step at which this process begins, and what was done before."""
+        """Starts at a step, with the events of earlier processes."""
         self._first, self.events = step, list(events)
 
-    def judged(self, tally: Tally, stop: int) -> tuple[Tally, Mapping | None]:
-        """What counts of the steps before `stop`; and the session to go on from, where it was rolled back.
+    def evaluated(self, tally: Tally, stop: int) -> tuple[Tally, Mapping | None]:
+        """Returns what counts of the steps before `stop`; and the session to go on from, if rolled back.
 
         Raises:
           NotFiniteError: the run ends.
@@ -158,7 +159,7 @@ class Watch:
         if self._guard.policy != "skip":
             return Tally(), self.rolled_back(bad[0], stop)
         for step in bad:
-            self._did(*skipped(step, self._guard.blame(step, False)))
+            self._did(*skipped(step, self._guard.attribution(step, False)))
         return dataclasses.replace(tally, skipped=len(bad)), None
 
     def rolled_back(self, step: int, stop: int) -> Mapping:
@@ -168,12 +169,12 @@ class Watch:
           NotFiniteError: rolling back is not asked for, or there is no checkpoint.
         """
         self._checkpoints.finish()
-        # Restored in any case: what the model holds now can judge no record.
+        # Restored in any case: the weights that the model holds now can evaluate no record.
         taken, saved = self._checkpoints.restore() if self._checkpoints.newest else (0, {})
-        blame = self._guard.blame(step, not taken)
+        attribution = self._guard.attribution(step, not taken)
         if self._guard.policy != "roll_back" or not taken:
-            raise stopped(step, blame, newest=taken, workdir=self._guard.workdir)
-        self._did(*rolled_back(step, to=taken, until=stop, blame=blame))
+            raise stopped(step, attribution, newest=taken, workdir=self._guard.workdir)
+        self._did(*rolled_back(step, to=taken, until=stop, attribution=attribution))
         return saved
 
     @property

@@ -1,4 +1,4 @@
-"""What can be wrong with `config.callbacks`, found before a model is built."""
+"""Checks `config.callbacks` before a model is built."""
 
 import pathlib
 from collections.abc import Mapping, Sequence

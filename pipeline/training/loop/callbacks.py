@@ -37,7 +37,7 @@ def build(
 
 
 def state(callbacks: Sequence[keras.callbacks.Callback]) -> list[dict]:
-    """What callbacks need to go on after a kill: JSON that holds the best weights as arrays."""
+    """Returns the state that callbacks need after a kill: JSON that holds the best weights as arrays."""
     return [{"class_name": name, "kept": _state(name, callback)} for name, callback in _named(callbacks)]
 
 
@@ -97,7 +97,7 @@ def _file(name: str, workdir: pathlib.Path | None) -> str:
     return name.replace(WORKDIR_MARK, str(workdir))
 
 
-# --- A CSVLogger with all its columns, and its rows over a restart: each of before the checkpoint once.
+# --- A CSVLogger with all its columns, which keeps each row once over a restart.
 
 
 class CSVLogger(keras.callbacks.CSVLogger):
@@ -134,8 +134,7 @@ def restore_csv(callback: keras.callbacks.CSVLogger, kept: Mapping) -> None:
     callback.append_header = not kept["text"]
 
 
-# --- The Keras callbacks that survive a kill: the arguments that they take, and what a checkpoint holds of
-# each.
+# --- The Keras callbacks that survive a kill: their arguments, and the state in a checkpoint.
 #
 # Any other class is refused before training. To add one, add it here; the tests run over this table.
 
@@ -144,51 +143,33 @@ Wrong = str  # what was expected in place of a value; empty: the value is right
 Arguments = Mapping[str, Callable[[object], Wrong]]
 
 
-def _whole(value: object) -> Wrong:
-    is_right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return "" if is_right else "a whole number, 0 or more"
+def _rule(expected: str, is_right: Callable[[object], bool]) -> Callable[[object], Wrong]:
+    return lambda value: "" if is_right(value) else expected
 
 
-def _number(value: object) -> Wrong:
-    is_right = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return "" if is_right else "a number"
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _not_negative(value: object) -> Wrong:
-    return "" if not _number(value) and value >= 0 else "a number, 0 or more"
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _number_or_none(value: object) -> Wrong:
-    return "" if value is None or not _number(value) else "a number or None"
+def _is_separator(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value not in '"\r\n'
 
 
-def _fraction(value: object) -> Wrong:
-    return "" if not _number(value) and 0 < value < 1 else "a number between 0 and 1"
-
-
-def _bool(value: object) -> Wrong:
-    return "" if isinstance(value, bool) else "True or False"
-
-
-def _verbose(value: object) -> Wrong:
-    return "" if isinstance(value, bool) else _whole(value)
-
-
-def _text(value: object) -> Wrong:
-    return "" if isinstance(value, str) and value else "a string"
-
-
-def _mode(value: object) -> Wrong:
-    return "" if value in ("auto", "min", "max") else "'auto', 'min' or 'max'"
-
-
-def _separator(value: object) -> Wrong:
-    is_right = isinstance(value, str) and len(value) == 1 and value not in '"\r\n'
-    return "" if is_right else "one character, neither a quotation mark nor a line break"
-
-
-def _not_append(value: object) -> Wrong:
-    return "" if value is False else "False: the run itself goes on with the file that it began"
+_whole = _rule("a whole number, 0 or more", _is_whole)
+_number = _rule("a number", _is_number)
+_not_negative = _rule("a number, 0 or more", lambda value: _is_number(value) and value >= 0)
+_number_or_none = _rule("a number or None", lambda value: value is None or _is_number(value))
+_fraction = _rule("a number between 0 and 1", lambda value: _is_number(value) and 0 < value < 1)
+_bool = _rule("True or False", lambda value: isinstance(value, bool))
+_verbose = _rule("a whole number, 0 or more", lambda value: isinstance(value, bool) or _is_whole(value))
+_text = _rule("a string", lambda value: isinstance(value, str) and bool(value))
+_mode = _rule("'auto', 'min' or 'max'", lambda value: value in ("auto", "min", "max"))
+_separator = _rule("one character, neither a quotation mark nor a line break", _is_separator)
+_not_append = _rule("False: the run itself goes on with the file that it began", lambda value: value is False)
 
 
 def _of_attributes(*names: str) -> Callable[[keras.callbacks.Callback], dict]:
@@ -201,7 +182,7 @@ def _set_attributes(callback: keras.callbacks.Callback, kept: Mapping) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Survivor:
-    """How a class of callbacks is made, and how it goes on after a kill.
+    """Makes a class of callbacks, and saves and restores its state.
 
     `state` gives JSON that may hold arrays; `restore` puts it back, after `on_train_begin`.
     """

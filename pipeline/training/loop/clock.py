@@ -1,4 +1,4 @@
-"""What the loop's parts tell of the wall time: which kind of work is going on."""
+"""Clocks of the loop: kinds of wall time, step times, sums over steps, and when things are due."""
 
 import dataclasses
 import fractions
@@ -21,14 +21,14 @@ class Times(Protocol):
         """A block of one kind. In a block within it, time counts for the inner one only."""
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
-        """Told after steps: `waited` seconds of the block before were waiting for input, not its kind.
+        """Counts steps: `waited` seconds of the block before were waiting for input, not its kind.
 
         Args:
           first: the step was a process's first, and its wait was that for the input pipeline to start.
         """
 
     def saved(self, waited: float) -> None:
-        """Told after a checkpoint: training waited so many seconds for it."""
+        """Counts a checkpoint that training waited so many seconds for."""
 
 
 def timed(times: Times, kind: Kind, function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -41,7 +41,7 @@ def timed(times: Times, kind: Kind, function: Callable[_Arguments, _Result]) -> 
     return call
 
 
-# --- How long single steps took: quantiles since the last log point, and over a process.
+# --- Times of single steps: quantiles since the last log point, and over a process.
 
 
 _QUANTILES = {"step_p50_ms": 0.5, "step_p95_ms": 0.95, "step_max_ms": 1.0}
@@ -79,7 +79,7 @@ class StepTimes:
         return {name: 1e3 * float(value) for name, value in zip(_QUANTILES, values, strict=True)}
 
     def of_all(self) -> dict[str, float]:
-        """The same of all steps, to one percent; empty where there were none."""
+        """The same quantiles of all steps, to one percent; empty where there were none."""
         total = int(self._counts.sum())
         if not total:
             return {}
@@ -132,7 +132,7 @@ class Tally:
         }
 
 
-# --- When things happen in a run, counted in steps.
+# --- Cadence: when things are due, counted in steps.
 #
 # Every stop is a pure function of the absolute step. So a resumed run stops exactly where the undisturbed
 # one does, and adds up the same numbers in the same order.
@@ -177,15 +177,15 @@ class Cadence:
         return min(*regular, self._next_epoch_end(step), self.total_steps)
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether `step` takes an epoch's last example, or is the run's last step."""
+        """Returns whether `step` takes an epoch's last example, or is the run's last step."""
         return step == self.total_steps or step == self._next_epoch_end(step - 1)
 
     def saves(self, step: int) -> bool:
-        """Whether a checkpoint is due after `step`."""
+        """Returns whether a checkpoint is due after `step`."""
         return self.ends_epoch(step) or step % self.checkpoint_every_steps == 0
 
     def logs(self, step: int) -> bool:
-        """Whether a log point is due after `step`."""
+        """Returns whether a log point is due after `step`."""
         # Whatever is saved is logged too: the sums of an open window would be lost with the process.
         return self.saves(step) or step % self.log_every_steps == 0
 
@@ -197,11 +197,11 @@ class Cadence:
 
 def total_steps(*, epochs: float, records: int, global_batch: int) -> int:
     """The steps that it takes to see every example `epochs` times."""
-    # As they are written: in floating point 1.1 × 50,000 is more than 55,000, and would take a step more.
+    # Exact decimals: in floating point 1.1 × 50,000 is more than 55,000, and would take a step more.
     return math.ceil(fractions.Fraction(str(epochs)) * records / global_batch)
 
 
-# --- What the loop asks of whoever keeps its state.
+# --- The keeper of the loop's state.
 
 
 class Checkpoints(Protocol):

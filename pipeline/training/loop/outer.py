@@ -27,8 +27,9 @@ class Session:
     Args:
       evaluate: function (epoch, from 1) → validation metrics, or None where it is not due.
       asked_to_stop: function () → number of the signal that asks the run to save itself and end, or 0; the
-        same in all processes that train together. It is asked at every stop.
-      shown: within it the model has the weights that are evaluated, and that callbacks see between epochs.
+        same in all processes that train together. It is called at every stop.
+      averaged: a block within which the model has the weights that are evaluated, and that callbacks see
+        between epochs.
       guard: what is done about a step whose loss is not finite.
       check_input: raises where what was read is no longer what it was; before each log point and save.
     """
@@ -43,7 +44,7 @@ class Session:
         evaluate: Callable[[int], dict | None],
         has_accuracy: bool,
         asked_to_stop: Callable[[], int] = lambda: 0,
-        shown: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+        averaged: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
         guard: Guard | None = None,
         check_input: Callable[[], None] = lambda: None,
     ) -> None:
@@ -58,7 +59,7 @@ class Session:
         self._evaluate = evaluate
         self._has_accuracy = has_accuracy
         self._asked_to_stop = asked_to_stop
-        self._shown = shown
+        self._averaged = averaged
         self._check_input = check_input
         self._window = Tally()  # since the last log point
         self._epoch = Tally()
@@ -98,7 +99,7 @@ class Session:
         self.hooks.on_epoch_begin(self._cadence.epoch(self._step))
         while not self._is_over(self._step):
             self._step = self._advance(self._step, inner_loop, report)
-        with self._shown():
+        with self._averaged():
             self._end_hooks()
         self._save(self._step)  # after the hooks: EarlyStopping may just have put the best weights back
         if number := self._asked_to_stop():
@@ -116,7 +117,7 @@ class Session:
 
     @property
     def bad_steps(self) -> Sequence[Event]:
-        """What was done about steps whose loss was not finite, since the run began."""
+        """Events of steps whose loss was not finite, since the run began."""
         return self._watch.events
 
     def _is_over(self, step: int) -> bool:
@@ -126,7 +127,7 @@ class Session:
         """Goes on to the next stop; returns its step."""
         stop, number = self._cadence.next_stop(step), self._cadence.step_in_epoch(step)
         self.hooks.on_train_batch_begin(number)
-        tally, rolled_back_to = self._watch.judged(inner_loop(stop - step), stop)
+        tally, rolled_back_to = self._watch.evaluated(inner_loop(stop - step), stop)
         # A checkpoint is saved wherever an epoch ends, so the callbacks have done nothing since.
         if rolled_back_to is not None:
             self._restore_sums(rolled_back_to)
@@ -151,9 +152,9 @@ class Session:
         raise Interrupted(number, f"saved at step {step:,}, from where the same command goes on")
 
     def _point(self, step: int) -> Point:
-        """What is logged at `step`, with validation metrics where an epoch ends."""
+        """Returns the log point of `step`, with validation metrics where an epoch ends."""
         cadence = self._cadence
-        # Where every step since the last point was skipped or passed over, the epoch's mean stands in.
+        # The epoch's mean stands in where every step since the last point was skipped or passed over.
         averages = self._averages(self._window if self._window.counted else self._epoch)
         point: Point = {
             "step": step,
@@ -164,17 +165,17 @@ class Session:
             **self._window.speed(global_batch=cadence.global_batch),
         }
         self._window, self.logged, self._metrics = Tally(), step, {}
-        # As `fit` does, a callback that stops the run in the middle of an epoch ends that epoch.
+        # A callback that stops the run in the middle of an epoch ends that epoch, as in `fit`.
         is_end = cadence.ends_epoch(step) or self._model.stop_training
         validation = self._end_epoch(step) if is_end else None
         return point | ({"validation": validation} if validation else {})
 
     def _end_epoch(self, step: int) -> dict | None:
         """Evaluates and calls back; returns the validation metrics."""
-        with self._shown():
-            return self._end_shown_epoch(step)
+        with self._averaged():
+            return self._end_averaged_epoch(step)
 
-    def _end_shown_epoch(self, step: int) -> dict | None:
+    def _end_averaged_epoch(self, step: int) -> dict | None:
         epoch = self._cadence.epoch(step - 1)
         validation = self._evaluate(epoch + 1)
         numbers = {name: value for name, value in (validation or {}).items() if isinstance(value, float)}
@@ -225,7 +226,7 @@ class Session:
         return tally.averages(global_batch=self._cadence.global_batch, has_accuracy=self._has_accuracy)
 
 
-# --- Runs the first step of a process alone, and tells how long it took: that step compiles.
+# --- The first step of a process, which compiles, runs alone and is timed.
 
 
 Show = Callable[[float, float], None]  # seconds to trace the graph, seconds of the first step
@@ -240,7 +241,7 @@ def announce_first_step(
 ) -> InnerLoop:
     """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest.
 
-    `times` is told of tracing, of the first step and of all others.
+    `times` counts tracing, the first step and all others.
     """
     start = clock()
     with times.during("compile"):
@@ -268,11 +269,11 @@ def announce_first_step(
     return run
 
 
-# --- Checkpoints whose time counts: what saving takes from the loop, not what is written beside it.
+# --- Checkpoints whose time counts: what saving takes from the loop, not the writing beside it.
 
 
 class TimedCheckpoints:
-    """`checkpoints`, with `times` told of saving and of waiting for what is being written."""
+    """`checkpoints` whose saving, and waiting for what is being written, `times` counts."""
 
     def __init__(self, checkpoints: Checkpoints, times: Times) -> None:
         self._checkpoints = checkpoints

@@ -1,4 +1,4 @@
-"""How far two computations of the same numbers are apart."""
+"""Compares two computations of the same numbers."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from pipeline.training.tasks.objective import Objective
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Of one thing, such as a layer's outputs.
+    """The difference of one thing, such as a layer's outputs.
 
     Attributes:
       errors: by what was compared, as `relative_error` gives them.
@@ -46,28 +46,28 @@ class Comparison:
 
     Attributes:
       name: in two words or so.
-      told: what was compared with what.
+      what: the two computations that were compared.
       differences: the worst first.
       skipped: why there was nothing to compare; empty where there was.
       advice: what to do where they differ.
     """
 
     name: str
-    told: str
+    what: str
     differences: Sequence[Difference] = ()
     skipped: str = ""
     advice: str = ""
 
     @property
     def found(self) -> Sequence[Difference]:
-        """What is further apart than it may be."""
+        """The differences that are larger than they may be."""
         return [each for each in self.differences if each.excess > 1]
 
 
-def comparison(name: str, told: str, differences: Sequence[Difference], *, advice: str) -> Comparison:
-    """With the differences in their order."""
+def comparison(name: str, what: str, differences: Sequence[Difference], *, advice: str) -> Comparison:
+    """Returns a comparison with its differences in order."""
     ordered = tuple(sorted(differences, key=lambda each: -each.excess))
-    return Comparison(name=name, told=told, differences=ordered, advice=advice)
+    return Comparison(name=name, what=what, differences=ordered, advice=advice)
 
 
 def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
@@ -83,7 +83,7 @@ def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
     return float(error) if np.isfinite(error) else np.inf
 
 
-# --- What is compared: an experiment with its weights, of a run or before there is one.
+# --- The subject: an experiment with its weights, of a run or before there is one.
 
 
 FLOAT32 = Precision(policy="float32", reason="to compare with")
@@ -134,16 +134,16 @@ class Subject:
 
 
 def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
-    """What a run would begin with; raises InputError where the experiment does not fit the dataset."""
-    asked = experiment.data
-    selections = data.selections_of(asked, dataset)
+    """Builds what a run would begin with; raises InputError where the experiment does not fit the dataset."""
+    args = experiment.data
+    selections = data.selections_of(args, dataset)
     statistics = loading.of_training(dataset)
     return Subject(
         experiment=experiment,
         stream=TrainingStream(
-            asked=asked,
-            data=data.training_data(asked, selections),
-            preprocess=build_preprocess(asked, dataset.schema, statistics),
+            args=args,
+            data=data.training_data(args, selections),
+            preprocess=build_preprocess(args, dataset.schema, statistics),
         ),
         learned=learned_scale(experiment.loss, dataset.schema.label, statistics),
         objective=objective.build(experiment, dataset.schema, statistics),
@@ -153,7 +153,7 @@ def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
 # --- Comparisons as sections for a terminal, and as JSON.
 
 
-_MOST = 5  # that are told of what agrees; all that differs is
+_MOST = 5  # values shown of what agrees; all that differs are shown
 
 
 def section(comparison: Comparison) -> Section:
@@ -161,12 +161,12 @@ def section(comparison: Comparison) -> Section:
     if comparison.skipped:
         return Section(title=f"{comparison.name:<14} not compared: {comparison.skipped}")
     found = comparison.found
-    shown = comparison.differences[: max(_MOST, len(found))]
-    left = len(comparison.differences) - len(shown)
+    listed = comparison.differences[: max(_MOST, len(found))]
+    left = len(comparison.differences) - len(listed)
     return Section(
-        title=f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.told}",
+        title=f"{comparison.name:<14} {'DIFFERS' if found else 'agrees'}: {comparison.what}",
         parts=[
-            *(f"{'!' if each.excess > 1 else ' '} {each.name}: {_errors(each)}" for each in shown),
+            *(f"{'!' if each.excess > 1 else ' '} {each.name}: {_errors(each)}" for each in listed),
             f"  … and {left} that differ less" if left else None,
             comparison.advice if found else None,
         ],
@@ -174,7 +174,6 @@ def section(comparison: Comparison) -> Section:
 
 
 def format_verdict(comparisons: Sequence[Comparison]) -> str:
-    """One line on all of them."""
     differing = [each.name for each in comparisons if each.found]
     compared = [each.name for each in comparisons if not each.skipped]
     skipped = [each.name for each in comparisons if each.skipped]
@@ -189,13 +188,12 @@ def format_verdict(comparisons: Sequence[Comparison]) -> str:
 
 
 def as_json(comparisons: Sequence[Comparison]) -> dict:
-    """Every error with its tolerance."""
     return {
         "verdict": format_verdict(comparisons),
         "comparisons": [
             {
                 "name": each.name,
-                "compared": each.told,
+                "compared": each.what,
                 "skipped": each.skipped,
                 "differs": bool(each.found),
                 "differences": [

@@ -27,7 +27,7 @@ _OUTPUTS, _GRADIENTS = "outputs", "gradients"
 # Its gradients also differ where a unit is so near the kink of its ReLU that rounding moves it across: that
 # is 2^-8 of the units or so, and the norm of what they change is the root of that.
 _TOLERANCES = {_OUTPUTS: 8 * _ULP, _GRADIENTS: 2 * _ULP**0.5}
-# Of the whole model's logits, and of each variable's gradient: for information, as ReLU units that switch
+# The whole model's logits, and each variable's gradient: for information, as ReLU units that switch
 # sides change gradients by more than rounding, and training does without them.
 _WHOLE = {"logits": 0.1}
 _SEED = 0
@@ -42,12 +42,12 @@ def compare(subject: Subject) -> Comparison:
     exact, rounded = subject.model(), subject.model(BFLOAT16)
     whole = _whole(exact, rounded, inputs)
     if not hasattr(exact, "operations"):  # it is no graph of layers
-        return _told([whole])
-    return _told([*layer_differences(exact, rounded, inputs), whole])
+        return _summary([whole])
+    return _summary([*layer_differences(exact, rounded, inputs), whole])
 
 
 def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> list[Difference]:
-    """Those of every layer and operation of two models of one graph that computes in floating point."""
+    """Compares every layer and operation that computes in floating point, of two models of one graph."""
     before = exact.get_weights(), rounded.get_weights()
     pairs = [
         (one, other)
@@ -61,11 +61,11 @@ def layer_differences(exact: keras.Model, rounded: keras.Model, inputs: Inputs) 
     return [each for each in differences if each.errors]
 
 
-def _told(differences: Sequence[Difference]) -> Comparison:
+def _summary(differences: Sequence[Difference]) -> Comparison:
     found = comparison("bfloat16", "each layer in bfloat16 against float32", differences, advice="")
     names = ", ".join(f"'{each.name}'" for each in found.found)
     advice = f'Give dtype="float32" to {names} where the model is built, in models/.' if names else ""
-    return comparison(found.name, found.told, differences, advice=advice)
+    return comparison(found.name, found.what, differences, advice=advice)
 
 
 def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Difference:
@@ -74,7 +74,7 @@ def _whole(exact: keras.Model, rounded: keras.Model, inputs: Inputs) -> Differen
 
 
 def _can_be_alone(operation: keras.Operation, model: keras.Model) -> bool:
-    """Whether it computes in floating point. One that is used in several places is judged in the first."""
+    """Returns whether it computes in floating point. One used in several places is compared in the first."""
     if isinstance(operation, keras.layers.InputLayer):
         return False
     if not all("float" in each.dtype for each in tf.nest.flatten(operation.output)):
@@ -104,7 +104,7 @@ def _difference(exact: keras.Operation, rounded: keras.Operation, given: object)
 
 
 def _outputs_and_gradients(operation: keras.Operation, given: object) -> dict[str, list[np.ndarray]]:
-    """Of a layer alone: outputs, and gradients of inputs and weights for fixed random ones of the outputs."""
+    """Returns one layer's outputs, and gradients of inputs and weights for fixed random output gradients."""
     alone = keras.Model(operation.input, operation.output)
     inputs = tf.nest.map_structure(lambda spec, value: tf.cast(value, spec.dtype), operation.input, given)
     variables = [variable.value for variable in alone.trainable_variables]

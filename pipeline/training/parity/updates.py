@@ -1,4 +1,4 @@
-"""How gradients become weights: the training step against a plain loop that was written apart from it.
+"""Compares the training step's weight updates with those of a plain loop that is written separately.
 
 The plain loop takes the whole batch on one device, makes every gradient dense, clips it, and hands it to the
 optimizer. What it gives, the step must give on one device, on several replicas, and in micro-batches.
@@ -27,7 +27,7 @@ from pipeline.training.replay.stream import Batch
 
 PARTS = 2  # replicas, and micro-batches
 _STEPS = 3
-# Of what the steps change a variable by. Sums in another order differ by some 1e-6. Faults that this is to
+# The share of a variable's change. Sums in another order differ by some 1e-6. Faults that this is to
 # find change a step by a tenth and more.
 TOLERANCE = 1e-3
 # Adam divides by √(mean of squares), so where a gradient is rounding alone, its steps are full steps of
@@ -53,11 +53,11 @@ def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.S
     exact = plain_loop(subject, batches)
     nothing = _why_nothing(exact)
 
-    def compared(name: str, told: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
+    def compared(name: str, what: str, strategy: tf.distribute.Strategy, parts: int) -> Comparison:
         if why := nothing or _why_not(subject, strategy.num_replicas_in_sync * parts, is_parted=parts > 1):
-            return Comparison(name=name, told=told, skipped=why)
+            return Comparison(name=name, what=what, skipped=why)
         found = step_changes(subject, batches, strategy=strategy, micro_batches=parts)
-        return comparison(name, told, differences(names, found, exact), advice=_ADVICE)
+        return comparison(name, what, differences(names, found, exact), advice=_ADVICE)
 
     return [
         compared("sparse", "the step's gradients, some sparse, against dense ones", one, 1),
@@ -68,7 +68,7 @@ def compare(subject: Subject, one: tf.distribute.Strategy, many: tf.distribute.S
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plain:
-    """What the plain loop gives.
+    """The result of the plain loop.
 
     Attributes:
       changes: of each trainable variable.
@@ -97,7 +97,7 @@ def plain_loop(subject: Subject, batches: Sequence[Batch]) -> Plain:
 
 
 def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Tensor]:
-    """Of the mean loss and the model's own losses, dense."""
+    """Returns dense gradients of the mean loss and the model's own losses."""
     inputs, targets = batch
     variables = model.trainable_variables
     with tf.GradientTape() as tape:
@@ -111,7 +111,7 @@ def _gradients(subject: Subject, model: keras.Model, batch: Batch) -> list[tf.Te
 
 
 def _is_sure(gradient: np.ndarray, backwards: np.ndarray) -> np.ndarray:
-    """Which elements are more than rounding, bool.
+    """Returns which elements are more than rounding, bool.
 
     Args:
       backwards: the same gradient, summed over the examples in the opposite order.
@@ -124,7 +124,7 @@ def _is_sure(gradient: np.ndarray, backwards: np.ndarray) -> np.ndarray:
 def step_changes(
     subject: Subject, batches: Sequence[Batch], *, strategy: tf.distribute.Strategy, micro_batches: int
 ) -> Changes:
-    """What the training step changes each trainable variable by."""
+    """Returns how much the training step changes each trainable variable."""
     with strategy.scope():
         model = subject.model()
         strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
@@ -168,7 +168,7 @@ def differences(names: Sequence[str], found: Changes, exact: Plain) -> list[Diff
 def _why_nothing(exact: Plain) -> str:
     """Why what the plain loop gives tells nothing of a step; empty: it does."""
     if not all(np.isfinite(change).all() for change in exact.changes):
-        return f"{_STEPS} plain steps give weights that are not finite: no step is judged by them"
+        return f"{_STEPS} plain steps give weights that are not finite: no step is compared with them"
     return "" if any(count.any() for count in exact.counts) else "all gradients are rounding alone"
 
 
@@ -187,10 +187,10 @@ def _optimizer(
     subject: Subject, variables: Sequence[keras.Variable], *, clip_norm: float
 ) -> keras.optimizers.Optimizer:
     """The config's, at its full learning rate from the first step: tiny steps would drown in rounding."""
-    asked = dataclasses.replace(
+    args = dataclasses.replace(
         subject.experiment.optimizer, schedule="constant", warmup_steps=0, clip_norm=clip_norm
     )
-    return optimizer_lib.build(asked, variables, total_steps=_STEPS, precision=FLOAT32)
+    return optimizer_lib.build(args, variables, total_steps=_STEPS, precision=FLOAT32)
 
 
 def _copies(model: keras.Model) -> Changes:

@@ -1,4 +1,4 @@
-"""What judges a step: the model of the run, with the weights of the checkpoint nearest to the step."""
+"""Evaluates a step: the model of the run, with the weights of the checkpoint nearest to the step."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ from pipeline.training.state.checkpoints import DamagedError, Entry
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 
-# --- Which weights of a run judge the examples of a step.
+# --- Weights of a run for the examples of a step.
 
 
 DamageOf = Callable[[Entry], str]  # `damage`, or what remembers its answers: it reads whole checkpoints
@@ -34,7 +34,7 @@ class Weights:
     are_averaged_too: bool = False  # the run keeps averages, which are not meant here
 
     def seen_from(self, step: int) -> str:
-        """In words, what judges the examples of `step`."""
+        """Names the weights that evaluate the examples of `step`."""
         if not self.step:
             return f"the initial weights, before the first step{self._why_initial(step)}"
         averages = "; as they are trained, not their averages" if self.are_averaged_too else ""
@@ -71,7 +71,7 @@ def nearest_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) ->
     return Weights(step=0, damaged=tuple(damaged))
 
 
-def asked_for(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
+def chosen_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
     """The checkpoint of exactly so many steps; 0: the initial weights. Raises InputError where it is not."""
     found = [entry for entry in checkpoints.newest_first(root) if entry.step == step]
     reasons = [damage_of(entry) for entry in found]
@@ -88,7 +88,7 @@ def asked_for(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> Weights:
 
 
 def damage(entry: Entry) -> str:
-    """What is wrong with a checkpoint; empty where nothing is."""
+    """Returns what is wrong with a checkpoint; empty where nothing is."""
     try:
         entry.check()
     except DamagedError as error:
@@ -100,14 +100,14 @@ def _steps(number: int) -> str:
     return f"{number:,} step{'s' * (number != 1)}"
 
 
-# --- What each example of a batch costs under a model.
+# --- Losses of the examples of a batch under a model.
 
 
 # (inputs, targets) → (losses float32 [batch], predictions float32 [batch, …])
-Judge = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tuple[np.ndarray, np.ndarray]]
+ExampleEvaluator = Callable[[dict[str, tf.Tensor], TargetsOfBatch], tuple[np.ndarray, np.ndarray]]
 
 
-def judge_of(model: keras.Model, objective: Objective) -> Judge:
+def example_evaluator(model: keras.Model, objective: Objective) -> ExampleEvaluator:
     """A function of a batch to its losses and predictions, one an example.
 
     Losses are what training minimises, before they are added up: in nats, or in squared units of the label,
@@ -117,15 +117,15 @@ def judge_of(model: keras.Model, objective: Objective) -> Judge:
     """
 
     @tf.function(autograph=False)
-    def judged(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
+    def evaluated(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[tf.Tensor, tf.Tensor]:
         logits = model(inputs, training=False)
         return objective.losses(targets, logits), objective.predictions(logits)
 
-    def judge(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[np.ndarray, np.ndarray]:
-        losses, predictions = judged(inputs, targets)
+    def evaluator(inputs: dict[str, tf.Tensor], targets: TargetsOfBatch) -> tuple[np.ndarray, np.ndarray]:
+        losses, predictions = evaluated(inputs, targets)
         return losses.numpy(), predictions.numpy()
 
-    return judge
+    return evaluator
 
 
 def worst_first(losses: np.ndarray) -> np.ndarray:
@@ -134,13 +134,13 @@ def worst_first(losses: np.ndarray) -> np.ndarray:
     return np.lexsort((np.arange(len(losses)), -sorting, ~np.isnan(losses)))
 
 
-class Judges:
-    """The judges of a run's steps: one model, built once, whose weights change.
+class StepEvaluators:
+    """Evaluators of a run's steps: one model, built once, whose weights change.
 
     The weights are those that are trained, not their averages: they are what the step was taken from.
 
     Args:
-      checkpoint: the step of the checkpoint that judges all steps, 0 for the initial weights; None: the
+      checkpoint: the step of the checkpoint that evaluates all steps, 0 for the initial weights; None: the
         nearest to each.
     """
 
@@ -150,8 +150,8 @@ class Judges:
         # The step of the model's weights; None: not all of one step. The seed does not give those of a start.
         self._loaded: int | None = None if run_record.read(workdir.run).warm_start else 0
 
-    def at(self, step: int) -> tuple[Weights, Judge]:
-        """What judges the step; the judge serves until the next call.
+    def at(self, step: int) -> tuple[Weights, ExampleEvaluator]:
+        """Returns the weights for the step and its evaluator, which serves until the next call.
 
         Raises:
           InputError: the checkpoint that was asked for is damaged, or there is none.
@@ -159,13 +159,14 @@ class Judges:
         weights = self._wanted(step)
         while not self._is_loaded(weights.step):
             weights = self._wanted(step)  # a run that goes on has deleted the first one
-        return dataclasses.replace(weights, are_averaged_too=bool(self._rebuilt.averages)), self._judge
+        weights = dataclasses.replace(weights, are_averaged_too=bool(self._rebuilt.averages))
+        return weights, self._example_evaluator
 
     def _wanted(self, step: int) -> Weights:
         root, damage_of = self._workdir.checkpoints, self._damage_of
         if self._checkpoint is None:
             return nearest_checkpoint(root, step, damage_of=damage_of)
-        return asked_for(root, self._checkpoint, damage_of=damage_of)
+        return chosen_checkpoint(root, self._checkpoint, damage_of=damage_of)
 
     def _is_loaded(self, step: int) -> bool:
         """Loads the weights unless they are loaded; False where their checkpoint is gone."""
@@ -192,8 +193,8 @@ class Judges:
         return restore.rebuild_model(self._workdir.path)
 
     @functools.cached_property
-    def _judge(self) -> Judge:
-        return judge_of(self._rebuilt.model, self._rebuilt.objective)
+    def _example_evaluator(self) -> ExampleEvaluator:
+        return example_evaluator(self._rebuilt.model, self._rebuilt.objective)
 
     def _initial(self) -> list:
         """The weights that the seed gives, or the run that this one began with: [n] arrays."""

@@ -68,7 +68,6 @@ def step_json(step: ReplayedStep, schema: Schema) -> dict[str, object]:
 
 
 def spikes_json(spikes: Spikes, schema: Schema) -> dict[str, object]:
-    """The windows that jumped, and the steps in them that stand out."""
     return {
         "format": FORMAT,
         "log_points": spikes.points,
@@ -100,7 +99,7 @@ def _spike(spike: Spike, schema: Schema) -> Iterator[Section]:
 
 
 def verdict(spike: Spike) -> str:
-    """How the steps of the window, and of the one before, compare."""
+    """Compares the steps of the window and of the one before."""
     steps = f"steps {spike.first:,} to {spike.window.last - 1:,}"
     weights = spike.weights.seen_from(spike.first)
     if spike.steps:
@@ -118,7 +117,7 @@ def _window(found: Window) -> str:
 
 
 def _weights(step: ReplayedStep) -> list[tuple[str, str]]:
-    """Which weights gave the losses, which checkpoints could not, and what examples weigh."""
+    """Describes the weights that gave the losses, the damaged checkpoints, and the example weights."""
     name = formats.shortened(step.weighted_by, _NAME)
     times = f"each loss is times the example's {name}, relative to the mean"
     return [
@@ -174,7 +173,7 @@ def _short(text: str) -> str:
 
 
 def _mixed(partner: Partner | None, label: Label) -> str:
-    """How much of an example is itself, and of what the rest is; empty where it is not mixed."""
+    """Describes how much of an example is itself, and its partner; empty where it is not mixed."""
     if partner is None:
         return ""
     weight = "" if partner.weight is None else f" of weight {formats.number(partner.weight)}"
@@ -279,7 +278,7 @@ def _features_json(features: Mapping[str, np.ndarray], schema: Schema) -> dict[s
 
 
 def _plain(value: object) -> object:
-    """What JSON can hold: lists, text, and numbers; those that are not finite as text."""
+    """Returns a value that JSON can hold: lists, text, and numbers; numbers that are not finite as text."""
     value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_plain(each) for each in value]

@@ -1,6 +1,6 @@
 """Replays steps of a run from its working directory: batches, records, losses, steps whose loss jumped.
 
-Start here; replaying/ holds what this puts together.
+Start here; stream.py, evaluator.py and step.py hold what this puts together.
 """
 
 import math
@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
-from pipeline.training.replay.evaluator import Judges
+from pipeline.training.replay.evaluator import StepEvaluators
 from pipeline.training.replay.step import (
     MOST_WINDOWS,
     ReplayedStep,
@@ -28,7 +28,7 @@ class Replay:
 
     Args:
       moved_to: where datasets of the run are now, if they are not where they were.
-      checkpoint: the step of the checkpoint whose model judges the examples, 0 for the initial weights; None:
+      checkpoint: the step of the checkpoint that evaluates the examples, 0 for the initial weights; None:
         the nearest to each step.
 
     Raises:
@@ -46,11 +46,11 @@ class Replay:
         self.workdir = workdir_lib.existing(workdir)
         self.record = run_record.read(self.workdir.run)
         self.stream = open_stream(self.workdir, self.record, moved_to=moved_to)
-        self._judges = Judges(self.workdir, checkpoint=checkpoint)
+        self._evaluators = StepEvaluators(self.workdir, checkpoint=checkpoint)
 
     @property
     def steps(self) -> int:
-        """Those that the run has, or will have when it is finished."""
+        """The steps that the run has, or will have when it is finished."""
         return self.record.steps if self.record.finished else self.record.total_steps
 
     def step(self, step: int, *, examples: int) -> ReplayedStep:
@@ -60,8 +60,8 @@ class Replay:
           InputError: the run has no such step; a record is damaged; or no checkpoint can be read.
         """
         self._require(step)
-        weights, judge = self._judges.at(step)
-        return replayed_step(self.stream, step, judge=judge, weights=weights, examples=examples)
+        weights, evaluator = self._evaluators.at(step)
+        return replayed_step(self.stream, step, evaluator=evaluator, weights=weights, examples=examples)
 
     def spikes(self, *, examples: int) -> Spikes:
         """The log points and the steps whose loss jumped, with the worst examples of each such step."""
@@ -73,12 +73,12 @@ class Replay:
                 self.stream,
                 window,
                 since=since[window.first],
-                weights_at=self._judges.at,
+                weights_at=self._evaluators.at,
                 examples=examples,
             )
             for window in windows[:MOST_WINDOWS]
         ]
-        # Of what was not logged, only a jump is told that the data explain.
+        # A window that was not logged is reported only where the data explain its jump.
         found = tuple(spike for spike in looked_into if spike.steps or math.isfinite(spike.window.loss))
         return Spikes(points=len(points), found=found, left_out=len(windows) - len(looked_into))
 

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from pipeline.data.input.training import Mixed, TargetsOfBatch, partner_of
 from pipeline.data.origins.reader import RawRow
-from pipeline.training.replay.evaluator import Judge, Weights, worst_first
+from pipeline.training.replay.evaluator import ExampleEvaluator, Weights, worst_first
 from pipeline.training.replay.stream import (
     RawFeatures,
     Record,
@@ -24,7 +24,7 @@ from pipeline.training.replay.stream import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Partner:
-    """What an example is mixed with."""
+    """The example that another one is mixed with."""
 
     index: int  # in the global batch, from 0
     record: Record
@@ -35,8 +35,6 @@ class Partner:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Example:
-    """An example of a batch."""
-
     index: int  # in the global batch, from 0
     record: Record
     loss: float  # nats, or squared units of the label; times the weight, where it has one
@@ -50,12 +48,10 @@ class Example:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayedStep:
-    """A step and its worst examples."""
-
     step: int
     epoch: int  # from 0, of its first example
     first_position: int  # in the stream
-    weights: Weights  # that judge it
+    weights: Weights  # that evaluate it
     losses: np.ndarray  # float32 [global batch], in the order of the batch
     examples: tuple[Example, ...]  # the worst first
     weighted_by: str = ""  # the feature that weighs the examples; empty: none does
@@ -67,9 +63,9 @@ class ReplayedStep:
 
 
 def replayed_step(
-    stream: TrainingStream, step: int, *, judge: Judge, weights: Weights, examples: int
+    stream: TrainingStream, step: int, *, evaluator: ExampleEvaluator, weights: Weights, examples: int
 ) -> ReplayedStep:
-    """The step's batch, judged; at most `examples` of its examples are told in full.
+    """Evaluates the step's batch; at most `examples` of its examples are described in full.
 
     Raises:
       InputError: a record of the batch is damaged.
@@ -77,10 +73,10 @@ def replayed_step(
     records = stream.records(step)
     require_sound(stream.data, records)
     batch = stream.batch(step)
-    losses, predictions = judge(*batch)
+    losses, predictions = evaluator(*batch)
     example_weights = stream.targets.weights_of(batch[1])
     worst = worst_first(losses)[:examples].tolist()
-    told = [records[index] for index in worst]
+    chosen = [records[index] for index in worst]
     return ReplayedStep(
         step=step,
         epoch=records[0].epoch,
@@ -101,7 +97,7 @@ def replayed_step(
                 raw=raw,
             )
             for index, features, raw in zip(
-                worst, raw_features(stream.data, told), origins_of(stream.data, told), strict=True
+                worst, raw_features(stream.data, chosen), origins_of(stream.data, chosen), strict=True
             )
         ),
     )
@@ -124,7 +120,7 @@ def _partner(
     )
 
 
-# --- Which losses stand out among their neighbours: of log points in a run, and of steps in a window.
+# --- Losses that stand out among their neighbours: of log points in a run, and of steps in a window.
 #
 # A score is the distance from the neighbours' median in robust standard deviations: 1.4826 × the median
 # absolute deviation (Rousseeuw and Croux 1993, "Alternatives to the median absolute deviation"), and at
@@ -151,7 +147,7 @@ class Window:
     before: tuple[float, ...] = ()  # the losses of the windows before, ten at most
 
     def is_jump_to(self, loss: float) -> bool:
-        """Whether such a loss is far above those before."""
+        """Returns whether such a loss is far above those before."""
         return _above(np.array(self.before), loss)[1] > JUMP
 
 
@@ -214,10 +210,10 @@ def _number(value: object) -> float:
 
 
 MOST_WINDOWS = 5  # that are computed again
-MOST_STEPS = 10  # of a window, that are told
+MOST_STEPS = 10  # of a window, that are described
 _PROGRESS_AFTER_S = 2.0
 
-WeightsAt = Callable[[int], tuple[Weights, Judge]]  # of a step: which weights judge it, and their judge
+WeightsAt = Callable[[int], tuple[Weights, ExampleEvaluator]]  # of a step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -241,7 +237,7 @@ class Spike:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spikes:
-    """What `--spikes` tells of a run."""
+    """The report of `--spikes` on a run."""
 
     points: int  # lines of history.jsonl
     found: tuple[Spike, ...]  # the farthest jump first
@@ -255,14 +251,16 @@ def spike_of(
 
     Args:
       since: where the window before begins: its last step may have broken the weights.
-      examples: how many examples of a step are told.
+      examples: how many examples of a step are described.
     """
-    weights, judge = weights_at(since)
-    losses = _losses(stream, since, window.last, judge)
+    weights, evaluator = weights_at(since)
+    losses = _losses(stream, since, window.last, evaluator)
     usual, scores = jump_scores(losses, among=losses)
-    told = functools.partial(replayed_step, stream, judge=judge, weights=weights, examples=examples)
+    described = functools.partial(
+        replayed_step, stream, evaluator=evaluator, weights=weights, examples=examples
+    )
     steps = tuple(
-        SpikedStep(score=float(scores[at]), usual=usual, replayed=told(since + at))
+        SpikedStep(score=float(scores[at]), usual=usual, replayed=described(since + at))
         for at in _farthest(scores)
         if _explains(window, losses[window.first - since :])
     )
@@ -275,21 +273,21 @@ def _farthest(scores: np.ndarray) -> list[int]:
 
 
 def _explains(window: Window, losses: np.ndarray) -> bool:
-    """Whether the losses of its steps, float64 [n], computed again, may be looked for a cause.
+    """Returns whether the recomputed losses of its steps, float64 [n], may explain the window.
 
     What was not logged may be no jump: a run may be under way, or have ended for another reason.
     """
     return math.isfinite(window.loss) or window.is_jump_to(float(losses.mean()))
 
 
-def _losses(stream: TrainingStream, first: int, last: int, judge: Judge) -> np.ndarray:
+def _losses(stream: TrainingStream, first: int, last: int, evaluator: ExampleEvaluator) -> np.ndarray:
     """The mean loss of each step, float64 [last - first]."""
     batches = stream.batches(first, steps=last - first)
     shown = tqdm(batches, total=last - first, desc="replaying", unit="step", delay=_PROGRESS_AFTER_S)
-    return np.array([judge(*batch)[0].astype(np.float64).mean() for batch in shown])
+    return np.array([evaluator(*batch)[0].astype(np.float64).mean() for batch in shown])
 
 
 def beginnings(points: Sequence[dict]) -> dict[int, int]:
-    """Where the window before begins, by the first step of each window of history.jsonl."""
+    """Returns the start of the window before, by the first step of each window of history.jsonl."""
     steps = [0, 0, *(point["step"] for point in points)]
     return dict(zip(steps[1:], steps, strict=False))

@@ -1,4 +1,4 @@
-"""What a run trains on, from any step: the batches themselves, and which records they are made of.
+"""The training stream of a run from any step: its batches, and the records they are made of.
 
 A step is counted from 0, by the steps that are done before it: the batch of step N makes N steps N + 1.
 """
@@ -31,6 +31,7 @@ from pipeline.data.reading import order, parsing, stream
 from pipeline.data.reading.plan import ReadPlan, TrainingData, main_of, parts_of
 from pipeline.data.reading.sharding import Share, rebatched
 from pipeline.data.schema.schema import Schema
+from pipeline.report.formats import shortened
 from pipeline.training.experiment import config, data
 from pipeline.training.experiment.config import Data
 from pipeline.training.experiment.model import build_preprocess
@@ -39,12 +40,13 @@ from pipeline.training.state import workdir as files
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
 
-# --- The datasets that a run trained on, found again: where they were, or where they are said to be now.
+# --- The datasets of a run, found again: where they were, or where they are now.
 #
-# What counts is the digest in run.json: a dataset that was published anew under the same name is another.
+# The digest in run.json decides: a dataset that was published anew under the same name is another.
 
 
-_DIGITS = 12  # of a digest, that are shown
+_DIGITS = 12  # characters shown of a digest
+_CHARACTERS = 200  # shown of a raw row, its file and line included
 
 _Moved = Mapping[str, list[str]]  # directories or globs, by digest
 
@@ -77,21 +79,21 @@ def _mixed(record: RunRecord, data: Data) -> list[tuple[str, str]]:
 
 
 def _moved(moved_to: Sequence[str | pathlib.Path], *, wanted: Sequence[str]) -> _Moved:
-    """What is named, by its digest; where a glob as a whole is none of the run's, each dataset of it."""
+    """Returns the named datasets by digest; each dataset of a glob where the whole is none of the run's."""
     moved = collections.defaultdict(list)
     for pattern in map(str, moved_to):
         named = open_window([pattern])
         each = [named] if named.manifest.digest in wanted else named.published
         for dataset in each:
             if dataset.manifest.digest not in wanted:
-                names = " or ".join(dict.fromkeys(_shown(digest) for digest in wanted))
+                names = " or ".join(dict.fromkeys(_short(digest) for digest in wanted))
                 raise _other(str(dataset.directory), dataset.manifest.digest, names)
             moved[dataset.manifest.digest].append(pattern if dataset.members else str(dataset.directory))
     return moved
 
 
 def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
-    """Where a dataset is now, and what is there; of several with the same bytes, each is taken once."""
+    """Returns where a dataset is now, and the dataset; each of several with the same bytes is taken once."""
     places = moved.get(digest, [])
     place = places[0] if len(places) == 1 else places.pop(0) if places else directory
     if not glob.has_magic(place) and not pathlib.Path(place).exists():
@@ -103,24 +105,24 @@ def _find(directory: str, digest: str, moved: _Moved) -> tuple[str, Dataset]:
         )
     found = open_window([place])
     if found.manifest.digest != digest:
-        raise _other(directory, found.manifest.digest, _shown(digest))
+        raise _other(directory, found.manifest.digest, _short(digest))
     return place, found
 
 
 def _other(directory: str, received: str, expected: str) -> InputError:
     return InputError(
         f"dataset {directory}",
-        received=f"digest {_shown(received)}",
+        received=f"digest {_short(received)}",
         expected=f"{expected}, that of the dataset that the run trained on",
         action="Restore that version of the dataset, or name where it is: --dataset=DIRECTORY.",
     )
 
 
-def _shown(digest: str) -> str:
+def _short(digest: str) -> str:
     return f"{digest[:_DIGITS]}…"
 
 
-# --- Which record stands at a position of the training stream: its dataset, file, and place in the file.
+# --- The record at a position of the training stream: its dataset, file, and place in the file.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -182,7 +184,7 @@ class TrainingStream:
     Nothing that comes before a step is read. The graph that reads one step is traced once, for all of them.
     """
 
-    asked: Data
+    args: Data
     data: TrainingData  # without the records that the run leaves out
     preprocess: Preprocess
 
@@ -192,8 +194,8 @@ class TrainingStream:
 
     @property
     def targets(self) -> Targets:
-        """What makes the second part of a batch."""
-        return data.targets(self.asked, self.schema)
+        """The targets of a batch, its second part."""
+        return data.targets(self.args, self.schema)
 
     def batch(self, step: int) -> Batch:
         """The global batch as the model gets it: those of all replicas, in their order.
@@ -220,23 +222,23 @@ class TrainingStream:
 
     @functools.cached_property
     def _numbers(self) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-        size = self.asked.global_batch
+        size = self.args.global_batch
         return _of_step(lambda step: rebatched(stream.read_numbers(self._plan(step)), size))
 
     def _batches(self, first: int | tf.Tensor, *, most_at_once: int | None = None) -> tf.data.Dataset:
         return training_batches(
             self._plan(first),
             self.preprocess,
-            augmentation=self.asked.augmentation,
+            augmentation=self.args.augmentation,
             targets=self.targets,
             most_at_once=most_at_once,
         )
 
     def _plan(self, step: int | tf.Tensor) -> ReadPlan:
-        """Of one host that feeds one replica: on any others a global batch is the same."""
-        global_batch = self.asked.global_batch
+        """Plans reading for one host and one replica: a global batch is the same on any others."""
+        global_batch = self.args.global_batch
         return data.read_plan(
-            self.asked, self.data, share=Share(global_batch=global_batch), position=step * global_batch
+            self.args, self.data, share=Share(global_batch=global_batch), position=step * global_batch
         )
 
 
@@ -259,7 +261,7 @@ def _of_step(read: Callable[[tf.Tensor], tf.data.Dataset]) -> Callable[[tf.Tenso
 def open_stream(
     run: Workdir, record: RunRecord, *, moved_to: Sequence[str | pathlib.Path] = ()
 ) -> TrainingStream:
-    """What the run trained on.
+    """Opens the training stream of a run.
 
     Args:
       moved_to: where datasets of the run are now, if they are not where they were.
@@ -268,17 +270,17 @@ def open_stream(
       InputError: there is no such dataset, or it is another; or the run's order of rows, or augmentation of
         images, is of a version that this one does not know.
     """
-    asked = config.parse(record.config).data
-    _require_known_versions(record, asked.augmentation)
+    args = config.parse(record.config).data
+    _require_known_versions(record, args.augmentation)
     run_record.check_files(run.path, record)
-    found, asked = datasets_of_run(record, asked, moved_to=moved_to)
-    selections = data.selections_of(asked, found)
+    found, args = datasets_of_run(record, args, moved_to=moved_to)
+    selections = data.selections_of(args, found)
     sound = {name: _as_trained(each, run) for name, each in selections.items()}
     statistics = statistics_lib.read(run.statistics)[TRAIN]
     return TrainingStream(
-        asked=asked,
-        data=data.training_data(asked, sound),
-        preprocess=build_preprocess(asked, found.schema, statistics),
+        args=args,
+        data=data.training_data(args, sound),
+        preprocess=build_preprocess(args, found.schema, statistics),
     )
 
 
@@ -286,7 +288,7 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
     """Without the records that the run left out.
 
     It counts as checked: what is damaged elsewhere changes no batch, and reading all of it may take hours.
-    The records of a step that is told are compared with their hashes.
+    The records of a step that is reported are compared with their hashes.
     """
     left_out = files.read_json(run.damaged)
     if left_out:
@@ -295,7 +297,7 @@ def _as_trained(selection: Selection, run: Workdir) -> Selection:
 
 
 def _require_known_versions(record: RunRecord, augmentation: Augmentation) -> None:
-    """Of the order of rows, and of what becomes of images."""
+    """Raises InputError for an unknown version of the order of rows or of image augmentation."""
     for thing, was, is_ in (
         ("order of rows", record.order, order.VERSION),
         ("augmentation of images", record.augmentation, augmentation.version),
@@ -396,11 +398,13 @@ def _row(record: Record, in_block: int) -> int:
 
 
 def place(record: Record) -> str:
-    """Where a record is stored: its file, its ordinal there, and its row where it is a block."""
+    """Formats where a record is stored: its file, its ordinal there, and its row where it is a block."""
     row = "" if record.row is None else f", row {record.row:,}"
     return f"{record.file}, record {record.ordinal:,}{row}"
 
 
-def raw_row(raw: RawRow | None) -> str:
-    """`visits.csv line 26: 26,Genf,1,no`, or as much of it as is known."""
-    return "" if raw is None else str(raw) if raw.text is None else f"{raw}: {raw.text}"
+def raw_row_note(raw: RawRow | None) -> str:
+    """`; raw row visits.csv line 26: 26,Genf,1,no`, or as much of it as is known; empty: nothing is."""
+    if raw is None:
+        return ""
+    return f"; raw row {shortened(str(raw) if raw.text is None else f'{raw}: {raw.text}', _CHARACTERS)}"

@@ -52,7 +52,6 @@ def dataset_section(inputs: ReportInputs) -> Section:
 
 
 def _manifest(inputs: ReportInputs) -> list[object]:
-    """Counts of rows, and the splits."""
     manifest, conversion = inputs.manifest, inputs.conversion
     if manifest is None:
         return []
@@ -86,7 +85,7 @@ def _conversion_time(conversion: Mapping) -> str | None:
 
 
 def _damaged(inputs: ReportInputs) -> list[object]:
-    """The stored records that are no longer what was written, and that the run did without."""
+    """Lists the damaged records that the run left out."""
     records = inputs.damaged.get("records")
     if not records:
         return []
@@ -158,14 +157,14 @@ def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Table:
 
 def _row(feature: FeatureStatistics, declared: Feature | None) -> list[object]:
     name = tag("b", formats.shortened(feature.name, _NAME_CHARACTERS))
-    shown = _OF_KIND.of(declared).most_values if declared else _MOST_VALUES
+    most = _OF_KIND.of(declared).most_values if declared else _MOST_VALUES
     distinct = ""
     if feature.values is not None:
         distinct = ("" if feature.values.complete else "> ") + formats.count(feature.values.distinct)
     return [
         Cell(text=name, note=_kind(feature, declared)),
         meter(feature.missing_fraction),
-        _plot(feature, shown),
+        _plot(feature, most),
         distinct,
         *_numbers(feature),
     ]
@@ -178,13 +177,13 @@ def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
     return f"{declared.kind} · {_OF_KIND.of(declared).detail(declared)}{shape}"
 
 
-def _plot(feature: FeatureStatistics, shown: int) -> object:
+def _plot(feature: FeatureStatistics, most: int) -> object:
     if not feature.present:
         return "no value"
     if feature.numeric is not None:
         return histogram(feature.numeric.quantiles) or "one value"
     if feature.values is not None and feature.values.values:
-        return value_shares(feature.values.values, feature.present, limit=shown)
+        return value_shares(feature.values.values, feature.present, limit=most)
     return f"{formats.size(feature.mean_length)} on average" if feature.mean_length else ""
 
 
@@ -199,7 +198,7 @@ def _numbers(feature: FeatureStatistics) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureFormat:
-    """How the report shows one kind: `detail` is said beside its name, `most_values` are in its plot."""
+    """How the report shows one feature type: `detail` stands beside its name, its plot has `most_values`."""
 
     detail: Callable[[Feature], str]
     most_values: int = _MOST_VALUES

@@ -1,4 +1,4 @@
-"""What a careful reader would notice in the numbers, said in a sentence with what to do about it."""
+"""Findings: what a careful reader would notice in the numbers, and what to do about it."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ def findings_section(inputs: ReportInputs) -> Section | None:
 
 
 def verdict(evaluation: Mapping) -> Iterator[Finding]:
-    """What an evaluation itself says against a model, or against the split that it was scored on."""
+    """Findings of an evaluation against a model, or against the split that it was scored on."""
     r2 = as_float(evaluation.get("r2"))
     if r2 < 0:
         yield Finding(

@@ -29,7 +29,7 @@ class ReportInputs:
     workdir: pathlib.Path
     run: Mapping
     history: tuple[Mapping, ...]
-    ledger: tuple[Mapping, ...]  # what the time went to
+    goodput_log: tuple[Mapping, ...]  # what the time went to
     evaluation: Mapping
     damaged: Mapping  # records that the run left out
     conversion: Mapping
@@ -50,7 +50,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         workdir=workdir,
         run=run,
         history=tuple(line for line in _read_lines(files.history) if "step" in line),
-        ledger=tuple(_attempt(goodput.read_goodput, [files.ledger], problems) or ()),
+        goodput_log=tuple(_attempt(goodput.read_goodput, [files.goodput_log], problems) or ()),
         evaluation=_read_object(files.evaluation),
         damaged=_read_object(files.damaged),
         conversion={} if others else _attempt(records.read_conversion, [first], problems) or {},
@@ -59,7 +59,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
         schema=_attempt(schema_lib.load, [first / schema_lib.FILE_NAME, files.schema], problems),
         statistics=_attempt(
             _statistics,
-            # Those of several datasets are in the run alone; in `statistics`, unless these are another run's.
+            # Several datasets have theirs in the run alone; in `statistics`, unless these are another run's.
             [
                 *([] if others else [first / manifest_lib.STATISTICS_FILE_NAME]),
                 files.dataset_statistics if files.dataset_statistics.exists() else files.statistics,
@@ -72,7 +72,7 @@ def read_inputs(workdir: pathlib.Path) -> ReportInputs:
 
 
 def _directories(run: Mapping, *, otherwise: pathlib.Path) -> list[pathlib.Path]:
-    """Those of the datasets that `--dataset` named, at least one."""
+    """Returns the directories of the datasets that `--dataset` named, at least one."""
     spans = [span.get("directory") for span in run.get("spans") or ()]
     return [pathlib.Path(each or otherwise) for each in spans or [run.get("dataset")]]
 
@@ -91,7 +91,7 @@ def _statistics(path: pathlib.Path) -> Statistics:
 
 
 def _attempt(read: Callable, paths: Sequence, problems: list[str]) -> object | None:
-    """What `read` makes of the first path that it can read. If none: None, and the first problem is kept."""
+    """Returns what `read` gives for the first readable path. If none: None, and keeps the first problem."""
     first: str | None = None
     for path in paths:
         try:

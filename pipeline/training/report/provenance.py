@@ -1,4 +1,4 @@
-"""Where the model came from: one sentence, and the commands and versions that make it again."""
+"""The provenance of a model: one sentence, and the commands and versions that make it again."""
 
 import json
 import pathlib

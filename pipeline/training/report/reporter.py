@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import os
 import pathlib
 import sys
 import time
@@ -14,7 +15,15 @@ from tqdm import tqdm
 
 from pipeline.base import files as files_lib
 from pipeline.base.errors import InputError
-from pipeline.training.report.page import write_report
+from pipeline.report import html
+from pipeline.report.html import Markup
+from pipeline.report.section import Cell, Section
+from pipeline.training.report.data import dataset_section
+from pipeline.training.report.findings import findings_section
+from pipeline.training.report.inputs import ReportInputs, read_inputs
+from pipeline.training.report.provenance import origin, provenance_section, title
+from pipeline.training.report.results import headline, results_section
+from pipeline.training.report.run import time_section, training_section
 from pipeline.training.state import run_record
 from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.run_record import RunRecord
@@ -56,7 +65,6 @@ class Reporter:
         self._progress = Progress(total_steps=record.total_steps, step=step)
 
     def __call__(self, point: Mapping) -> None:
-        """Receives a log point."""
         workdir_lib.append_history(self._workdir.history, point)
         self._summaries.write(point)
         self._progress.show(point)
@@ -69,7 +77,6 @@ class Reporter:
         self._progress.first_step(tracing_s, step_s)
 
     def tell(self, line: str) -> None:
-        """Shows a line beside the progress."""
         self._progress.tell(line)
 
     def bad_step(self, event: Mapping, line: str) -> None:
@@ -125,7 +132,6 @@ class Progress:
         self._stream.flush()
 
     def show(self, point: Mapping) -> None:
-        """Shows one log point."""
         if self._bar.disable:
             line = f"{describe(point, self._total)}{self._left(point['step'])}"
             print(line, file=self._stream, flush=True)
@@ -143,7 +149,6 @@ class Progress:
         return f"  left {datetime.timedelta(seconds=round(seconds))}"
 
     def close(self) -> None:
-        """Ends the bar."""
         self._bar.close()
 
 
@@ -192,12 +197,10 @@ class Summaries:
             ) from None
 
     def write(self, point: Mapping) -> None:
-        """Writes the numbers of one log point."""
         _write(self._training, point, point["step"])
         _write(self._evaluation, point.get("validation", {}), point["step"])
 
     def close(self) -> None:
-        """Closes the files."""
         self._training.close()
         self._evaluation.close()
 
@@ -209,3 +212,33 @@ def _write(writer: tf.summary.SummaryWriter, numbers: Mapping, step: int) -> Non
             if isinstance(value, float):
                 tf.summary.scalar(name, np.float32(value))
     writer.flush()
+
+
+# --- The report: one HTML page that needs nothing but itself.
+
+
+FILE_NAME = "report.html"
+
+
+def write_report(workdir: str | os.PathLike) -> pathlib.Path:
+    """Writes `workdir/report.html` from what `workdir` and its dataset hold now; returns its path.
+
+    It may be called while training runs: what is not there yet is left out, and a reader never sees half a
+    page.
+    """
+    path = pathlib.Path(workdir) / FILE_NAME
+    files_lib.write_bytes(path, render_report(read_inputs(path.parent)).encode())
+    return path
+
+
+def render_report(inputs: ReportInputs) -> Markup:
+    head = Section(title=title(inputs), parts=[headline(inputs), Cell(text=origin(inputs), style="origin")])
+    sections = [
+        findings_section(inputs),
+        results_section(inputs),
+        training_section(inputs),
+        time_section(inputs),
+        dataset_section(inputs),
+        provenance_section(inputs),
+    ]
+    return html.page(head, sections)

@@ -126,7 +126,7 @@ def mean_rmse(evaluation: Mapping) -> float:
 
 
 def baseline(evaluation: Mapping, counts: np.ndarray, classes: Sequence[str]) -> Markup | None:
-    """How many answers are right, or how far off, beside answers that do not look at the features."""
+    """Compares the answers with those that do not look at the features."""
     if not counts.size:
         spread = mean_rmse(evaluation)
         rmse = tag("b", f"RMSE {formats.number(as_float(evaluation.get('rmse')))}.")

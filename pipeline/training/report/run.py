@@ -95,7 +95,7 @@ def _most(megabytes: float) -> str:
 
 
 def _if(value: object, write: Callable) -> object | None:
-    """What is written of a value; None where there is none."""
+    """Formats a value; None where there is none."""
     return write(value) if value else None
 
 
@@ -154,13 +154,12 @@ def mean_input_wait(history: _History) -> float | None:
 
 
 def waited_s(history: _History) -> float:
-    """Seconds spent waiting for input."""
     waits, seconds = _waits(history)
     return float(np.dot(waits, seconds))
 
 
 def is_starved(history: _History) -> bool:
-    """Whether the accelerator waited for input too long."""
+    """Returns whether the accelerator waited for input too long."""
     waited = mean_input_wait(history)
     return waited is not None and waited > _WAIT_LIMIT and waited_s(history) > _WAIT_LIMIT_S
 
@@ -177,7 +176,7 @@ def working_step_ms(history: _History) -> float | None:
 
 
 def certificate_command(inputs: ReportInputs) -> str | None:
-    """What to run to see which stage of the input pipeline is the limit."""
+    """Returns the command that shows which stage of the input pipeline is the limit."""
     run, step_ms = inputs.run, working_step_ms(inputs.history)
     if not (run.get("config_file") and run.get("dataset") and step_ms):
         return None
@@ -234,8 +233,8 @@ def time_line(lines: Sequence[Mapping]) -> str:
 
 
 def time_section(inputs: ReportInputs) -> Section | None:
-    """A bar of all the time, what is in each part, and the processes; None where there is no ledger."""
-    spent = time_spent(inputs.ledger)
+    """A bar of all the time, what is in each part, and the processes; None where there is no goodput log."""
+    spent = time_spent(inputs.goodput_log)
     if spent is None or not spent.wall_s:
         return None
     rows = [

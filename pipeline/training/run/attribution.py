@@ -1,4 +1,4 @@
-"""Which records of a batch are at fault where a step's loss is infinite or not a number."""
+"""Names the records of a batch that are at fault where a step's loss is infinite or not a number."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -9,36 +9,34 @@ import tensorflow as tf
 
 from pipeline.data.input.training import Mixed, partner_of
 from pipeline.data.origins.reader import RawRow
-from pipeline.report.formats import shortened
 from pipeline.training.experiment.model import build_model
-from pipeline.training.loop.bad_steps import Blame
-from pipeline.training.replay.evaluator import Judge, judge_of, worst_first
-from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of, place, raw_row
+from pipeline.training.loop.bad_steps import Attribution
+from pipeline.training.replay.evaluator import ExampleEvaluator, example_evaluator, worst_first
+from pipeline.training.replay.stream import Batch, Record, TrainingStream, origins_of, place, raw_row_note
 from pipeline.training.run.parts import Run
 
 _MOST = 3  # records that are named
-_CHARACTERS = 200  # of a raw row, its file and line included
 
 
-def blame_of(run: Run) -> Callable[[int, bool], Blame]:
+def attribution_of(run: Run) -> Callable[[int, bool], Attribution]:
     """A function of (a step, whether the model's weights are spoiled) that computes its batch again.
 
-    Each example is judged by itself, as in an evaluation: without dropout, and with the moving statistics of
-    batch normalizations. Where the weights are spoiled, the initial ones judge.
+    Each example is evaluated by itself: without dropout, and with the moving statistics of batch
+    normalizations. Where the weights are spoiled, the initial ones do it.
     """
     setup, replicas = run.setup, run.setup.strategy.num_replicas_in_sync
-    stream = TrainingStream(asked=setup.experiment.data, data=setup.training_data, preprocess=run.preprocess)
+    stream = TrainingStream(args=setup.experiment.data, data=setup.training_data, preprocess=run.preprocess)
 
     @functools.cache  # or each bad step would trace the model again
-    def judge(is_spoiled: bool) -> Judge:
-        return judge_of(_initial(run) if is_spoiled else run.model, setup.objective)
+    def evaluator(is_spoiled: bool) -> ExampleEvaluator:
+        return example_evaluator(_initial(run) if is_spoiled else run.model, setup.objective)
 
-    def blame(step: int, is_spoiled: bool) -> Blame:
+    def attribution(step: int, is_spoiled: bool) -> Attribution:
         batch = stream.batch(step)
         targets = batch[1]
         weights = stream.targets.weights_of(targets)
         return described(
-            _losses(judge(is_spoiled), batch, parts=replicas),
+            _losses(evaluator(is_spoiled), batch, parts=replicas),
             stream.records(step),
             replicas=replicas,
             origins=functools.partial(origins_of, stream.data),
@@ -46,7 +44,7 @@ def blame_of(run: Run) -> Callable[[int, bool], Blame]:
             shares=targets.shares.numpy() if isinstance(targets, Mixed) else None,
         )
 
-    return blame
+    return attribution
 
 
 def described(
@@ -57,8 +55,8 @@ def described(
     origins: Callable[[Sequence[Record]], list[RawRow | None]],
     weights: np.ndarray | None = None,
     shares: np.ndarray | None = None,
-) -> Blame:
-    """The blame, in words. Of mixed examples it names both: either may be at fault.
+) -> Attribution:
+    """Formats the attribution. Of mixed examples it names both: either may be at fault.
 
     Args:
       losses: float32 [global batch], in the order of the batch.
@@ -70,8 +68,8 @@ def described(
     each, bad = len(losses) // replicas, int((~np.isfinite(losses)).sum())
     worst = worst_first(losses)[: min(bad, _MOST) or 1].tolist()
     named = [
-        f"{place(records[index])} (replica {index // each}{_made_of(raw)}) has a loss of {losses[index]:g}"
-        f"{_at_weight(weights, index)}"
+        f"{place(records[index])} (replica {index // each}{raw_row_note(raw)}) "
+        f"has a loss of {losses[index]:g}{_at_weight(weights, index)}"
         for index, raw in zip(worst, origins([records[index] for index in worst]), strict=True)
     ]
     if shares is not None:
@@ -84,32 +82,28 @@ def described(
         ]
     if bad == len(losses) > 1:
         why = f"all {bad:,} records have no finite loss: the weights went there, or a label is extreme"
-        return Blame(text=f"{why}; {named[0]}", is_certain=False)
+        return Attribution(text=f"{why}; {named[0]}", is_certain=False)
     if bad:
         more = f" and {bad - _MOST} more" if bad > _MOST else ""
-        return Blame(text="; ".join(named) + more, is_certain=True)
+        return Attribution(text="; ".join(named) + more, is_certain=True)
     largest = f"{named[0]}, the largest"
-    return Blame(
+    return Attribution(
         text=f"the weights went there, as no record is at fault by itself; {largest}", is_certain=False
     )
 
 
-def _made_of(raw: RawRow | None) -> str:
-    return "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
-
-
 def _in_brackets(raw: RawRow | None) -> str:
-    return "" if raw is None else f" ({_made_of(raw).removeprefix('; ')})"
+    return "" if raw is None else f" ({raw_row_note(raw).removeprefix('; ')})"
 
 
 def _at_weight(weights: np.ndarray | None, index: int) -> str:
     return "" if weights is None else f" at a weight of {weights[index]:g}"
 
 
-def _losses(judge: Judge, batch: Batch, *, parts: int) -> np.ndarray:
-    """Of each example, float32 [global batch]; computed in `parts`, as replicas hold them."""
+def _losses(evaluator: ExampleEvaluator, batch: Batch, *, parts: int) -> np.ndarray:
+    """Returns each example's loss, float32 [global batch]; computed in `parts`, as replicas hold them."""
     cut = zip(*(tf.split(tensor, parts) for tensor in tf.nest.flatten(batch)), strict=True)
-    return np.concatenate([judge(*tf.nest.pack_sequence_as(batch, part))[0] for part in cut])
+    return np.concatenate([evaluator(*tf.nest.pack_sequence_as(batch, part))[0] for part in cut])
 
 
 def _initial(run: Run) -> keras.Model:

@@ -14,8 +14,8 @@ from pipeline.data.reading.plan import TrainingData, main_of, parts_of
 from pipeline.data.reading.sharding import Share
 from pipeline.data.statistics import loading
 from pipeline.feed import measure
-from pipeline.feed.certificate import Certificate, Demand, copy_to, issue
-from pipeline.feed.measure import Cold
+from pipeline.feed.certificate import Certificate, Demand, copy_to, measure_certificate
+from pipeline.feed.measure import Uncached
 from pipeline.feed.scaling import Slice
 from pipeline.feed.table import advice, files_of
 from pipeline.training.engine import strategy as strategy_lib
@@ -25,32 +25,32 @@ from pipeline.training.experiment.model import build_preprocess
 
 
 def certify(
-    asked: Data,
+    args: Data,
     dataset: Dataset,
     *,
     slice_: Slice,
     step_ms: float | None,
     seconds: float,
-    cold: bool = False,
+    uncached: bool = False,
     max_corrupt_records: int = 0,
 ) -> tuple[Certificate, tuple[str, ...]]:
     """Measures on this host, in the part of the slice's first host; returns the certificate, and advice.
 
     Args:
-      asked: of the experiment.
-      cold: the files are evicted from the page cache, and what reading them from the disk gives is measured.
+      args: of the experiment.
+      uncached: the files are evicted from the page cache, and reading from the disk is measured.
       max_corrupt_records: damaged records that may be left out of what is trained on.
 
     Raises:
       InputError: the experiment or the slice does not fit the dataset, more records are damaged than may be,
-        or `cold` files are not on this host.
+        or `uncached` files are not on this host.
     """
     device = strategy_lib.create().extended.worker_devices[0]  # before anything else touches the devices
-    selections = data_lib.selections_of(asked, dataset)
-    selection = selections[asked.split]
+    selections = data_lib.selections_of(args, dataset)
+    selection = selections[args.split]
     paths = sorted({path for each in selections.values() for path in each.shards.paths})
     files = measure.residency(paths)  # before anything below reads them
-    if cold and files is None:
+    if uncached and files is None:
         raise InputError(
             "--cold",
             received=f"files that are not on this host, such as {paths[0]}",
@@ -58,8 +58,8 @@ def certify(
             action="Leave it out: what is measured is read from there.",
         )
     selections, damaged = damage.sound_selection(selections, budget=max_corrupt_records)
-    data = data_lib.training_data(asked, selections)
-    recipe = recipe_of(asked, data, slice_)
+    data = data_lib.training_data(args, selections)
+    recipe = recipe_of(args, data, slice_)
     with naming_damage(*parts_of(data)), tqdm(desc="measuring", unit="stage", disable=None) as bar:
 
         def show(stage: str) -> None:
@@ -68,32 +68,32 @@ def certify(
             bar.set_postfix_str(stage)
             bar.update()
 
-        certificate = issue(
+        certificate = measure_certificate(
             recipe,
-            Demand(global_batch=asked.global_batch, slice=slice_, step_ms=step_ms),
+            Demand(global_batch=args.global_batch, slice=slice_, step_ms=step_ms),
             copy=copy_to(device),
             seconds=seconds,
             files=files,
-            cold_files=Cold(paths=paths, examples=data.rows // slice_.hosts) if cold else None,
+            uncached_files=Uncached(paths=paths, examples=data.rows // slice_.hosts) if uncached else None,
             on_stage=show,
         )
-    repeated = data_lib.repetition(asked.global_batch, data.rows)
+    repeated = data_lib.repetition(args.global_batch, data.rows)
     said = [f"{repeated.capitalize()}."] if repeated else []
     if damaged:
         said.append(f"Left out: {listed(damaged)}.")
     return certificate, (*said, *advice(certificate, files_of(selection)))
 
 
-def recipe_of(asked: Data, data: TrainingData, slice_: Slice) -> Recipe:
-    """What the first host of the slice reads."""
+def recipe_of(args: Data, data: TrainingData, slice_: Slice) -> Recipe:
+    """Returns the recipe of what the first host of the slice reads."""
     dataset = main_of(data).dataset
     statistics = loading.of_training(dataset)
     share = Share(
-        global_batch=asked.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
+        global_batch=args.global_batch, replicas=slice_.replicas, shard_count=slice_.hosts, shard_index=0
     )
     return training_recipe(
-        data_lib.read_plan(asked, data, share=share),
-        build_preprocess(asked, dataset.schema, statistics),
-        augmentation=asked.augmentation,
-        targets=data_lib.targets(asked, dataset.schema),
+        data_lib.read_plan(args, data, share=share),
+        build_preprocess(args, dataset.schema, statistics),
+        augmentation=args.augmentation,
+        targets=data_lib.targets(args, dataset.schema),
     )

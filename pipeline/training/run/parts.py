@@ -43,8 +43,8 @@ class Run:
     def is_chief(self) -> bool:
         return not self.worker
 
-    def shown(self) -> contextlib.AbstractContextManager[None]:
-        """Within it the model has the weights that are evaluated and exported."""
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Gives the model, within the block, the weights that are evaluated and exported."""
         return self.averages.in_place() if self.averages else contextlib.nullcontext()
 
 
@@ -95,7 +95,6 @@ def build(setup: Setup) -> Run:
 
 
 def checkpoints_of(run: Run) -> Checkpoints:
-    """Where the run saves itself."""
     setup = run.setup
     schema = setup.dataset.schema
     inputs = golden.inputs(setup.workdir.golden, schema, run.preprocess)
@@ -115,7 +114,7 @@ def checkpoints_of(run: Run) -> Checkpoints:
 
 
 def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]) -> InnerLoop:
-    """Runs steps from `step` on; `on_steps` is told the seconds of each, float64 [steps]."""
+    """Builds the loop of steps from `step` on; `on_steps` receives the seconds of each, float64 [steps]."""
     setup, experiment = run.setup, run.setup.experiment
     batches, making = timed(
         setup.strategy,
@@ -145,7 +144,7 @@ def inner_loop_of(run: Run, step: int, *, on_steps: Callable[[np.ndarray], None]
 
 
 def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """This host's batches from `step` on: (inputs, targets) of one replica each."""
+    """Returns this host's batches from `step` on: (inputs, targets) of one replica each."""
     setup, data = run.setup, run.setup.experiment.data
     plan = data_lib.read_plan(
         data,
@@ -162,15 +161,14 @@ def host_batches(run: Run, step: int, context: tf.distribute.InputContext) -> tf
     )
 
 
-# --- Gives the model of a run the weights of another one, before the first step.
-#
-# A model that is given weights alone decides otherwise, and nothing says so: what its preprocessing was
-# built from must be the same. So the golden records of the other run must have the answers that they had
-# there.
+# --- Warm start: weights of another run, before the first step.
 
 
 def take_over_weights(run: Run) -> None:
     """Gives the model the weights of `run.setup.start`, averaged if that run averages them.
+
+    Weights alone do not make the same model: what its preprocessing was built from must be the same, too. So
+    the golden records of the other run must have the answers that they had there.
 
     Nothing is done where there is no such start, or the run has checkpoints of its own to go on from. The
     optimizer, the step and the random state stay as they are: those of a run that begins.
@@ -199,10 +197,10 @@ def take_over_weights(run: Run) -> None:
     for variable, value in zip(random, state, strict=True):
         variable.assign(value)
     if run.averages:
-        run.averages.begin()
+        run.averages.restart()
 
 
-# --- What a run measures of itself besides its loss: step times, operations, utilisation, memory.
+# --- Measures besides the loss: step times, operations, utilisation, memory.
 
 
 class Measures:

@@ -1,4 +1,4 @@
-"""What a user asks of a training run, and the record of it."""
+"""A user's request for a training run, and the record of it."""
 
 import dataclasses
 import importlib.metadata
@@ -24,8 +24,6 @@ _PACKAGES = ("tensorflow", "tensorflow-tpu", "keras", "apache-beam", "numpy")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for."""
-
     experiment: Experiment
     dataset: Dataset
     workdir: pathlib.Path
@@ -53,7 +51,7 @@ def describe(
     mixture_digests: tuple[str, ...] = (),
     warm_start: Mapping[str, object] | None = None,
 ) -> RunRecord:
-    """What is known of a run before it starts."""
+    """Returns the record of a run before it starts."""
     return RunRecord(
         command=request.command,
         dataset=str(request.dataset.directory),

@@ -23,18 +23,17 @@ from pipeline.training.loop import callbacks, outer
 from pipeline.training.loop.bad_steps import Event, Guard
 from pipeline.training.loop.clock import timed
 from pipeline.training.loop.outer import Session, TimedCheckpoints
-from pipeline.training.report.page import write_report
-from pipeline.training.report.reporter import Reporter
+from pipeline.training.report.reporter import Reporter, write_report
 from pipeline.training.report.run import time_line
 from pipeline.training.run import parts
-from pipeline.training.run.attribution import blame_of
+from pipeline.training.run.attribution import attribution_of
 from pipeline.training.run.parts import Measures, Run
 from pipeline.training.run.request import Request
 from pipeline.training.run.setup import Setup, decide
 from pipeline.training.state import checkpoints, continuation, golden, goodput, run_record
 from pipeline.training.state import start as start_lib
 from pipeline.training.state import workdir as workdir_lib
-from pipeline.training.state.goodput import Ledger
+from pipeline.training.state.goodput import GoodputLog
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.tasks.registry import task_of
 
@@ -45,7 +44,7 @@ def train(request: Request, *, began: float | None = None) -> dict:
     A run that was interrupted goes on from its last checkpoint; one that is finished is only reported.
 
     Args:
-      began: when this process did, in seconds of `time.monotonic`; None: now. The ledger counts from then.
+      began: when this process did, in seconds of `time.monotonic`; None: now. The goodput log starts then.
 
     Raises:
       InputError: something in the request, the dataset or the working directory is wrong.
@@ -71,20 +70,20 @@ def _go_on(setup: Setup, began: float) -> dict:
         if _is_done(setup, before):
             print(f"This run is finished, at step {before.steps:,}; nothing is left to train.", flush=True)
             workdir_lib.read_history(workdir.history)
-            goodput.read_goodput(workdir.ledger)
+            goodput.read_goodput(workdir.goodput_log)
             if not strategy.worker(setup.strategy):  # several at once would break each other's
                 write_report(workdir.path)
             return workdir_lib.read_json(workdir.evaluation)
-    path = None if strategy.worker(setup.strategy) else workdir.ledger
-    with Ledger(path, age_s=time.monotonic() - began) as ledger:
-        metrics = _train(parts.build(setup), before, ledger)
+    path = None if strategy.worker(setup.strategy) else workdir.goodput_log
+    with GoodputLog(path, age_s=time.monotonic() - began) as goodput_log:
+        metrics = _train(parts.build(setup), before, goodput_log)
     if path:
         print(time_line(goodput.read_goodput(path)), flush=True)
     return metrics
 
 
 def _is_done(setup: Setup, before: RunRecord) -> bool:
-    """Whether nothing is left to do: what an export needs is there, and whole."""
+    """Returns whether nothing is left to do: what an export needs is there, and whole."""
     workdir = setup.workdir
     return (
         before.finished
@@ -94,7 +93,7 @@ def _is_done(setup: Setup, before: RunRecord) -> bool:
     )
 
 
-def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
+def _train(run: Run, before: RunRecord | None, goodput_log: GoodputLog) -> dict:
     """Trains from the latest checkpoint on; returns the metrics of the final split.
 
     Args:
@@ -108,15 +107,15 @@ def _train(run: Run, before: RunRecord | None, ledger: Ledger) -> dict:
         measures = Measures(
             run.model, run.setup.strategy, global_batch=run.setup.experiment.data.global_batch
         )
-        reporter, step = _steps(run, before, checkpoints, ledger, measures, check_input=watched.check)
-    with run.shown():
-        metrics = timed(ledger, "evaluation", run.evaluate)(run.setup.final_split)
+        reporter, step = _steps(run, before, checkpoints, goodput_log, measures, check_input=watched.check)
+    with run.averaged():
+        metrics = timed(goodput_log, "evaluation", run.evaluate)(run.setup.final_split)
     watched.check()
     strategy.leave_together(run.setup.strategy)
     if reporter:
         print(f"{checkpoints.cost}\n{measures.line()}", flush=True)
-        ledger.write()  # the page shows it
-        timed(ledger, "report", reporter.finish)(step, metrics)
+        goodput_log.write()  # the page shows it
+        timed(goodput_log, "report", reporter.finish)(step, metrics)
     return metrics
 
 
@@ -124,7 +123,7 @@ def _steps(
     run: Run,
     before: RunRecord | None,
     checkpoints: Checkpoints,
-    ledger: Ledger,
+    goodput_log: GoodputLog,
     measures: Measures,
     *,
     check_input: Callable[[], None],
@@ -135,7 +134,7 @@ def _steps(
     session = Session(
         run.model,
         cadence=setup.cadence,
-        checkpoints=TimedCheckpoints(checkpoints, ledger),
+        checkpoints=TimedCheckpoints(checkpoints, goodput_log),
         callbacks=callbacks.build(
             setup.experiment.callbacks,
             workdir=setup.workdir.path if run.is_chief else None,
@@ -145,15 +144,15 @@ def _steps(
                 is_weighted=bool(setup.experiment.data.example_weights),
             ),
         ),
-        evaluate=timed(ledger, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
+        evaluate=timed(goodput_log, "evaluation", lambda epoch: _validate(run, epoch, session.hooks)),
         has_accuracy=task_of(setup.dataset.schema.label).has_accuracy,
-        shown=run.shown,
+        averaged=run.averaged,
         asked_to_stop=strategy.largest(setup.strategy, signals.came),
         guard=_guard(run, lambda event, line: reporter.bad_step(event, line)),
         check_input=check_input,
     )
     step = strategy.same_step(setup.strategy, session.restore())
-    ledger.began_at(step)
+    goodput_log.began_at(step)
     continuation.require_enough_steps(step, setup.cadence.total_steps)
     damaged = checkpoints.damaged
     reporter = (
@@ -169,7 +168,7 @@ def _steps(
         naming_other_dataset(),
     ):
         inner_loop = outer.announce_first_step(
-            lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=ledger
+            lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=goodput_log
         )
         if reporter and setup.request.profile_steps:
             inner_loop = trace.traced(
@@ -177,11 +176,11 @@ def _steps(
                 setup.request.profile_steps,
                 begun=step,
                 folder=setup.workdir.trace,
-                times=ledger,
+                times=goodput_log,
                 tell=reporter.tell,
             )
         with signals:
-            return reporter, session.run(inner_loop, report=timed(ledger, "report", report))
+            return reporter, session.run(inner_loop, report=timed(goodput_log, "report", report))
 
 
 def _write_inputs(run: Run) -> None:
@@ -231,9 +230,9 @@ def _reporter(
 
 
 def _guard(run: Run, tell: Callable[[Event, str], None]) -> Guard:
-    """Of the chief; other workers do the same, and say nothing."""
+    """Returns the chief's guard; other workers do the same, and say nothing."""
     train, workdir = run.setup.experiment.train, shlex.quote(str(run.setup.workdir.path))
-    says = {"blame": blame_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
+    says = {"attribution": attribution_of(run), "tell": tell, "workdir": workdir} if run.is_chief else {}
     return Guard(policy=train.on_bad_step, allowed=train.bad_steps_allowed, **says)
 
 

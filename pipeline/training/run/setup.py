@@ -1,9 +1,8 @@
-"""What is decided about a run before its model is built, and what the user is told of it."""
+"""Decides about a run before its model is built, and announces it."""
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -41,7 +40,7 @@ from pipeline.training.state.start import Start
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 
-_Value = TypeVar("_Value")
+_Say = Callable[[str], None]  # takes a line that announces a decision
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,31 +90,21 @@ def decide(request: Request) -> Setup:
     experiment, dataset, schema = request.experiment, request.dataset, request.dataset.schema
     workdir = Workdir(flags.absolute(request.workdir))
     before = run_record.read(workdir.run)
-    said: list[str] = []
-
-    def take(decision: _Decision[_Value]) -> _Value:
-        said.extend(line for line in decision.lines if line)
-        return decision.value
-
-    take(_dataset(dataset, experiment.data))
-    start = take(_start(request, workdir, before))
+    lines: list[str] = []
+    say = lines.append
+    _announce_dataset(dataset, experiment.data, say)
+    start = _start(request, workdir, before, say)
     statistics = _statistics(start, dataset)
-    strategy = take(_strategy(request))
-    take(_learning_rate(request.learning_rate))
-    take(_determinism(request.deterministic, strategy))
-    precision = take(_precision(request.precision, strategy))
-    jit_compile = take(_jit_compile(experiment.train.jit_compile, strategy))
-    objective = take(_objective(experiment, schema, statistics))
-    validation_split, final_split = take(_evaluation(experiment.evaluation, dataset))
-    selections, damage = take(
-        _selections(
-            {experiment.data.split, validation_split, final_split} - {""},
-            request=request,
-            known=_known_damage(workdir),
-            memory=ScanMemory(workdir.scan(strategy_lib.worker(strategy))),
-        )
-    )
-    cadence = take(_cadence(experiment, selections))
+    strategy = _strategy(request, say)
+    precision = _precision(request.precision, strategy, say)
+    jit_compile, reason = strategy_lib.jit_compile(experiment.train.jit_compile, strategy)
+    say(f"XLA        {'on' if jit_compile else 'off'}: {reason}")
+    objective = objective_lib.build(experiment, schema, statistics)
+    lines += objective_lib.announced(experiment.data, objective, schema.label)
+    validation_split, final_split = _evaluation(experiment.evaluation, dataset, say)
+    used = {experiment.data.split, validation_split, final_split} - {""}
+    selections, damage = _selections(request, used, workdir, strategy_lib.worker(strategy), say)
+    cadence = _cadence(experiment, selections, say)
     _check_callbacks(experiment, schema, cadence, validation_split)
     return Setup(
         request=request,
@@ -139,28 +128,20 @@ def decide(request: Request) -> Setup:
             total_steps=cadence.total_steps,
             damaged_records=len(damage),
             mixture_digests=data_lib.mixture_digests(experiment.data, selections),
-            warm_start=start.told if start else None,
+            warm_start=start.recorded if start else None,
         ),
-        announcement=tuple(said),
+        announcement=tuple(lines),
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Decision(Generic[_Value]):
-    """A decision, and the lines that announce it: a word, and what is said under it."""
-
-    value: _Value
-    lines: tuple[str, ...] = ()
-
-
-def _dataset(dataset: Dataset, data: config_lib.Data) -> _Decision[None]:
+def _announce_dataset(dataset: Dataset, data: config_lib.Data, say: _Say) -> None:
     filled = evaluation_splits.filled_splits(dataset).items()
-    sizes = ", ".join(f"{split} {rows:,}" for split, rows in filled)
-    mixed = (f"mixed with {each.name}, weight {each.weight:g} to {data.weight:g}" for each in data.mixture)
-    return _Decision(None, (f"dataset    {dataset}: {sizes}", *mixed))
+    say(f"dataset    {dataset}: {', '.join(f'{split} {rows:,}' for split, rows in filled)}")
+    for each in data.mixture:
+        say(f"mixed with {each.name}, weight {each.weight:g} to {data.weight:g}")
 
 
-def _start(request: Request, workdir: Workdir, before: RunRecord | None) -> _Decision[Start | None]:
+def _start(request: Request, workdir: Workdir, before: RunRecord | None, say: _Say) -> Start | None:
     """Decides which weights a run begins with; None: those of the seed.
 
     They are those of the best checkpoint of the run at --warm_start where that run keeps one, else of the
@@ -170,12 +151,13 @@ def _start(request: Request, workdir: Workdir, before: RunRecord | None) -> _Dec
       before: what run.json in `workdir` holds; None where the run begins.
     """
     if request.warm_start is None:
-        return _Decision(None)
+        return None
     start = start_lib.own_copy(workdir, before) if before else None
-    if start is None or start.told["workdir"] != str(flags.absolute(request.warm_start)):
+    if start is None or start.recorded["workdir"] != str(flags.absolute(request.warm_start)):
         start = _checkpoint_of(request.warm_start)
     start_lib.require_fitting(start, request.experiment.given, request.dataset.schema)
-    return _Decision(start, (f"begins     with {start}; preprocessing is that run's, too",))
+    say(f"begins     with {start}; preprocessing is that run's, too")
+    return start
 
 
 def _checkpoint_of(warm_start: pathlib.Path) -> Start:
@@ -192,21 +174,24 @@ def _statistics(start: Start | None, dataset: Dataset) -> SplitStatistics:
     return statistics_lib.read(start.source.statistics)[TRAIN]
 
 
-def _strategy(request: Request) -> _Decision[tf.distribute.Strategy]:
+def _strategy(request: Request, say: _Say) -> tf.distribute.Strategy:
     strategy = strategy_lib.create(request.strategy, logical_devices=request.logical_devices)
     batch, replicas = request.experiment.data.global_batch, strategy.num_replicas_in_sync
     strategy_lib.require_divisible("global_batch", batch, strategy)
     _require_whole_parts(request.experiment.train.micro_batches, batch // replicas)
     name = strategy_lib.name_of(strategy)
-    ignored = cluster.ignored() if name == "multi_worker" else ""
-    return _Decision(
-        strategy,
-        (
-            f"strategy   {name}, replicas: {replicas}, "
-            f"global batch {batch:,}, of which a replica has {batch // replicas:,}",
-            f"ignored    {ignored}" if ignored else "",
-        ),
+    say(
+        f"strategy   {name}, replicas: {replicas}, "
+        f"global batch {batch:,}, of which a replica has {batch // replicas:,}"
     )
+    if name == "multi_worker" and (ignored := cluster.ignored()):
+        say(f"ignored    {ignored}")
+    if request.learning_rate:
+        say(f"rate       {request.learning_rate}")
+    if request.deterministic:
+        strategy_lib.enable_determinism(strategy)
+        say("bits       the same from the same command: asked for")
+    return strategy
 
 
 def _require_whole_parts(parts: int, batch: int) -> None:
@@ -219,60 +204,46 @@ def _require_whole_parts(parts: int, batch: int) -> None:
         )
 
 
-def _determinism(is_asked_for: bool, strategy: tf.distribute.Strategy) -> _Decision[None]:
-    if not is_asked_for:
-        return _Decision(None)
-    strategy_lib.enable_determinism(strategy)
-    return _Decision(None, ("bits       the same from the same command: asked for",))
-
-
-def _precision(name: str, strategy: tf.distribute.Strategy) -> _Decision[Precision]:
+def _precision(name: str, strategy: tf.distribute.Strategy, say: _Say) -> Precision:
     precision = precision_lib.choose(name, precision_lib.detect(strategy))
-    return _Decision(
-        precision, (f"precision  {precision.policy}: {precision.reason}", _warning(precision.warning))
-    )
+    say(f"precision  {precision.policy}: {precision.reason}")
+    _warn(precision.warning, say)
+    return precision
 
 
-def _jit_compile(is_asked_for: bool, strategy: tf.distribute.Strategy) -> _Decision[bool]:
-    is_on, reason = strategy_lib.jit_compile(is_asked_for, strategy)
-    return _Decision(is_on, (f"XLA        {'on' if is_on else 'off'}: {reason}",))
+def _warn(text: str, say: _Say) -> None:
+    if text:
+        say(f"warning    {text}")
 
 
-def _learning_rate(summary: str) -> _Decision[None]:
-    return _Decision(None, (f"rate       {summary}" if summary else "",))
-
-
-def _objective(experiment: Experiment, schema: Schema, statistics: SplitStatistics) -> _Decision[Objective]:
-    objective = objective_lib.build(experiment, schema, statistics)
-    return _Decision(objective, objective_lib.announced(experiment.data, objective, schema.label))
-
-
-def _evaluation(evaluation: config_lib.Evaluation, dataset: Dataset) -> _Decision[tuple[str, str]]:
+def _evaluation(evaluation: config_lib.Evaluation, dataset: Dataset, say: _Say) -> tuple[str, str]:
     """Decides which splits are evaluated, after epochs (empty: none) and at the end."""
     validation_split = evaluation_splits.validation_split(evaluation, dataset)
     final_split = evaluation_splits.final_split(evaluation, dataset)
-    none = "" if validation_split else "validation none: the dataset has no such split"
-    return _Decision((validation_split, final_split), (none,))
+    if not validation_split:
+        say("validation none: the dataset has no such split")
+    return validation_split, final_split
 
 
 def _selections(
-    used: set[str], *, request: Request, known: Damage | None, memory: ScanMemory
-) -> _Decision[tuple[Mapping[str, Selection], Damage]]:
+    request: Request, used: set[str], workdir: Workdir, worker: int, say: _Say
+) -> tuple[Mapping[str, Selection], Damage]:
     """Decides what is read: without the damaged records that may be left out, which are returned, too.
 
     Args:
       used: split expressions of --dataset.
-      known: the records that are left out already; None: they are to be found.
     """
     dataset, data = request.dataset, request.experiment.data
     selections, damage = damage_lib.sound_selection(
         {split: select(dataset, split) for split in sorted(used)} | data_lib.others(data),
         budget=request.max_corrupt_records,
-        known=known,
-        memory=memory,
+        known=_known_damage(workdir),
+        memory=ScanMemory(workdir.scan(worker)),
     )
     require_weights(selections.values(), example_weights.column(data.example_weights, dataset.schema))
-    return _Decision((selections, damage), (f"left out   {listed(damage)}" if damage else "",))
+    if damage:
+        say(f"left out   {listed(damage)}")
+    return selections, damage
 
 
 def _known_damage(workdir: Workdir) -> Damage | None:
@@ -283,7 +254,7 @@ def _known_damage(workdir: Workdir) -> Damage | None:
     return () if workdir.run.exists() else None
 
 
-def _cadence(experiment: Experiment, selections: Mapping[str, Selection]) -> _Decision[Cadence]:
+def _cadence(experiment: Experiment, selections: Mapping[str, Selection], say: _Say) -> Cadence:
     data, train = experiment.data, experiment.train
     rows = data_lib.training_data(data, selections).rows
     steps = train.steps or total_steps(epochs=train.epochs, records=rows, global_batch=data.global_batch)
@@ -296,13 +267,9 @@ def _cadence(experiment: Experiment, selections: Mapping[str, Selection]) -> _De
         log_every_steps=train.log_every_steps,
         checkpoint_every_steps=train.checkpoint_every_steps,
     )
-    warmup = optimizer.warmup_warning(experiment.optimizer, steps)
-    repeated = data_lib.repetition(data.global_batch, rows)
-    return _Decision(cadence, (_warning(warmup), _warning(repeated)))
-
-
-def _warning(text: str) -> str:
-    return f"warning    {text}" if text else ""
+    _warn(optimizer.warmup_warning(experiment.optimizer, steps), say)
+    _warn(data_lib.repetition(data.global_batch, rows), say)
+    return cadence
 
 
 def _check_callbacks(experiment: Experiment, schema: Schema, cadence: Cadence, validation_split: str) -> None:

@@ -12,11 +12,8 @@ from pipeline.data.input.training import Targets
 from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.statistics import loading
-from pipeline.report.formats import shortened
 from pipeline.training.experiment import example_weights
-from pipeline.training.replay.stream import origins_of, place, raw_row, records_of
-
-_CHARACTERS = 200  # of a raw row, its file and line included
+from pipeline.training.replay.stream import origins_of, place, raw_row_note, records_of
 
 
 def require_weights(
@@ -60,7 +57,7 @@ def _first_other(selection: Selection, weights: Numeric) -> tuple[int, float] | 
 
 
 def _number(selection: Selection, position: int) -> int:
-    """Of the row at a position of the stored order, from 0, over all shards."""
+    """Returns the number, over all shards, of the row at a position of the stored order, from 0."""
     for first, last in selection.ranges:
         if position < last - first:
             return first + position
@@ -71,10 +68,9 @@ def _number(selection: Selection, position: int) -> int:
 def _error(flag: str, selection: Selection, weights: Numeric, number: int, weight: float) -> InputError:
     (record,) = records_of(selection, np.array([0]), np.array([[0, number]]))
     (raw,) = origins_of(selection, [record])
-    made_of = "" if raw is None else f"; raw row {shortened(raw_row(raw), _CHARACTERS)}"
     return InputError(
         f"{flag}='{weights.name}'",
-        received=f"{weight:g} in {place(record)} of {record.dataset}{made_of}",
+        received=f"{weight:g} in {place(record)} of {record.dataset}{raw_row_note(raw)}",
         expected="a finite number from 0 on for each example",
         action="Correct the data and convert again, or choose another column.",
     )

@@ -42,7 +42,7 @@ def newest_first(root: pathlib.Path) -> list[Entry]:
 
 
 def is_sound(root: pathlib.Path, step: int) -> bool:
-    """Whether there is a checkpoint of this step whose files are as they were written."""
+    """Returns whether there is a checkpoint of this step whose files are as they were written."""
     for entry in newest_first(root):
         if entry.step == step:
             try:
@@ -58,7 +58,7 @@ def path_of(root: pathlib.Path, step: int) -> pathlib.Path:
 
 
 def temporary(root: pathlib.Path, step: int) -> pathlib.Path:
-    """Where the files of a checkpoint are written; `publish` gives the directory its name."""
+    """Returns where a checkpoint's files are written; `publish_checkpoint` gives the directory its name."""
     return path_of(root, step).with_suffix(_TEMPORARY)
 
 
@@ -78,7 +78,7 @@ def set_aside(entry: Entry) -> None:
 
 
 def damaged_ones(root: pathlib.Path) -> list[pathlib.Path]:
-    """What was set aside, oldest first: it was not saved again since."""
+    """Returns the checkpoints set aside and not saved again since, oldest first."""
     return _set_aside(root, "step-")
 
 
@@ -124,7 +124,7 @@ def _names(root: pathlib.Path) -> Iterator[pathlib.Path]:
     return root.iterdir() if root.is_dir() else iter(())
 
 
-# --- Which checkpoints a run keeps, and which one a command takes.
+# --- Checkpoints that a run keeps, and the one that a command takes.
 
 
 LAST, BEST = "last", "best"
@@ -139,23 +139,23 @@ class Kept:
     is_higher_better: bool = False
 
     def superseded(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those of `entries`, the newest first, that are not kept."""
+        """Returns the entries, the newest first, that are not kept."""
         best = {entry.step for entry in self.best_first(entries)[:1]}
         return [entry for entry in entries[self.number :] if entry.step not in best]
 
     def usual(self, root: pathlib.Path) -> str:
-        """What is taken where nothing is asked for: the best, where there is one."""
+        """Returns the default choice: the best, where there is one."""
         return BEST if self.best_first(newest_first(root)) else LAST
 
     def best_first(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those of `entries` whose metric is known; of equal ones the earlier is better."""
+        """Returns the entries whose metric is known, best first; the earlier of equal ones is better."""
         known = [(value, entry) for entry in entries if (value := _metric(entry, self.metric)) is not None]
         sign = -1 if self.is_higher_better else 1
         return [entry for _, entry in sorted(known, key=lambda one: (sign * one[0], one[1].step))]
 
 
 def chosen_to_keep(root: pathlib.Path, choice: str, *, kept: Kept, up_to: int | None = None) -> list[Entry]:
-    """What a command may take, the first choice first: where that is damaged, the next.
+    """Returns the checkpoints a command may take, the first choice first: where that is damaged, the next.
 
     Args:
       choice: `last`, `best` or a step, of which there is one alone.
@@ -192,7 +192,7 @@ def all_damaged(root: pathlib.Path, choice: str, damage: Sequence[str]) -> Input
 
 
 def described(step: int, choice: str, *, kept: Kept) -> str:
-    """Which checkpoint was taken, for a line that tells."""
+    """Describes which checkpoint was taken."""
     words = {LAST: "the last one", BEST: f"the best by {kept.metric}"}
     return f"step {step:,}, {words.get(choice, 'as asked for')}"
 
@@ -217,7 +217,7 @@ def _error(root: pathlib.Path, choice: str, entries: Sequence[Entry], action: st
     )
 
 
-# --- manifest.json of a checkpoint: names every file with its size and SHA-256. It is written last.
+# --- manifest.json, which names every file with its size and SHA-256. It is written last.
 #
 # It also says of which run the checkpoint is, at which step, and with which metrics.
 
@@ -233,11 +233,11 @@ class DamagedError(Exception):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a checkpoint says of itself."""
+    """A checkpoint's description of itself."""
 
     step: int
     saved: str  # ISO 8601, UTC
-    run: Mapping[str, object]  # of which run: see identity.py
+    run: Mapping[str, object]  # of which run: see `identity_of_run`
     metrics: Mapping[str, float]  # known at its step, such as val_loss; empty where no epoch ends
     variables: Mapping[str, str]  # path of the variable by its name in TensorFlow's files
     files: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)  # bytes, sha256
@@ -278,10 +278,10 @@ def read_manifest(directory: pathlib.Path) -> Manifest:
 
 
 def check_manifest(directory: pathlib.Path) -> Manifest:
-    """The manifest, once all files are found to be as it says. They are read once.
+    """Returns the manifest after reading all files once and finding them as it says.
 
     Raises:
-      DamagedError, InputError: as `read`; and a file is missing, shorter, longer or has other bytes.
+      DamagedError, InputError: as `read_manifest`; and a file is missing, shorter, longer or has other bytes.
     """
     manifest = read_manifest(directory)
     try:
@@ -291,14 +291,14 @@ def check_manifest(directory: pathlib.Path) -> Manifest:
     return manifest
 
 
-# --- Of which run a checkpoint is: it must not go on in another, though the variables fit.
+# --- The identity of a checkpoint's run: it must not go on in another, though the variables fit.
 
 
 _CONFIG = "config"
 
 
 def identity_of_run(record: RunRecord, *, schema: str) -> dict[str, object]:
-    """What a checkpoint says of its run, as JSON has it.
+    """Returns a checkpoint's description of its run, as JSON has it.
 
     Args:
       schema: fingerprint.
@@ -348,7 +348,7 @@ def pack_nested(document: object) -> tuple[str, list[np.ndarray]]:
 
 
 def unpack_nested(text: str, arrays: Sequence[np.ndarray]) -> object:
-    """What `packed` was given."""
+    """The inverse of `pack_nested`."""
 
     def put_back(value: dict) -> object:
         return arrays[value[_MARK]] if value.keys() == {_MARK} else value

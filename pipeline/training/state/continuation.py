@@ -1,4 +1,4 @@
-"""Whether a command may go on with the run in its working directory.
+"""Decides whether a command may go on with the run in its working directory.
 
 It may make the run longer, and change how it is logged, saved and evaluated on the way. What weights or the
 order of examples depend on stays: else run.json would tell of a run that nobody made.
@@ -60,8 +60,8 @@ def require_same(before: RunRecord, now: RunRecord) -> None:
 
 
 def _warmed(record: RunRecord) -> str:
-    told = record.warm_start
-    return f"{told['workdir']}, checkpoint {str(told['checkpoint'])[:12]}" if told else "no such flag"
+    start = record.warm_start
+    return f"{start['workdir']}, checkpoint {str(start['checkpoint'])[:12]}" if start else "no such flag"
 
 
 def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ def require_enough_steps(done: int, total_steps: int) -> None:
 
 
 def _require_equal(before: RunRecord, now: RunRecord) -> None:
-    """Of a run that is finished, nothing is done again: so another config must not seem to be obeyed."""
+    """Refuses another config for a finished run: nothing is done again, so it would seem to be obeyed."""
     for name, was, is_ in _differences(before.config, now.config):
         if name not in _LENGTH:
             raise InputError(
@@ -143,11 +143,11 @@ def _another_version(thing: str, was: int, is_: int) -> InputError:
 def _other(thing: str, was: object, is_: object) -> InputError:
     return InputError(
         f"--workdir, {thing}",
-        received=_shown(is_),
-        expected=f"{_shown(was)}, as in the run that this directory holds",
+        received=_format(is_),
+        expected=f"{_format(was)}, as in the run that this directory holds",
         action="Choose an empty --workdir, or the same settings to continue that run.",
     )
 
 
-def _shown(value: object) -> object:
+def _format(value: object) -> object:
     return value if value != "" else "''"  # or nothing would stand there

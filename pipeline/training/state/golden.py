@@ -20,7 +20,7 @@ from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.schema import Schema
 
 RECORDS = 8
-# Of the largest logit, or of the labels' spread. Another machine's bfloat16 differs by about 1%, a lost
+# As a share of the largest logit or the labels' spread. Another machine's bfloat16 differs by 1%, a lost
 # vocabulary by 100%.
 _TOLERANCE = 0.1
 _WITHOUT_UNIT = LabelScale()
@@ -55,7 +55,7 @@ def inputs(path: pathlib.Path, schema: Schema, preprocess: Preprocess) -> dict[s
             action="Restore the file from a copy; or delete it: the same pipeline.train "
             "command writes it again.",
         ) from None
-    # In a graph: eagerly, each image traces its branches anew, and TensorFlow warns of it.
+    # A graph, as each image eagerly traces its branches anew, and TensorFlow warns of it.
     prepare = tf.function(
         lambda records: preprocess(parsing.parse_examples(records, schema)[0]), autograph=False
     )
@@ -78,7 +78,7 @@ def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelSc
 
     Args:
       scale: of the labels. A logit counts by its distance from their mean, and as their spread at least: so
-        seconds and nanoseconds, and years near 2,000, are judged alike.
+        seconds and nanoseconds, and years near 2,000, are treated alike.
     """
     difference = float(np.max(np.abs(saved - now)))
     allowed = _TOLERANCE * max(scale.spread, float(np.max(np.abs(saved - scale.mean))))

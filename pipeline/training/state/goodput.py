@@ -18,16 +18,16 @@ import numpy as np
 
 from pipeline.base import documents
 
-# What a process tells apart. `start` lasts until the first step: imports, the dataset's metadata, building
+# The kinds of time. `start` lasts until the first step: imports, the dataset's metadata, building
 # and restoring the model, the first batch. `callbacks` is what is in no block after it, the loop itself too.
 ENTRY_KINDS = ("start", "compile", "training", "input", "evaluation", "checkpoint", "report", "callbacks")
 _SHORTEST_INTERVAL_S = 0.2
-# Of the run's wall time: a kill hides half an interval on average, and thousands of lines do for months.
+# A share of the run's wall time: a kill hides half an interval on average; months take thousands of lines.
 _INTERVAL_SHARE = 0.002
 _WITHOUT = "an account of the time before"
 
 
-class Ledger:
+class GoodputLog:
     """Adds up the seconds of one process and writes them; a context manager, which writes the last line.
 
     Args:
@@ -64,7 +64,7 @@ class Ledger:
         self._longest_save = 0.0
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="ledger", daemon=True) if beats else None
+        self._thread = threading.Thread(target=self._beat, name="goodput", daemon=True) if beats else None
 
     def __enter__(self) -> Self:
         self.write()
@@ -79,13 +79,12 @@ class Ledger:
         self.write()
 
     def began_at(self, step: int) -> None:
-        """Told the step that training starts from."""
+        """Sets the step that training starts from."""
         with self._lock:
             self._from_step = self._step = step
 
     @contextlib.contextmanager
     def during(self, kind: str) -> Iterator[None]:
-        """A block of one kind. In a block within it, time counts for the inner one only."""
         self._switch(lambda: self._stack.append(kind))
         try:
             yield
@@ -95,7 +94,6 @@ class Ledger:
                 self.write()  # so that what a later kill undoes is known to the step
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
-        """Told after steps: `waited` seconds of the block before were waiting for input, not its kind."""
         source, target = ("compile", "start") if first else ("training", "input")
         with self._lock:
             waited = min(waited, self._seconds[source])
@@ -105,7 +103,6 @@ class Ledger:
             self._stack[0] = "callbacks"
 
     def saved(self, waited: float) -> None:
-        """Told after a checkpoint: training waited so many seconds for it."""
         with self._lock:
             self._longest_save = max(self._longest_save, waited)
 
@@ -170,7 +167,6 @@ def _checked(line: dict) -> dict:
 
 
 def _last_lines(lines: list[dict]) -> dict[int, float]:
-    """Wall seconds by process."""
     return {line["process"]: line["wall"] for line in lines}
 
 
@@ -227,7 +223,7 @@ class Spent:
 
 
 def time_spent(lines: Sequence[Mapping]) -> Spent | None:
-    """The account of what `ledger.read` gives; None where there are no lines."""
+    """The account of what `read_goodput` returns; None where there are no lines."""
     groups = [list(group) for _, group in itertools.groupby(lines, key=lambda line: line["process"])]
     if not groups:
         return None

@@ -77,12 +77,11 @@ def read(path: pathlib.Path) -> RunRecord | None:
 
 
 def write(path: pathlib.Path, record: RunRecord) -> None:
-    """Replaces the file at once."""
     documents.write(path, dataclasses.asdict(record))
 
 
 def digests(workdir: pathlib.Path, *more: str) -> dict[str, str]:
-    """What `RunRecord.files` says of the files that are there now; `more` are names of files besides."""
+    """Returns `RunRecord.files` for the files that are there now; `more` names further files."""
     names = (*_VOUCHED_FOR, *more)
     return {name: files.sha256(workdir / name) for name in names if (workdir / name).exists()}
 

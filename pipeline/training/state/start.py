@@ -32,20 +32,20 @@ class Start:
     Attributes:
       source: where it is read: the working directory of the run, or the copy of a run that began with it.
       step: of the checkpoint.
-      told: what run.json says of it: `workdir` of the run, `step`, `checkpoint`, the SHA-256 of its manifest,
-        which names every file with its own, and `dataset_digest`, of what the run was trained on.
+      recorded: what run.json says of it: `workdir` of the run, `step`, `checkpoint`, the SHA-256 of its
+        manifest, which names every file with its own, and `dataset_digest`, of what the run was trained on.
     """
 
     source: Workdir
     step: int
-    told: Mapping[str, object]
+    recorded: Mapping[str, object]
 
     @property
     def checkpoint(self) -> pathlib.Path:
         return checkpoints.path_of(self.source.checkpoints, self.step)
 
     def __str__(self) -> str:
-        return f"the weights of {self.told['workdir']}, step {self.step:,}"
+        return f"the weights of {self.recorded['workdir']}, step {self.step:,}"
 
 
 def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
@@ -63,25 +63,25 @@ def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
 
 
 def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
-    """Of one of the run's checkpoints; raises InputError where it is not as it was written."""
+    """Returns the start from one of the run's checkpoints; raises InputError where it is damaged."""
     try:
         entry.check()
     except checkpoints.DamagedError as error:
         raise _unfit(run.path, f"a damaged checkpoint ({error})") from None
-    told = {
+    recorded = {
         "workdir": str(run.path),
         "step": entry.step,
         "checkpoint": files.sha256(entry.path / checkpoints.FILE_NAME),
         "dataset_digest": record.dataset_digest,
     }
-    return Start(source=run, step=entry.step, told=told)
+    return Start(source=run, step=entry.step, recorded=recorded)
 
 
 def own_copy(workdir: Workdir, before: RunRecord) -> Start | None:
-    """What a run that goes on has kept of its start; None where it has none, or it was deleted."""
+    """Returns the copy of its start that a run keeps; None where it has none, or it was deleted."""
     if not before.warm_start or not workdir.start.run.exists():
         return None
-    return Start(source=workdir.start, step=int(before.warm_start["step"]), told=before.warm_start)
+    return Start(source=workdir.start, step=int(before.warm_start["step"]), recorded=before.warm_start)
 
 
 def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
@@ -93,7 +93,7 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
     differing = _differing(schema_lib.load(start.source.schema), schema)
     if differing:
         raise InputError(
-            f"{FLAG}={start.told['workdir']}",
+            f"{FLAG}={start.recorded['workdir']}",
             received=f"a run of another schema: {differing[0]}",
             expected="the features of --dataset, each as it is there: weights belong to columns",
             action="Convert the data with the schema of that run, or train from scratch.",
@@ -102,7 +102,7 @@ def require_fitting(start: Start, config: Mapping, schema: Schema) -> None:
     for key, before, now in continuation.differences(was, is_):
         if key.startswith(_SHAPING):
             raise InputError(
-                f"{FLAG}={start.told['workdir']}, --config.{key}",
+                f"{FLAG}={start.recorded['workdir']}, --config.{key}",
                 received=now,
                 expected=f"{before}, as in the run that the weights are of",
                 action="Take the config of that run, or train from scratch.",
@@ -126,7 +126,7 @@ def keep(start: Start, workdir: Workdir) -> None:
 
 
 def _differing(before: Schema, now: Schema) -> list[str]:
-    """What differs between two schemas, as far as a model's columns depend on it."""
+    """Lists the differences between two schemas, as far as a model's columns depend on them."""
     was, is_ = _features(before), _features(now)
     return [
         *(f"it has no '{name}'" for name in is_ if name not in was),

@@ -28,12 +28,12 @@ class Workdir:
 
     @property
     def trace(self) -> pathlib.Path:
-        """What `--profile_steps` recorded, for xprof."""
+        """The recording of `--profile_steps`, for xprof."""
         return self.path / "trace"
 
     @property
     def run(self) -> pathlib.Path:
-        """What was run on what: config, dataset, strategy, precision, versions."""
+        """Config, dataset, strategy, precision and versions of the run."""
         return self.path / "run.json"
 
     @property
@@ -42,13 +42,12 @@ class Workdir:
         return self.path / "history.jsonl"
 
     @property
-    def ledger(self) -> pathlib.Path:
-        """What the wall time went to, over all processes."""
+    def goodput_log(self) -> pathlib.Path:
+        """Wall time by kind, over all processes."""
         return self.path / "ledger.jsonl"
 
     @property
     def evaluation(self) -> pathlib.Path:
-        """Final metrics."""
         return self.path / "evaluation.json"
 
     @property
@@ -57,17 +56,17 @@ class Workdir:
 
     @property
     def statistics(self) -> pathlib.Path:
-        """Those that preprocessing was built from."""
+        """The statistics that preprocessing was built from."""
         return self.path / manifest_lib.STATISTICS_FILE_NAME
 
     @property
     def dataset_statistics(self) -> pathlib.Path:
-        """Those of the dataset, where `statistics` are those of the run that gave this one its weights."""
+        """The dataset's, where `statistics` are those of the run that gave this one its weights."""
         return self.path / "dataset_statistics.pb"
 
     @property
     def start(self) -> "Workdir":
-        """What this run took of the one that gave it its weights, see start.py; absent where none did."""
+        """Files of the run that gave this one its weights, see start.py; absent where none did."""
         return Workdir(self.path / "start")
 
     @property
@@ -76,7 +75,7 @@ class Workdir:
         return self.path / "damaged.json"
 
     def scan(self, worker: int) -> pathlib.Path:
-        """What a worker found when it compared all records; each has a file, as disks may be their own."""
+        """A worker's findings in comparing all records; each has a file, as disks may be their own."""
         return self.path / (f"scan-{worker}.json" if worker else "scan.json")
 
     @property
@@ -134,7 +133,6 @@ _WITHOUT = "the curves of before"
 
 
 def append_history(path: pathlib.Path, point: Mapping) -> None:
-    """Appends the line of a log point."""
     documents.append_line(path, point)
 
 
@@ -146,7 +144,7 @@ def keep_history_up_to(path: pathlib.Path, step: int) -> None:
     """
     points = read_history(path)
     kept = [point for point in points if point["step"] <= step]
-    # What is saved is logged first: so the line of the step that a checkpoint is of is always there.
+    # A step is logged before it is saved, so the line of a checkpoint's step is always there.
     if step and points and (not kept or kept[-1]["step"] != step):
         received = f"no line of step {step:,}, of which there is a checkpoint"
         raise documents.damaged_lines(path, received, without=_WITHOUT)

@@ -106,7 +106,7 @@ class _ClassCounts:
 
 
 class _RankedClassCounts(_ClassCounts):
-    """The same of two classes, and how well the examples are ranked."""
+    """Accumulates the same for two classes, and how well the examples are ranked."""
 
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
@@ -127,13 +127,13 @@ class _RankedClassCounts(_ClassCounts):
         if not (false_positives[-1] and true_positives[-1]):
             return super().result()  # one class alone has no ranking
         x, y = false_positives / false_positives[-1], true_positives / true_positives[-1]
-        shown = np.unique(np.linspace(0, len(x) - 1, _ROC_POINTS).round().astype(int))
-        roc = {"false_positive_rate": x[shown].tolist(), "true_positive_rate": y[shown].tolist()}
+        points = np.unique(np.linspace(0, len(x) - 1, _ROC_POINTS).round().astype(int))
+        roc = {"false_positive_rate": x[points].tolist(), "true_positive_rate": y[points].tolist()}
         return super().result() | {"auc": float(np.trapezoid(y, x)), "roc": roc}
 
 
 def _cross_entropies(own: np.ndarray) -> np.ndarray:
-    """Of the probabilities [n] that the examples' own classes got, in nats: [n]."""
+    """Returns the losses in nats, [n], from the probabilities [n] of the examples' own classes."""
     return -np.log(np.clip(own, _SMALLEST_PROBABILITY, 1.0))
 
 
@@ -196,11 +196,11 @@ class _Errors:
         errors, mean = values - labels, np.average(labels, weights=weights)
         mse = float(np.average(errors**2, weights=weights))
         variance = float(np.average((labels - mean) ** 2, weights=weights))
-        shown = np.unique(np.linspace(0, len(labels) - 1, _SCATTER_POINTS).round().astype(int))
+        points = np.unique(np.linspace(0, len(labels) - 1, _SCATTER_POINTS).round().astype(int))
         return {
             "loss": mse,
             "rmse": math.sqrt(mse),
             "mae": float(np.average(np.abs(errors), weights=weights)),
             "r2": 1.0 - mse / variance if variance else 0.0,
-            "predicted_vs_actual": np.stack([values[shown], labels[shown]], axis=1).tolist(),
+            "predicted_vs_actual": np.stack([values[points], labels[points]], axis=1).tolist(),
         }

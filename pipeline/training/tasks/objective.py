@@ -1,4 +1,4 @@
-"""What training minimises: the losses of a task, of smoothed labels, weighted by class and by example."""
+"""The training objective: a task's losses, with smoothed labels, weighted by class and by example."""
 
 import dataclasses
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Objective:
     mean_weight: float | None = None
 
     def losses(self, targets: TargetsOfBatch, logits: tf.Tensor) -> tf.Tensor:
-        """Of each example, float32 [batch]; logits: float32 [batch, logits].
+        """Returns each example's loss, float32 [batch]; logits: float32 [batch, logits].
 
         Where examples are mixed, both labels count by their shares: H. Zhang and others, "mixup: Beyond
         Empirical Risk Minimization" (2018), whose cross-entropy is linear in the label.
@@ -64,7 +64,7 @@ class Objective:
 
 
 def _mixed(of: Callable[[Plain], tf.Tensor], targets: TargetsOfBatch) -> tf.Tensor:
-    """What `of` makes of targets, float32 [batch]; of mixed ones the mean of both, by their shares."""
+    """Returns `of` of the targets, float32 [batch]; for mixed ones the mean of both, by their shares."""
     if not isinstance(targets, Mixed):
         return of(targets)
     return targets.shares * of(targets.own) + (1.0 - targets.shares) * of(targets.other)

@@ -24,7 +24,7 @@ def task_of(label: Label) -> Task:
     return TASKS[label.task]
 
 
-# --- Metrics of an evaluation: the training loop's own and that of an exported model both use these.
+# --- Metrics of an evaluation, in the training loop and of an exported model.
 
 
 WEIGHTED = "weighted_"  # before the name of a number, of which each example has the weight of its own
@@ -65,7 +65,7 @@ class EvaluationMetrics:
             self._weight += float(weighing.sum())
 
     def numbers(self) -> dict[str, float]:
-        """Those of `result` that are one number each: what a callback is told."""
+        """The numbers in `result`, which callbacks receive."""
         return {name: value for name, value in self.result().items() if isinstance(value, float)}
 
     def result(self) -> dict:

@@ -1,4 +1,4 @@
-"""What a task is: all that a run, an evaluation, an export and the report ask of it, in one object.
+"""A task: all that a run, an evaluation, an export and the report need of it, in one object.
 
 A task turns a model's logits into losses, predictions and metrics. Its rules for the label itself (dtype,
 classes) stand in pipeline/data/schema/feature_types.py, which Beam workers read without TensorFlow.
@@ -83,7 +83,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def predictions(self, logits: tf.Tensor) -> tf.Tensor:
-        """What the model tells the outside world, float32 [batch, …], of logits float32 [batch, logits]."""
+        """Returns the model's answers, float32 [batch, …], from logits float32 [batch, logits]."""
 
     @abc.abstractmethod
     def accumulator(self, label: Label) -> Accumulator:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.data.input.stages import Recipe, Stage
-from pipeline.feed.measure import hold, size_of, stages_alone
+from pipeline.feed.measure import hold, per_stage, size_of
 
 
 def numbers(rows: int) -> tf.data.Dataset:
@@ -22,7 +22,7 @@ DROP = Stage(name="drop", apply=lambda positions, text: (positions,))
 def first_of_each(recipe: Recipe) -> dict[str, tuple]:
     return {
         alone.name: (next(iter(alone.dataset))[0], alone.examples, alone.bytes_per_example)
-        for alone in stages_alone(recipe, patience_s=60.0)
+        for alone in per_stage(recipe, patience_s=60.0)
     }
 
 

@@ -48,9 +48,9 @@ def test_a_shared_host_shows_no_lack_of_threads():
 )
 def test_a_cold_read_that_takes_the_cores_is_the_limit_and_no_slow_disk(rate, wanted_cores, is_start):
     # 25,000 µs of an example and more, where the page cache takes 500; a start, unless the cores are idle.
-    cold = line("from disk", rate, wanted_cores=wanted_cores)
-    judged = certificate(cold=cold)
-    assert (judged.limiting, judged.cold_is_costly) == (cold, is_start)
+    uncached = line("from disk", rate, wanted_cores=wanted_cores)
+    judged = certificate(uncached=uncached)
+    assert (judged.limiting, judged.uncached_is_costly) == (uncached, is_start)
     assert ("waits for no disk" in " ".join(advice(judged))) == is_start
     assert ("local disk" in " ".join(advice(judged))) != is_start
 
@@ -83,17 +83,17 @@ def test_the_verdict_is_by_what_was_measured_beside_whatever_else_ran():
 
 
 def test_the_colder_of_two_measurements_counts():
-    cold = line("from disk", 4_000.0, wanted_cores=0.4)
+    uncached = line("from disk", 4_000.0, wanted_cores=0.4)
     assert certificate(step_ms=200.0).verdict == "FED"
-    judged = certificate(step_ms=200.0, cold=cold)
-    assert (judged.verdict, judged.limiting, judged.cores_needed) == ("STARVED", cold, None)
+    judged = certificate(step_ms=200.0, uncached=uncached)
+    assert (judged.verdict, judged.limiting, judged.cores_needed) == ("STARVED", uncached, None)
     assert judged.shortest_step_ms == pytest.approx(1e3 * MARGIN * 1_000 / 4_000)
 
 
 def test_a_disk_that_is_fast_enough_changes_no_limit():
-    cold = line("from disk", 7_900.0)
-    assert certificate(cold=cold).limiting is DECODE
-    assert certificate(cold=cold).measured is cold
+    uncached = line("from disk", 7_900.0)
+    assert certificate(uncached=uncached).limiting is DECODE
+    assert certificate(uncached=uncached).measured is uncached
 
 
 def test_a_host_of_the_slice_has_its_own_cores():

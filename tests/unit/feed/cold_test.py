@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.feed import measure
-from pipeline.feed.measure import Cold
+from pipeline.feed.measure import Uncached
 
 RECORDS, BYTES = 64, 32 << 10
 IO = pathlib.Path("/proc/self/io")
@@ -34,7 +34,7 @@ def test_each_pass_reads_the_files_from_the_disk_once(path):
     before = read_from_disk()
     speed = measure.measure_uncached(
         dataset,
-        Cold(paths=[path], examples=RECORDS),
+        Uncached(paths=[path], examples=RECORDS),
         examples=1,
         seconds=1e6,
         consume=lambda *element: element,

@@ -34,14 +34,14 @@ def certificate(
     together: float = 8_000.0,
     slice_: Slice = HERE,
     others_cores: float = 0.0,
-    cold: Line | None = None,
+    uncached: Line | None = None,
     files: Residency | None = None,
 ) -> Certificate:
     """Of a host of 4 cores that spends 500 µs an example, and steps of 1,000 examples."""
     return Certificate(
         stages=stages or (READ, DECODE),
         together=line("together", together),
-        cold=cold,
+        uncached=uncached,
         files=files,
         host=Host(cores=4.0, others_cores=others_cores, memory_mb=80.0),
         demand=Demand(global_batch=1_000, slice=slice_, step_ms=step_ms),

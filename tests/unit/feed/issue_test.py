@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from pipeline.data.input.stages import Recipe
-from pipeline.feed.certificate import Certificate, Demand, issue
+from pipeline.feed.certificate import Certificate, Demand, measure_certificate
 from pipeline.feed.measure import Consume
 from pipeline.feed.scaling import HERE
 from tests.unit.feed.pipelines import BATCH, table
@@ -16,7 +16,7 @@ SECONDS = 0.1  # a stage
 
 def certify(recipe: Recipe, *, step_ms: float, copy: Consume = TO_CPU) -> Certificate:
     demand = Demand(global_batch=BATCH, slice=HERE, step_ms=step_ms)
-    return issue(recipe, demand, copy=copy, seconds=SECONDS)
+    return measure_certificate(recipe, demand, copy=copy, seconds=SECONDS)
 
 
 def test_an_undisturbed_pipeline_is_fed(tmp_path: pathlib.Path):

@@ -79,6 +79,6 @@ def test_it_tells_what_the_page_cache_held():
 
 
 def test_reads_from_the_disk_stand_below_and_may_be_the_limit():
-    rows = render(certificate(cold=line("from disk", 40.0, wanted_cores=0.1)), ()).splitlines()
+    rows = render(certificate(uncached=line("from disk", 40.0, wanted_cores=0.1)), ()).splitlines()
     (row,) = (row for row in rows if row.startswith("from disk"))
     assert row.endswith("◀ limit")

@@ -8,7 +8,7 @@ from pipeline.base.errors import InputError
 from pipeline.training.engine import trace
 from pipeline.training.engine.trace import Steps
 from pipeline.training.loop.clock import Tally
-from pipeline.training.state.goodput import Ledger
+from pipeline.training.state.goodput import GoodputLog
 
 
 @pytest.mark.parametrize(("text", "steps"), [("", None), ("0:1", (0, 1)), ("100:1100", (100, 1100))])
@@ -31,7 +31,7 @@ def recorded(tmp_path: pathlib.Path, *, begun: int, calls: tuple[int, ...]) -> t
         asked.append(steps)
         return Tally(steps=steps, loss=2.0 * steps)
 
-    with Ledger(None, age_s=0.0) as ledger:
+    with GoodputLog(None, age_s=0.0) as ledger:
         run = trace.traced(
             loop,
             Steps(first=5, end=8),

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.training.loop.bad_steps import Blame, Guard
+from pipeline.training.loop.bad_steps import Attribution, Guard
 from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import Point, Session
 from tests.unit.training.loop.outer_test import Memory, Rising, session
@@ -33,7 +33,9 @@ def guard(policy: str, told: list | None = None, **settings) -> Guard:
     told = [] if told is None else told
     return Guard(
         policy=policy,
-        blame=lambda step, is_spoiled: Blame(text=f"record 7, spoiled {is_spoiled}", is_certain=True),
+        attribution=lambda step, is_spoiled: Attribution(
+            text=f"record 7, spoiled {is_spoiled}", is_certain=True
+        ),
         tell=lambda event, line: told.append(line),
         **settings,
     )

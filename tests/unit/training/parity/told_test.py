@@ -19,7 +19,7 @@ AGREES = comparison("one", "a against b", [difference(f"d{n}", n / 100) for n in
 DIFFERS = comparison(
     "two", "c against d", [difference("worst", 2.0), difference("fine", 0.1)], advice="Do it."
 )
-SKIPPED = Comparison(name="three", told="e against f", skipped="there is none")
+SKIPPED = Comparison(name="three", what="e against f", skipped="there is none")
 
 
 def lines(comparison: Comparison) -> list[str]:

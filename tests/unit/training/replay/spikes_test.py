@@ -35,7 +35,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     config.train.epochs = 1.0
     selection = select(write_dataset(folder / "clean", SCHEMA, {"train": examples}), "train")
     preprocess = Preprocess(SCHEMA, describe(SCHEMA, examples))
-    stream = TrainingStream(asked=parsed(config).data, data=selection, preprocess=preprocess)
+    stream = TrainingStream(args=parsed(config).data, data=selection, preprocess=preprocess)
     for record in stream.records(SPIKE):
         examples[record.number]["positive"] ^= 1
     dataset = write_dataset(folder / "spiked", SCHEMA, {"train": examples})

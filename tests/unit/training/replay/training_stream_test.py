@@ -73,7 +73,7 @@ def test_augmented_images_are_those_of_two_hosts(tmp_path):
     config.global_batch = 8
     config.augmentation.update(CHANGES)
     preprocess = Preprocess(IMAGES, describe(IMAGES, examples))
-    stream = TrainingStream(asked=parsed(config).data, data=selection, preprocess=preprocess)
+    stream = TrainingStream(args=parsed(config).data, data=selection, preprocess=preprocess)
     parts = []
     for host in (0, 1):
         share = Share(global_batch=8, replicas=4, shard_count=2, shard_index=host)

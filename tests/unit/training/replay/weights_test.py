@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.training.replay.evaluator import Weights, asked_for, damage, nearest_checkpoint
+from pipeline.training.replay.evaluator import Weights, chosen_checkpoint, damage, nearest_checkpoint
 from pipeline.training.state import checkpoints
 from pipeline.training.state.checkpoints import Manifest
 
@@ -48,10 +48,10 @@ def test_a_run_whose_checkpoints_are_all_damaged_has_its_initial_weights(root):
 
 
 def test_one_can_be_asked_for(root):
-    assert asked_for(root, 20, damage_of=damage) == Weights(step=20)
-    assert asked_for(root, 0, damage_of=damage) == Weights(step=0)
+    assert chosen_checkpoint(root, 20, damage_of=damage) == Weights(step=20)
+    assert chosen_checkpoint(root, 0, damage_of=damage) == Weights(step=0)
     with pytest.raises(InputError, match=r"received no such checkpoint; expected 0, .* or one of 10, 20, 30"):
-        asked_for(root, 15, damage_of=damage)
+        chosen_checkpoint(root, 15, damage_of=damage)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline.data.schema.feature_types import Label, Numeric
-from pipeline.training.report.page import write_report
+from pipeline.training.report.reporter import write_report
 from tests.unit.training.report import report_examples as examples
 
 VOID = {"meta"}

@@ -9,7 +9,7 @@ from pipeline.report import html
 from pipeline.training.report.inputs import ReportInputs, read_inputs
 from pipeline.training.report.run import time_line, time_section
 from pipeline.training.state import goodput
-from pipeline.training.state.goodput import Ledger
+from pipeline.training.state.goodput import GoodputLog
 
 STALL = "one save held training up for 0.250 s at most"
 
@@ -19,7 +19,9 @@ def inputs(tmp_path: pathlib.Path) -> ReportInputs:
     """Of a run of 10 s, a second of them in a save, for a quarter of which training waited."""
     (tmp_path / "run.json").write_text(json.dumps({}))
     now = [0.0]
-    with Ledger(tmp_path / "ledger.jsonl", clock=lambda: now[0], now=lambda: now[0], beats=False) as ledger:
+    with GoodputLog(
+        tmp_path / "ledger.jsonl", clock=lambda: now[0], now=lambda: now[0], beats=False
+    ) as ledger:
         ledger.began_at(0)
         with ledger.during("training"):
             now[0] += 9.0

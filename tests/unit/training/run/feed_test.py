@@ -54,9 +54,9 @@ def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, 
 
 
 def test_cold_files_are_measured_from_the_disk(dataset: Dataset, config: ConfigDict):
-    found, _ = certified(config, dataset, step_ms=60_000.0, seconds=0.02, cold=True)
-    assert found.cold.name == "from disk" and found.cold.examples_per_s > 0
-    assert found.measured is min(found.together, found.cold, key=lambda line: line.examples_per_s)
+    found, _ = certified(config, dataset, step_ms=60_000.0, seconds=0.02, uncached=True)
+    assert found.uncached.name == "from disk" and found.uncached.examples_per_s > 0
+    assert found.measured is min(found.together, found.uncached, key=lambda line: line.examples_per_s)
     assert found.files.bytes == sum(shard.bytes for shard in dataset.manifest.splits["train"])
 
 
@@ -78,11 +78,11 @@ def damaged(tmp_path) -> Dataset:
     return dataset
 
 
-@pytest.mark.parametrize("cold", [False, True])
-def test_a_damaged_record_is_named(damaged: Dataset, config: ConfigDict, cold: bool):
+@pytest.mark.parametrize("uncached", [False, True])
+def test_a_damaged_record_is_named(damaged: Dataset, config: ConfigDict, uncached: bool):
     path = pathlib.Path(damaged.shard_paths("train")[0])
     with pytest.raises(InputError, match=rf"{path.name}.* record \d+"):
-        certified(config, damaged, step_ms=None, seconds=0.02, cold=cold)
+        certified(config, damaged, step_ms=None, seconds=0.02, uncached=uncached)
 
 
 def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config: ConfigDict):
@@ -100,7 +100,7 @@ def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config
 def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):
     monkeypatch.setattr(feed.measure, "residency", lambda paths: None)
     with pytest.raises(InputError, match="--cold"):
-        certified(config, dataset, step_ms=None, seconds=0.02, cold=True)
+        certified(config, dataset, step_ms=None, seconds=0.02, uncached=True)
 
 
 def test_reading_runs_in_as_many_calls_as_its_way_has(tmp_path, dataset: Dataset, config: ConfigDict):

@@ -10,7 +10,7 @@ import pytest
 from pipeline.base.errors import InputError
 from pipeline.training.loop.clock import Kind
 from pipeline.training.state import goodput
-from pipeline.training.state.goodput import ENTRY_KINDS, Ledger, Spent, time_spent
+from pipeline.training.state.goodput import ENTRY_KINDS, GoodputLog, Spent, time_spent
 
 
 class Clock:
@@ -33,9 +33,9 @@ def path(tmp_path) -> pathlib.Path:
     return tmp_path / "ledger.jsonl"
 
 
-def process(path: pathlib.Path, clock: Clock, *, from_step: int, age_s: float = 3.0) -> Ledger:
+def process(path: pathlib.Path, clock: Clock, *, from_step: int, age_s: float = 3.0) -> GoodputLog:
     """A process that has compiled for 2 s, its first step among it, and waited half a second of them."""
-    one = Ledger(path, age_s=age_s, clock=clock, now=clock, beats=False)
+    one = GoodputLog(path, age_s=age_s, clock=clock, now=clock, beats=False)
     one.write()
     one.began_at(from_step)
     with one.during("compile"):
@@ -44,14 +44,14 @@ def process(path: pathlib.Path, clock: Clock, *, from_step: int, age_s: float = 
     return one
 
 
-def steps(one: Ledger, clock: Clock, number: int, *, waited: float = 0.0) -> None:
+def steps(one: GoodputLog, clock: Clock, number: int, *, waited: float = 0.0) -> None:
     """Steps of a second each."""
     with one.during("training"):
         clock.now += number
     one.trained(number, waited=waited)
 
 
-def save(one: Ledger, clock: Clock, seconds: float = 0.25) -> None:
+def save(one: GoodputLog, clock: Clock, seconds: float = 0.25) -> None:
     with one.during("checkpoint"):
         clock.now += seconds
         one.saved(seconds)
@@ -95,7 +95,7 @@ def test_what_a_kill_undid_is_lost_and_the_rest_counts(path, clock):
 
 
 def test_a_start_after_one_that_was_refused_is_no_restart(path, clock):
-    with pytest.raises(InputError), Ledger(path, age_s=3.0, clock=clock, now=clock, beats=False):
+    with pytest.raises(InputError), GoodputLog(path, age_s=3.0, clock=clock, now=clock, beats=False):
         raise InputError("image_size", received="none", expected="a size", action="Set one.")
     with process(path, clock, from_step=0) as one:
         steps(one, clock, 10)
@@ -155,7 +155,7 @@ def test_steps_that_two_kills_undid_are_lost_once(path, clock):
 
 
 def test_the_thread_writes_while_a_block_lasts(path):
-    with Ledger(path) as one, one.during("compile"):
+    with GoodputLog(path) as one, one.during("compile"):
         deadline = time.monotonic() + 20
         while len(goodput.read_goodput(path)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -177,11 +177,11 @@ def test_a_damaged_line_is_named(path, clock):
     process(path, clock, from_step=0).write()
     path.write_text(path.read_text().replace('"wall": 3', '"wall": 4', 1))
     with pytest.raises(InputError, match=r"ledger\.jsonl: received a line 1 with checksum .*delete it"):
-        Ledger(path)
+        GoodputLog(path)
 
 
 def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path, clock):
-    with Ledger(None, clock=clock) as one, one.during("evaluation"):
+    with GoodputLog(None, clock=clock) as one, one.during("evaluation"):
         clock.now += 1
     assert not list(tmp_path.iterdir())
 
