@@ -80,7 +80,7 @@ class Schedule:
         return versions.versions(self.root.serving)
 
     @property
-    def cycles(self) -> list[records.Begun]:
+    def cycles(self) -> list[records.Cycle]:
         return records.cycle_history(self.root)
 
     def acts(self) -> list[str]:
