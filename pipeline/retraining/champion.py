@@ -42,9 +42,8 @@ def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
     Raises:
       InputError: a version that was published, says the audit log, is missing or damaged.
     """
-    aside = publish.set_aside(root.serving) if root.serving.is_dir() else set()
-    expected = _last_published(entries, aside)
-    newest = versions.newest(root.serving) if root.serving.is_dir() else None
+    expected = _last_published(entries, publish.set_aside(root.serving))
+    newest = versions.newest(root.serving)
     if expected is not None and (newest is None or newest < expected):
         raise InputError(
             f"the champion, version {expected} of {root.serving}",
@@ -58,7 +57,7 @@ def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
 
 def anchor(root: Root, version: int) -> Served | None:
     """Returns the version; the first one where `version` is 0. None where nothing is published."""
-    there = versions.versions(root.serving) if root.serving.is_dir() else []
+    there = versions.versions(root.serving)
     if not version:
         return served(root, there[0]) if there else None
     if version not in there:

@@ -29,8 +29,8 @@ def collect(root: Root, settings: Settings, *, running: str = "") -> dict:
 
 def _emptied(root: Root, keep: int, running: str) -> list[str]:
     """Empties cycles that have ended, but for the newest `keep` and those that are served."""
-    there = versions.versions(root.serving) if root.serving.is_dir() else []
-    kept = {running, *(versions.published(root.serving, version)["cycle"] for version in there)}
+    served = versions.versions(root.serving)
+    kept = {running, *(versions.published(root.serving, version)["cycle"] for version in served)}
     done = [cycle for cycle in records.cycle_history(root) if cycle.end or cycle.failure]
     return [cycle.id for cycle in done[: max(0, len(done) - keep)] if cycle.id not in kept and _empty(cycle)]
 

@@ -75,12 +75,7 @@ def _parse(path: pathlib.Path, content: bytes) -> Iterator[dict]:
         try:
             entry = documents.loads(line)
         except documents.UNREADABLE as error:
-            raise InputError(
-                f"line {number} of {path}",
-                received=f"other content than was written ({error})",
-                expected="an entry that pipeline.retrain wrote",
-                action="Restore the file from a copy.",
-            ) from None
+            raise _damaged(f"line {number} of {path}", error) from None
         del entry[documents.KEY]
         yield entry
 
@@ -139,14 +134,18 @@ def read_result(path: pathlib.Path) -> dict | None:
     except FileNotFoundError:
         return None
     except documents.UNREADABLE as error:
-        raise InputError(
-            f"stage result {path}",
-            received=f"other content than was written ({error})",
-            expected="what pipeline.retrain wrote there",
-            action="Restore the file from a copy.",
-        ) from None
+        raise _damaged(f"stage result {path}", error) from None
     del document[documents.KEY]
     return document
+
+
+def _damaged(thing: str, error: Exception) -> InputError:
+    return InputError(
+        thing,
+        received=f"other content than was written ({error})",
+        expected="what pipeline.retrain wrote there",
+        action="Restore the file from a copy.",
+    )
 
 
 def _of(path: pathlib.Path) -> str:

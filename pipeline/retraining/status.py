@@ -33,7 +33,10 @@ def status(
         header=[_CYCLE[at] for at in _SHORT],
         rows=[[row[at] for at in _SHORT] for row in cycles.rows[-_LISTED:]],
     )
-    gone = [f"quarantined: cycle {cycle}, {reason}" for cycle, reason in _quarantined(root).items()]
+    gone = [
+        f"quarantined: cycle {cycle}, {reason}"
+        for cycle, reason in publish_lib.quarantined(root.serving).items()
+    ]
     listed = Table(header=_VERSION[:3], rows=[row[:3] for row in there.rows])
     title = "versions, the newest last, which is served:" if there.rows else ""
     return [
@@ -76,8 +79,10 @@ def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) 
             }
             for cycle in records.cycle_history(root)
         ],
-        "versions": [dict(versions.published(root.serving, each)) for each in _there(root)],
-        "quarantined": dict(_quarantined(root)),
+        "versions": [
+            dict(versions.published(root.serving, each)) for each in versions.versions(root.serving)
+        ],
+        "quarantined": publish_lib.quarantined(root.serving),
         "audit": records.audit_entries(root.audit),
     }
 
@@ -127,7 +132,7 @@ def version_table(root: Root, served: Served | None) -> Table:
             each["cycle"],
             "served" if served and each["version"] == served.version else "",
         ]
-        for each in (versions.published(root.serving, version) for version in _there(root))
+        for each in (versions.published(root.serving, version) for version in versions.versions(root.serving))
     ]
     return Table(header=_VERSION, rows=rows, numbers={0})
 
@@ -316,14 +321,6 @@ def _decision(cycle: Cycle, found: Mapping[str, int]) -> str:
     by_person = cycle.id in found and cycle.decision != PROMOTE
     backfill = " (backfill)" if cycle.plan["backfill"] else ""
     return f"{cycle.decision}{backfill}{', promoted by a person' if by_person else ''}"
-
-
-def _there(root: Root) -> list[int]:
-    return versions.versions(root.serving) if root.serving.is_dir() else []
-
-
-def _quarantined(root: Root) -> Mapping[str, str]:
-    return publish_lib.quarantined(root.serving) if root.serving.is_dir() else {}
 
 
 def _numbers(numbers: Sequence[int]) -> str:

@@ -110,7 +110,7 @@ def local(directory: pathlib.Path) -> Local:
         directory=directory,
         published={number: versions.published(directory, number) for number in there},
         numbers=versions.numbers(directory),
-        known=journal_lib.load(directory).known if directory.is_dir() else {},
+        known=journal_lib.load(directory).known,
     )
 
 
