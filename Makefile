@@ -78,14 +78,17 @@ test-all: install  ## Check the style and run every test: 45 minutes on two core
 lint: install  ## Check the style of Python and, where npx exists, of the Bazel files.
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	@if command -v npx >/dev/null; then echo '$(BUILDIFIER)'; $(BUILDIFIER) -lint=warn -mode=check BUILD MODULE.bazel; \
-	else echo "npx not found: BUILD and MODULE.bazel were not checked"; fi
+	@if command -v npx >/dev/null; then echo '$(BUILDIFIER)'; $(BUILDIFIER) -lint=warn -mode=check $$(git ls-files '*BUILD' '*.bzl' '*.bazel'); \
+	else echo "npx not found: the Bazel files were not checked"; fi
 
 .PHONY: format
-format: install  ## Format Python and rewrite BUILD from the imports.
+format: install  ## Format Python.
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
-	.venv/bin/python -m tests.house.build_file
+
+.PHONY: bazel-check
+bazel-check: install  ## Build //... with Bazel, run some tests with it, plant imports that it must refuse. Needs bazel.
+	.venv/bin/python -m tests.house.bazel_check
 
 .PHONY: acceptance
 acceptance: install  ## MNIST, Adult and Chicago taxi end to end, from PENSTOCK_DATA.
@@ -142,7 +145,7 @@ soak: install  ## Kill and damage everything, for hours; SOAK=kill CASES=convert
 
 .PHONY: deploy-check
 deploy-check: install  ## Recipes of deploy/ through the programs and libraries that read them; installs those. Ten minutes.
-	.venv/bin/python -m tests.deploy
+	.venv/bin/python -m tests.commands.deploy
 
 BENCHMARK_DATA ?= build/benchmark
 
@@ -168,8 +171,8 @@ build/peers/.installed: requirements/peers.txt .venv/.installed
 	@touch $@
 
 # What runs on a TPU VM, as far as it goes without one: there is no XLA for the CPU in tensorflow-tpu.
-TPU_TESTS := $(addprefix tests/pipeline/,data/input data/reading data/preprocessing training/engine training/loop \
-  training/experiment training/tasks training/run_test.py)
+TPU_TESTS := $(addprefix tests/unit/,data/input data/reading data/preprocessing training/engine training/loop \
+  training/experiment training/tasks training/run/run_test.py)
 
 .PHONY: test-tpu
 test-tpu: build/tpu/.installed  ## Tests of input, step and checkpoints with requirements/tpu.txt (tensorflow-tpu 2.20); needs no TPU.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 
 import pytest
 
-from tests.house import build_file
+from tests.house.imports import HOUSE, ROOT
 
 # What the files of a room may import: the room itself and the named rooms, with all folders in them. The
 # longest path that fits is a file's room.
@@ -88,7 +88,7 @@ LIKE_FLAGS = ("pipeline/base/cli/config.py",)
 
 
 def paths() -> list[str]:
-    return sorted(build_file.sources().values())
+    return sorted(HOUSE.modules.values())
 
 
 def room(path: str) -> str:
@@ -113,14 +113,14 @@ def test_imports_follow_the_arrows():
         f"{path} imports {imported}, but {room(path)} may import only {sorted(ARROWS[room(path)])}"
         for path in paths()
         if room(path) not in FREE
-        for imported in build_file.ours(path)
+        for imported in HOUSE.ours(path)
         if not may_import(room(path), room(imported))
     ]
     assert not against, "\n".join(against)
 
 
 def test_no_two_rooms_import_each_other():
-    arrows = {(room(path), room(imported)) for path in paths() for imported in build_file.ours(path)}
+    arrows = {(room(path), room(imported)) for path in paths() for imported in HOUSE.ours(path)}
     assert not list(both_ways(arrows))
 
 
@@ -136,7 +136,7 @@ def test_an_arrow_against_the_direction_is_found():
 
 def test_nobody_imports_in_a_circle():
     try:
-        graphlib.TopologicalSorter({path: build_file.ours(path) for path in paths()}).prepare()
+        graphlib.TopologicalSorter({path: HOUSE.ours(path) for path in paths()}).prepare()
     except graphlib.CycleError as error:
         pytest.fail("imports in a circle: " + " <- ".join(error.args[1]))
 
@@ -149,10 +149,10 @@ def test_no_beam_worker_imports_tensorflow():
         here = ahead.pop()
         heavy += [
             f"{reached[here]} imports {one.module}: import it inside the function that needs it"
-            for one in build_file.imports(here)
+            for one in HOUSE.imports[here]
             if one.eager and one.module.partition(".")[0] in NOT_ON_A_WORKER
         ]
-        for following in build_file.ours(here, eager_only=True) - reached.keys():
+        for following in HOUSE.ours(here, eager_only=True) - reached.keys():
             reached[following] = f"{reached[here]} -> {following}"
             ahead.append(following)
     assert not heavy, "\n".join(heavy)
@@ -164,19 +164,19 @@ def test_flags_are_defined_in_binaries_only():
     defined = [
         f"{path} is no binary but has {found[0]}"
         for path in others
-        if build_file.rule_of(path) != "py_binary"
-        and (found := re.findall(r"\bDEFINE_\w+\(.*", (build_file.ROOT / path).read_text()))
+        if not HOUSE.is_command(path)
+        and (found := re.findall(r"\bDEFINE_\w+\(.*", (ROOT / path).read_text()))
     ]
     assert not defined, "\n".join(defined)
 
 
 def test_nobody_imports_a_binary_with_flags():
     """One process has one set of flags: two binaries in it may define the same one, which absl refuses."""
-    binaries = {path for path in paths() if build_file.rule_of(path) == "py_binary"}
-    with_flags = {path for path in binaries if "DEFINE_" in (build_file.ROOT / path).read_text()}
+    binaries = {path for path in paths() if HOUSE.is_command(path)}
+    with_flags = {path for path in binaries if "DEFINE_" in (ROOT / path).read_text()}
     importing = [
         f"{path} imports {sorted(found)}: move what it needs into a file without flags"
         for path in paths()
-        if path not in binaries and (found := with_flags & build_file.ours(path, eager_only=True))
+        if path not in binaries and (found := with_flags & HOUSE.ours(path, eager_only=True))
     ]
     assert not importing, "\n".join(importing)

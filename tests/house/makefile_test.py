@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from tests.house import build_file
+from tests.house.imports import ROOT
 
 
 @pytest.fixture
 def checkout(tmp_path) -> pathlib.Path:
     """A folder with the Makefile, and an empty `bin` for Pythons."""
     for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements/dev.txt"):
-        shutil.copy(build_file.ROOT / name, tmp_path)
+        shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
     return tmp_path
 

@@ -11,9 +11,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from tests.house import build_file
+from tests.house.imports import ROOT
 
-ROOT = build_file.ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PREFIX = "Programming Language :: Python :: "
 PYTHONS = [line.removeprefix(PREFIX) for line in PROJECT["classifiers"] if line.startswith(PREFIX)]

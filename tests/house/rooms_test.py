@@ -5,7 +5,7 @@ import collections
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from tests.house import build_file
+from tests.house.imports import HOUSE, ROOT
 
 PRODUCT = ("beam_jobs", "models", "pipeline")
 OF_COMMANDS = ("beam_jobs", "pipeline")  # where only commands and folders stand
@@ -15,7 +15,7 @@ MOST_LINES = 5  # of what a folder says of itself
 
 def product() -> list[str]:
     """Every tracked Python file of the product."""
-    known = build_file.tracked()
+    known = HOUSE.files
     return [path for path in known if path.startswith(tuple(f"{room}/" for room in PRODUCT))]
 
 
@@ -38,7 +38,7 @@ def folders() -> list[str]:
 
 
 def test_the_house_is_in_order():
-    commands = [path for path in product() if build_file.rule_of(path) == "py_binary"]
+    commands = [path for path in product() if HOUSE.is_command(path)]
     assert list(violations(product(), commands=commands)) == []
 
 
@@ -53,7 +53,7 @@ def test_a_planted_violation_is_named():
 
 
 def test_folders_say_what_they_are_for():
-    texts = {path: ast.get_docstring(ast.parse((build_file.ROOT / path).read_text())) for path in folders()}
+    texts = {path: ast.get_docstring(ast.parse((ROOT / path).read_text())) for path in folders()}
     lines = {path: len([line for line in (text or "").splitlines() if line]) for path, text in texts.items()}
     wrong = [f"{path}: {count} lines" for path, count in lines.items() if not 0 < count <= MOST_LINES]
     assert not wrong, f"expected 1 to {MOST_LINES} lines of docstring:\n" + "\n".join(wrong)

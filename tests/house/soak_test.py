@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from tests.pipeline.training.small_run import write_small_dataset
 from tests.shared import forked
+from tests.shared.small_run import write_small_dataset
 from tests.soak import (
     damaged,
     fault_injection,

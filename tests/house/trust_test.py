@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from tests.house.build_file import ROOT
+from tests.house.imports import ROOT
 
 _MODULES = {
     "cloudpickle",

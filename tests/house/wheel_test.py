@@ -9,9 +9,8 @@ from email import message_from_bytes
 import pytest
 from packaging.requirements import Requirement
 
-from tests.house import build_file
+from tests.house.imports import ROOT
 
-ROOT = build_file.ROOT
 PRODUCT = ("beam_jobs", "models", "pipeline")
 
 

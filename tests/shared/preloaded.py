@@ -12,10 +12,6 @@ def preload() -> None:
     import tensorflow_datasets as tfds
 
     from beam_jobs.inference import job as job_lib  # noqa: F401
-    from pipeline.exporting import (
-        export,  # noqa: F401
-        scoring,  # noqa: F401
-    )
     from pipeline.training.experiment import restore  # noqa: F401
     from pipeline.training.run import run as run_lib  # noqa: F401
 

@@ -30,10 +30,10 @@ from pipeline.data.input.stages import Recipe
 from pipeline.feed.certificate import MARGIN, Certificate, Demand, copy_to, issue
 from pipeline.feed.measure import Consume
 from pipeline.feed.scaling import HERE
-from tests.pipeline.data.feed.pipelines import BATCH, undisturbed
-from tests.pipeline.data.feed.slowed import TO_CPU, slowed
 from tests.soak import harness
 from tests.soak.harness import Row, Soak
+from tests.unit.feed.pipelines import BATCH, undisturbed
+from tests.unit.feed.slowed import TO_CPU, slowed
 
 EIGHT = (
     *("table, rows", "table, blocks", "table, mapped", "tokens", "mixture"),

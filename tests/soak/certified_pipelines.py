@@ -27,10 +27,10 @@ from pipeline.feed import measure
 from pipeline.feed.certificate import Certificate, Demand, copy_to, issue
 from pipeline.feed.measure import Cold
 from pipeline.feed.scaling import HERE
-from tests.pipeline.data.feed.pipelines import BATCH as SLOW_BATCH
-from tests.pipeline.data.feed.pipelines import raw, write_records
-from tests.pipeline.data.feed.slowed import slowed
 from tests.shared.tiny_dataset import write_dataset
+from tests.unit.feed.pipelines import BATCH as SLOW_BATCH
+from tests.unit.feed.pipelines import raw, write_records
+from tests.unit.feed.slowed import slowed
 
 BATCH, IMAGES_BATCH = 256, 64
 COLUMNS, ROWS = 16, 60_000

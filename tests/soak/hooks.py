@@ -54,7 +54,7 @@ def record_steps(path: pathlib.Path, moment: Moment | None = None) -> None:
     A kill leaves the lines readable, as each is one write.
     """
     from pipeline.training.run import parts
-    from tests.pipeline.training.replaying.recorded import Batch, recording
+    from tests.shared.recorded import Batch, recording
 
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)

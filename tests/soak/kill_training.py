@@ -26,8 +26,7 @@ from pipeline.training.engine.cluster import EXIT_LOST_WORKER
 from pipeline.training.state import checkpoints
 from pipeline.training.state import workdir as workdir_lib
 from pipeline.training.state.checkpoints import Kept
-from tests.pipeline.training import small_run
-from tests.shared import forked, pictures, real_data
+from tests.shared import forked, pictures, real_data, small_run
 from tests.shared.tiny_dataset import write_dataset
 from tests.soak import commands, hooks
 from tests.soak.case import KILL, Case, Ended, Generation, Moment

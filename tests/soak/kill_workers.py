@@ -6,8 +6,8 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 
-from tests.pipeline.training.small_run import write_small_dataset
 from tests.shared import forked
+from tests.shared.small_run import write_small_dataset
 from tests.soak import processes
 from tests.soak.case import Case, Ended, Generation, Moment
 from tests.soak.harness import Soak

@@ -35,10 +35,10 @@ from pipeline.data.integrity.scan import DamagedRecord, ScanMemory
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema, SplitBy
-from tests.pipeline.data.reading.id_stream import SCHEMA
 from tests.shared.tiny_dataset import serialize, write_dataset
 from tests.soak import harness
 from tests.soak.harness import Row, Soak
+from tests.unit.data.reading.id_stream import SCHEMA
 
 DAMAGED = 10_000
 _PICTURES_READ, _BATCH = 96, 16

@@ -7,7 +7,7 @@ messages do not count: a function that moves to another file keeps its mutations
 import ast
 import copy
 import dataclasses
-import hashlib
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
 COMPARISONS = {
@@ -20,12 +20,13 @@ ARITHMETIC = {
 }  # fmt: skip
 BOOLEANS = {ast.And: ast.Or, ast.Or: ast.And}
 Functions = ast.FunctionDef | ast.AsyncFunctionDef
+ALIKE = 0.7  # the least that two texts of a function may have in common, as difflib counts
 SKIPPED = ast.JoinedStr  # Python 3.11 does not say where the parts of an f-string stand
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mutation:
-    """`body` is a digest of the function, `statement` the changed one's text, `ordinal` counts equal ones."""
+    """`body` is the function's text, `statement` the changed one's text, `ordinal` counts equal ones."""
 
     function: str
     body: str
@@ -80,7 +81,6 @@ def _imported_names(tree: ast.Module) -> set[str]:
 
 def _sites_of(name: str, function: Functions, modules: set[str]) -> Iterator[Site]:
     whole = "\n".join(_normalised(statement, modules) for statement in function.body)
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
     counts: dict[tuple[str, str, str], int] = {}
     for statement in _statements(function.body):
         text = _normalised(_header(statement), modules)
@@ -89,7 +89,7 @@ def _sites_of(name: str, function: Functions, modules: set[str]) -> Iterator[Sit
             key = (kind, text, change)
             counts[key] = counts.get(key, -1) + 1
             mutation = Mutation(
-                function=name, body=digest, kind=kind, statement=text, change=change, ordinal=counts[key]
+                function=name, body=whole, kind=kind, statement=text, change=change, ordinal=counts[key]
             )
             written = ast.unparse(changed)
             yield Site(
@@ -199,17 +199,13 @@ def _normalised(node: ast.AST, modules: set[str]) -> str:
 
 
 def located(mutation: Mutation, files: Mapping[str, Sequence[Site]]) -> tuple[str, Site] | None:
-    """The only place of a mutation: in the function of the very text, else in the one of its name."""
+    """The place of a mutation in the function whose text is the most like its own, if that is one only."""
     fitting = [
         (path, site)
         for path, found in files.items()
         for site in found
         if site.mutation.place == mutation.place
     ]
-    exact = [one for one in fitting if one[1].mutation.body == mutation.body]
-    found = exact or [one for one in fitting if _name(one[1].mutation) == _name(mutation)]
-    return found[0] if len(found) == 1 else None
-
-
-def _name(mutation: Mutation) -> str:
-    return mutation.function.rpartition(".")[2]
+    likes = [difflib.SequenceMatcher(None, one[1].mutation.body, mutation.body).ratio() for one in fitting]
+    best = [one for one, like in zip(fitting, likes, strict=True) if like == max(likes) >= ALIKE]
+    return best[0] if len(best) == 1 else None

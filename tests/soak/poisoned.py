@@ -24,10 +24,9 @@ from pipeline.data.schema.schema import Schema
 from pipeline.training.replay.replay import Replay
 from pipeline.training.replay.stream import RawFeatures, raw_features
 from pipeline.training.run import run
-from tests.pipeline.training import small_run
-from tests.pipeline.training.small_run import small_config
-from tests.shared import forked
+from tests.shared import forked, small_run
 from tests.shared.parsed import parsed
+from tests.shared.small_run import small_config
 from tests.soak.harness import Row, Soak
 
 RAW_ROWS, POISONED = 8_000, 30

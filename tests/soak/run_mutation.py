@@ -21,8 +21,8 @@ from typing import TextIO
 
 from pipeline.base.errors import EXIT_BAD_INPUT
 from pipeline.data.dataset import manifest, shards
-from tests.pipeline.training.small_run import SCHEMA, rows
 from tests.shared import data_servers, forked
+from tests.shared.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
 from tests.soak import commands
 from tests.soak.harness import ROOT, Row, Soak

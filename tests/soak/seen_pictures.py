@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tests.pictures import readers
-from tests.pictures.subtypes import subtypes
+from tests.conformance.pictures import readers
+from tests.conformance.pictures.subtypes import subtypes
 from tests.shared import forked
 from tests.soak import generators
 from tests.soak.harness import Row, Soak

@@ -13,9 +13,9 @@ import numpy as np
 from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
 
 # isort: split
-from tests.pipeline.training.small_run import write_small_dataset
 from tests.shared import forked
 from tests.shared.preloaded import preload
+from tests.shared.small_run import write_small_dataset
 from tests.soak import harness, hooks
 from tests.soak.harness import Row, Soak
 from tests.soak.kill_training import TOLERANCE, clusters, read_steps

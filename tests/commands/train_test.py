@@ -1,0 +1,157 @@
+"""The binary: killed and repeated, on several workers, and answering bad input."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from pipeline.data.dataset.manifest import Dataset
+from tests.shared.small_run import write_small_dataset
+
+ROOT = pathlib.Path(__file__).parents[2]
+CONFIG = "pipeline/configs/tabular.py"
+SHORT = ("--config.global_batch=16", "--config.train.log_every_steps=2", "--config.train.steps_per_loop=2")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write_small_dataset(tmp_path_factory.mktemp("tiny") / "1.0.0")
+
+
+def start(
+    *arguments: object, python: str | pathlib.Path = sys.executable, **environment: str
+) -> subprocess.Popen:
+    return subprocess.Popen(
+        [python, "-m", "pipeline.train", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def arguments_for(dataset: Dataset, workdir: pathlib.Path, *overrides: str) -> Sequence[object]:
+    return (
+        f"--config={CONFIG}",
+        f"--dataset={dataset.directory}",
+        f"--workdir={workdir}",
+        *SHORT,
+        *overrides,
+    )
+
+
+def steps_in_history(workdir: pathlib.Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (workdir / "history.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_killed_run_is_continued_by_the_same_command(dataset, tmp_path, warm_python):
+    arguments = arguments_for(
+        dataset, tmp_path / "run", "--config.train.steps=40", "--config.train.checkpoint_every_steps=4"
+    )
+    process = start(*arguments)
+    for line in process.stdout:
+        if line.startswith("step 10/40"):
+            process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    code, out, err = finish(start(*arguments, f"--json={tmp_path / 'metrics.json'}", python=warm_python))
+    assert code == 0, err
+    assert "continuing from step" in out
+    assert "step 2/40" not in out
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["examples"] == 70
+    assert f"test: loss {metrics['loss']:.4f}" in out
+    assert "python -m pipeline.export --workdir=" in out
+    # 13, 25 and 38 end epochs; the even steps are log points.
+    assert steps_in_history(tmp_path / "run") == sorted({*range(2, 41, 2), 13, 25, 38})
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["steps"] == 40
+
+
+@pytest.mark.slow
+def test_two_workers_train_one_model(dataset, tmp_path, warm_python):
+    with socket.create_server(("localhost", 0)) as first, socket.create_server(("localhost", 0)) as second:
+        workers = [f"localhost:{server.getsockname()[1]}" for server in (first, second)]
+    arguments = arguments_for(
+        dataset, tmp_path, "--config.train.steps=4", "--strategy=multi_worker", "--precision=float32"
+    )
+    processes = [
+        start(
+            *arguments,
+            python=warm_python,
+            TF_CONFIG=json.dumps(
+                {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+            ),
+        )
+        for index in range(2)
+    ]
+    (code, chief, err), (other_code, other, other_err) = [finish(process) for process in processes]
+    assert (code, other_code) == (0, 0), err + other_err
+    assert "strategy   multi_worker, replicas: 2" in chief
+    assert "step 4/4" in chief
+    assert "step 4/4" not in other
+    assert chief.splitlines()[-3] == other.splitlines()[-3]  # the same metrics
+    assert steps_in_history(tmp_path) == [2, 4]
+    assert not list(tmp_path.glob("*.worker-*"))
+
+
+GOOD = (f"--config={CONFIG}", "--dataset=nowhere", "--workdir=nowhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [*GOOD, "--config.train.epoch=3"],
+            r"--config.train.epoch: received a key that the config does not have.*--config.train.epochs\?",
+        ),
+        (
+            [*GOOD, "--config.global_batch=many"],
+            r"--config.global_batch: received many; expected a whole number",
+        ),
+        ([*GOOD, "--strategy=fast"], r"--strategy: received fast; expected one of auto, one_device"),
+        ([*GOOD, "--speed=1"], r"--speed: received a flag that this command does not have"),
+        ([*GOOD, "data"], r"the argument 'data'"),
+        (["--config=nowhere.py", *GOOD[1:]], r"--config=nowhere.py: received no such file"),
+        (GOOD[1:], r"--config: received nothing"),
+        (GOOD, r"dataset .*nowhere: received no such directory"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments, message):
+    code, out, err = finish(start(*arguments))
+    assert code == 2
+    assert "Traceback" not in err
+    (line,) = err.splitlines()
+    assert line.startswith("error: ")
+    assert re.search(message, line)
+    assert out == ""
+
+
+def test_batch_that_does_not_divide_is_refused(dataset, tmp_path, warm_python):
+    arguments = arguments_for(
+        dataset, tmp_path / "run", "--config.global_batch=15", "--strategy=mirrored", "--logical_devices=2"
+    )
+    code, _, err = finish(start(*arguments, python=warm_python))
+    assert code == 2
+    assert "--config.global_batch: received 15; expected a positive multiple of the 2 replicas" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_teaches_with_examples():
+    _, out, _ = finish(start("--help"))
+    assert "python -m pipeline.train --config=pipeline/configs/digits_resnet.py" in out
+    assert "--strategy=mirrored --logical_devices=2" in out
+    assert "--precision" in out

@@ -1,0 +1,3 @@
+"""The shared fixtures that these tests use."""
+
+from tests.shared.fixtures.raw_data import convert_fruit, convert_people, fruit, people, run_binary  # noqa: F401

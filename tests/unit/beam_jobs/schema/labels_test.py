@@ -1,0 +1,94 @@
+"""What is proposed for a label, by example; and which columns could be one."""
+
+import pytest
+
+from beam_jobs.schema.labels import candidates, label_remarks, propose_label
+from beam_jobs.schema.profiles import ColumnProfile
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Label
+from tests.unit.beam_jobs.schema.profiles import profile
+
+
+def rings(distinct: int) -> ColumnProfile:
+    """Whole numbers from 1, as in the abalone data, each five times."""
+    return ColumnProfile(name="rings", counts={str(number + 1): 5 for number in range(distinct)})
+
+
+def test_labels():
+    assert propose_label(profile("yes", "no")) == Label(name="c", classes=("no", "yes"))
+    assert propose_label(profile("Ja", "Nein")) == Label(name="c", classes=("Nein", "Ja"))
+    assert propose_label(profile("ja", "nie")) == Label(name="c", classes=("ja", "nie"))
+    assert propose_label(profile(10, 9, 2)) == Label(name="c", task="multiclass", classes=("2", "9", "10"))
+    assert propose_label(profile("1.5", "2.5", "3.5")) == Label(name="c", task="regression")
+
+
+@pytest.mark.parametrize(("distinct", "task"), [(2, "binary"), (20, "multiclass"), (28, "regression")])
+def test_many_ordered_whole_numbers_are_a_regression(distinct: int, task: str):
+    assert propose_label(rings(distinct)).task == task
+
+
+@pytest.mark.parametrize(
+    ("task", "distinct", "proposed"),
+    [
+        ("classification", 28, "multiclass"),
+        ("classification", 2, "binary"),
+        ("multiclass", 1500, "multiclass"),
+        ("regression", 2, "regression"),
+    ],
+)
+def test_the_task_may_be_given(task: str, distinct: int, proposed: str):
+    label = propose_label(rings(distinct), task=task)
+    assert (label.task, len(label.classes)) == (proposed, 0 if proposed == "regression" else distinct)
+
+
+def test_how_to_change_the_task_is_said():
+    [regression] = label_remarks(rings(28), propose_label(rings(28)))
+    assert regression.startswith("'rings': 28 different numbers, 1 … 28, are predicted as a number.")
+    assert "--task=classification" in regression
+    [classes] = label_remarks(rings(7), propose_label(rings(7)))
+    assert "--task=regression" in classes
+
+
+def test_a_dot_that_only_some_labels_end_in_is_stripped():
+    label = propose_label(profile("<=50K", ">50K", "<=50K.", ">50K."))
+    assert label.classes == ("<=50K", ">50K")
+    assert "." in label.clean.strip
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "message"),
+    [
+        (("a", "a"), None, "received 1 different values in 2 rows; expected two names or more"),
+        (
+            [f"w{number}" for number in range(1001)],
+            None,
+            "1,001 different values in 1,001 rows; expected numbers, or 2 to",
+        ),
+        (("a", "b"), "regression", "--task=regression: received 2 different values such as 'a', 'b'"),
+        (
+            (1, 2, 3),
+            "binary",
+            "received 3 different values in 3 rows; expected two names, the positive class second",
+        ),
+    ],
+)
+def test_a_label_that_does_not_suit_the_task_is_refused(values, task, message: str):
+    with pytest.raises(InputError, match=message):
+        propose_label(profile(*values), task=task)
+
+
+def test_lists_are_told_from_columns_of_one_value():
+    lists = ColumnProfile(name="tags", counts={}, lengths={1: 5, 3: 4})
+    with pytest.raises(InputError, match=r"--label=tags: received lists of up to 3 values; expected"):
+        propose_label(lists)
+
+
+def test_without_a_label_the_columns_that_could_be_one_are_listed():
+    sentence = profile("this is one", "this is another", "and so is this", name="review")
+    bought = ColumnProfile(name="bought", counts={"yes": 6, "no": 4})
+    target = ColumnProfile(name="target", counts={"a": 3, "b": 3, "c": 4})
+    price = ColumnProfile(name="price", counts={str(number / 2): 1 for number in range(10)})
+    assert candidates([sentence, price, bought, target]) == (
+        "There is no label, so a model has nothing to predict. Candidates: 'target' (3 classes: a, b, c); "
+        "'bought' (2 classes: no, yes); 'price' (regression). Run again with --label=COLUMN."
+    )

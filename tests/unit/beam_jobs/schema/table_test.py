@@ -1,0 +1,207 @@
+"""What is proposed for a column, by example."""
+
+import csv
+import itertools
+import re
+import shlex
+
+import pytest
+
+from beam_jobs.schema.features import feature_remarks, leaving_out, propose_feature, why_useless
+from beam_jobs.schema.profiles import ColumnProfile
+from beam_jobs.schema.table import propose
+from pipeline.base.errors import InputError
+from pipeline.data.schema.feature_types import Categorical, Numeric, Text
+from tests.unit.beam_jobs.schema.profiles import profile
+
+
+def many(distinct: int, text: str = "{}") -> ColumnProfile:
+    """`distinct` different values, each twice."""
+    return ColumnProfile(name="c", counts={text.format(number): 2 for number in range(distinct)})
+
+
+def test_floats_are_numeric():
+    assert propose_feature(profile("0.5", "-1e3", "7")) == Numeric(name="c")
+
+
+def test_few_small_integers_are_categories():
+    assert propose_feature(profile(1, 12, 5)) == Categorical(name="c", encoding="integer", size=13)
+
+
+def test_where_integers_are_missing_the_next_one_stands_for_them():
+    feature = propose_feature(profile(1, 12, "", 5))
+    assert (feature.missing, feature.default, feature.size) == ("default", 13, 14)
+
+
+@pytest.mark.parametrize("values", [range(60), [-1, 2, 3], [5, 1000]])
+def test_other_integers_are_numbers(values: list[int]):
+    assert propose_feature(profile(*values)) == Numeric(name="c", number="int64")
+
+
+def test_whole_numbers_that_fill_a_range_far_from_0_are_measured():
+    heights = range(150, 200)
+    assert propose_feature(profile(*heights)) == Numeric(name="c", number="int64")
+    assert propose_feature(profile(*heights, name="shop_id")).encoding == "integer"
+    assert propose_feature(profile(*range(200, 500, 12))).encoding == "integer"  # codes lie apart
+    assert propose_feature(profile(*range(1, 51))).encoding == "integer"
+
+
+def test_integers_that_may_be_missing_become_floats_that_can_be_marked():
+    feature = propose_feature(profile(5, 1000, "?"))
+    assert (feature.number, feature.missing, feature.clean.null_markers) == ("float32", "mark", ("", "?"))
+
+
+def test_one_odd_word_among_numbers_means_missing():
+    feature = propose_feature(profile("1.5", "n.v.", "2.5"))
+    assert (feature.kind, feature.clean.null_markers) == ("numeric", ("", "n.v."))
+
+
+def test_codes_with_leading_zeros_are_no_numbers():
+    assert propose_feature(profile("007", "042")).vocabulary == ("007", "042")
+
+
+def test_words_are_a_vocabulary_and_very_many_are_hashed():
+    assert propose_feature(profile("b", "a", "a")).vocabulary == ("a", "b")
+    assert propose_feature(many(1000, "v{}")).encoding == "vocabulary"
+    assert propose_feature(many(1500, "v{}")) == Categorical(name="c", encoding="hashed", buckets=2048)
+
+
+def test_values_that_are_not_all_counted_are_no_vocabulary_and_no_classes():
+    column = ColumnProfile(name="c", counts={"a": 5, "b": 5}, others=90)
+    assert propose_feature(column).encoding == "hashed"
+    with pytest.raises(InputError, match="2 different values"):
+        propose([column], name="t", label="c")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [
+        *((name, True) for name in ("id", "user_id", "userId", "CustomerID", "ZIPCode", "userid")),
+        *((name, False) for name in ("paid", "bid", "grid", "Humid", "monkey")),
+    ],
+)
+def test_the_name_says_whether_whole_numbers_are_ids(name: str, is_id: bool):
+    repeating = ColumnProfile(name=name, counts={str(number): 2 for number in range(1000, 1300, 3)})
+    assert (propose_feature(repeating).kind == "categorical") == is_id
+    different = ColumnProfile(name=name, counts={str(number): 1 for number in range(1000, 1300, 3)})
+    assert bool(why_useless(different)) == is_id
+
+
+def test_a_label_that_is_ignored_is_refused():
+    with pytest.raises(InputError, match="--ignore=d: received the column of --label"):
+        propose([profile(1, 2, 1), profile("a", "b", name="d")], name="t", label="d", ignore=["d"])
+
+
+def test_of_a_long_value_the_start_is_shown():
+    column = ColumnProfile(name="c", counts={"x" * 10_000: 5})
+    seen = propose([column, profile("a", "b", "a", name="d")], name="t", label=None)
+    assert seen.schema.ignore["c"] == f"always '{'x' * 40}…'"
+    assert max(map(len, seen.review)) < 300
+
+
+def test_many_different_sentences_are_text():
+    assert isinstance(propose_feature(many(1500, "this is sentence {}")), Text)
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (profile(*[""] * 999, 1), "empty in 999 of 1,000 rows"),
+        (profile("x", "x"), "always 'x'"),
+        (profile("a1", "b2", "c3"), "every value differs, as in an id"),
+        (profile(11, 22, 33, name="user_id"), "every value differs, as in an id"),
+        (profile(*range(100, 130)), "each whole number from 100 to 129 once, as in row numbers"),
+    ],
+)
+def test_columns_that_say_nothing_are_ignored_with_the_reason(column: ColumnProfile, reason: str):
+    proposal = propose([column, profile("1.5", "2.5", name="x")], name="s", label=None)
+    assert proposal.schema.ignore == {column.name: reason}
+    assert f"'{column.name}' is ignored: {reason}." in proposal.review
+
+
+def test_a_label_without_an_input_is_told_of():
+    proposal = propose([profile("x", "x", "x"), profile("a", "b", "a", name="d")], name="t", label="d")
+    assert proposal.review[-1] == "No column is left that 'd' could be predicted from: a model needs one."
+
+
+def test_a_label_that_is_no_column_is_refused():
+    with pytest.raises(InputError, match="columns of the data: c"):
+        propose([profile("a", "b")], name="s", label="d")
+
+
+def test_evidence_says_what_was_seen():
+    seen = propose_feature(profile("1.5", "", "2.5", "1.5")).evidence
+    assert seen == {
+        "rows": 4,
+        "missing_fraction": 0.25,
+        "distinct": 2,
+        "examples": ["1.5", "2.5"],
+        "minimum": 1.5,
+        "maximum": 2.5,
+    }
+
+
+def test_features_get_identifiers_and_keep_their_column():
+    proposed = propose(
+        [profile(0.5, 1.5, name="plan type"), profile("no", "yes", name="class")], name="t", label="class"
+    )
+    assert [(f.name, f.column) for f in proposed.schema.features] == [
+        ("plan_type", "plan type"),
+        ("class_", "class"),
+    ]
+
+
+def test_ids_that_repeat_are_hashed_not_numbers():
+    column = ColumnProfile(name="user_id", counts={str(number): 2 for number in range(0, 30000, 100)})
+    proposal = propose([column], name="s", label=None)
+    assert proposal.schema.features == (Categorical(name="user_id", encoding="hashed", buckets=512),)
+    assert any("300 different whole numbers are hashed as ids" in remark for remark in proposal.review)
+
+
+def test_numbers_that_all_differ_may_be_an_id():
+    column = profile(*range(0, 30000, 100), name="population")
+    proposal = propose([column], name="s", label=None)
+    assert proposal.schema.features == (Numeric(name="population", number="int64"),)
+    assert any("If it is an id, leave it out: --ignore=population." in remark for remark in proposal.review)
+
+
+def test_rows_without_a_list_are_counted_and_told():
+    column = ColumnProfile(name="v", counts={"": 30}, lengths={3: 270, 0: 30})
+    feature = propose_feature(column)
+    assert feature.evidence == {"rows": 300, "missing_fraction": 0.1, "lengths": {"0": 30, "3": 270}}
+    assert list(feature_remarks(column, feature)) == [
+        "'v': 30 rows have no list and will be rejected. To keep them, leave the column out: --ignore=v."
+    ]
+
+
+def test_lists_and_rare_words_among_categories_are_told():
+    lists = profile(*("|".join(words) for words in itertools.permutations("abcde", 2)), name="genres")
+    [remark] = feature_remarks(lists, propose_feature(lists))
+    assert remark.startswith(
+        "'genres': the cells are lists between '|', and each different list is a category."
+    )
+    rare = many(200, "v{}")
+    assert list(feature_remarks(rare, propose_feature(rare))) == [
+        "'c': 200 different words in 400 rows are categories too rare to learn much from. "
+        "To leave it out: --ignore=c."
+    ]
+    usual = ColumnProfile(name="c", counts={f"v{number}": 5 for number in range(200)})
+    assert not list(feature_remarks(usual, propose_feature(usual)))
+
+
+@pytest.mark.parametrize("name", ["plain", "two words", 'a, b "c"', "it's"])
+def test_the_flag_that_leaves_a_column_out_names_it_in_a_shell(name: str):
+    [argument] = shlex.split(leaving_out(name))
+    assert list(csv.reader([argument.removeprefix("--ignore=")])) == [[name]]
+
+
+def test_a_name_that_was_taken_apart_at_its_comma_is_told():
+    with pytest.raises(
+        InputError, match=re.escape("""Quote a name that holds a comma: '--ignore="a, b"'.""")
+    ):
+        propose([profile("x", "y", name="a, b")], name="s", label=None, ignore=["a", "b"])
+
+
+def test_bytes_that_are_no_text_are_left_out():
+    column = ColumnProfile(name="c", counts={"a": 10}, undecodable=90)
+    assert why_useless(column) == "bytes that are no text in 90 of 100 rows"

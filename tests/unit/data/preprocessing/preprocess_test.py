@@ -1,0 +1,220 @@
+"""Each kind of feature becomes what a model takes, missing and unknown values included."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.base.errors import InputError
+from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
+from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.images.decoding import decode_images
+from pipeline.data.images.pixels import normalize
+from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.schema.feature import Feature
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
+from pipeline.data.schema.schema import Schema
+from tests.shared.tiny_dataset import describe
+from tests.unit.data.images.training_images import training_image
+
+
+def preprocess_of(feature: Feature, values: list) -> Preprocess:
+    schema = Schema(name="one", features=(feature, Label(name="y", classes=("a", "b"))))
+    return Preprocess(schema, describe(schema, [{feature.name: value, "y": 0} for value in values]))
+
+
+def test_numbers_are_standardized_and_put_into_quantile_bins():
+    preprocess = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0, 4.0, 5.0])
+    outputs = preprocess({"x": tf.constant([1.0, 3.0, 5.0])})
+    np.testing.assert_allclose(outputs["numeric"], [[-math.sqrt(2)], [0.0], [math.sqrt(2)]], atol=1e-6)
+    assert outputs["categories"].numpy().ravel().tolist() == [1, 3, 4]
+    assert preprocess.inputs.cardinalities == (5,)  # four bins, and 0 for a missing value
+
+
+def test_fractions_have_bins_of_their_own_in_a_graph():
+    """Keras's Discretization, told to give int32, takes the whole part of a number in a graph."""
+    preprocess = preprocess_of(Numeric(name="x"), [0.1, 0.2, 0.3, 0.4, 0.5])
+    outputs = tf.function(preprocess)({"x": tf.constant([0.1, 0.2, 0.31, 0.5, math.inf, -math.inf])})
+    assert outputs["categories"].numpy().ravel().tolist() == [1, 2, 3, 4, 4, 1]
+
+
+def test_no_number_is_farther_than_a_model_can_bear():
+    preprocess = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0])
+    outputs = preprocess({"x": tf.constant([math.inf, -math.inf, 3e38, math.nan])})
+    assert outputs["numeric"].numpy().ravel().tolist() == pytest.approx([1e18, -1e18, 1e18, 0.0])
+
+
+def test_a_missing_number_becomes_the_mean_and_says_so():
+    preprocess = preprocess_of(Numeric(name="x", missing="mark"), [1.0, 2.0, 3.0, math.nan])
+    outputs = preprocess({"x": tf.constant([math.nan, 3.0])})
+    assert preprocess.inputs.numeric == 2
+    np.testing.assert_allclose(outputs["numeric"][0], [0.0, 1.0])
+    assert outputs["numeric"][1, 1] == 0.0
+    assert outputs["categories"].numpy().ravel().tolist()[0] == 0
+
+
+def test_a_constant_column_does_not_divide_by_zero():
+    outputs = preprocess_of(Numeric(name="x"), [7.0, 7.0])({"x": tf.constant([7.0, 9.0])})
+    np.testing.assert_allclose(outputs["numeric"], [[0.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "ids", "cardinality"),
+    [
+        (Categorical(name="c", vocabulary=("a", "b")), ["a", "b", "zzz"], [1, 2, 0], 3),
+        (Categorical(name="c", vocabulary=("a", "b"), missing="mark"), ["", "a", "zzz"], [1, 2, 0], 4),
+        (Categorical(name="c"), ["often", "seldom", "never seen"], [1, 2, 0], 3),
+        (Categorical(name="c", max_vocabulary=1), ["often", "seldom"], [1, 0], 2),
+        (Categorical(name="c", encoding="integer", size=3), [0, 2, 3, -1], [1, 3, 0, 0], 4),
+        (Categorical(name="c", vocabulary=("[UNK]", "b")), ["[UNK]", "b", "zzz"], [1, 2, 0], 3),
+    ],
+)
+def test_categories_become_ids_and_unknown_ones_id_0(feature, values, ids, cardinality):
+    seen = [0] * 2 if feature.dtype == "int64" else ["often", "often", "seldom"]
+    preprocess = preprocess_of(feature, seen)
+    assert preprocess({"c": tf.constant(values)})["categories"].numpy().ravel().tolist() == ids
+    assert preprocess.inputs.cardinalities == (cardinality,)
+
+
+def test_a_column_without_a_value_has_one_id():
+    preprocess = preprocess_of(Categorical(name="c"), [])
+    assert preprocess({"c": tf.constant(["none", "a"])})["categories"].numpy().ravel().tolist() == [0, 0]
+    assert preprocess.inputs.cardinalities == (1,)
+
+
+def test_a_default_that_no_row_holds_is_not_unknown():
+    feature = Categorical(name="c", missing="default", default="none")
+    preprocess = preprocess_of(feature, ["a", "none", "b", "a"])
+    outputs = preprocess({"c": tf.constant(["a", "b", "none", "new"])})
+    assert outputs["categories"].numpy().ravel().tolist() == [1, 2, 3, 0]
+    assert preprocess.inputs.cardinalities == (4,)
+
+
+def test_a_missing_value_shares_no_bucket():
+    feature = Categorical(name="c", encoding="hashed", buckets=2, missing="mark")
+    values = tf.constant(["", *(f"value {i}" for i in range(50))])
+    ids = preprocess_of(feature, ["x"])({"c": values})["categories"].numpy().ravel()
+    assert ids[0] == 0 and set(ids[1:]) == {1, 2}
+
+
+def test_hashed_categories_stay_within_their_buckets():
+    preprocess = preprocess_of(Categorical(name="c", encoding="hashed", buckets=8), ["x"])
+    ids = preprocess({"c": tf.constant([f"value {i}" for i in range(200)])})["categories"].numpy()
+    assert set(ids.ravel()) == set(range(1, 9))  # and 0 is the missing value
+
+
+def test_too_many_values_to_learn_a_vocabulary_from_are_refused():
+    feature = Categorical(name="c")
+    schema = Schema(name="one", features=(feature,))
+    counts = ValueCounts(distinct=1_000_000, values=(), complete=False)
+    statistics = FeatureStatistics(name="c", dtype="string", present=2_000_000, missing=0, values=counts)
+    with pytest.raises(InputError, match=r'1,000,000 different values.*"encoding": "hashed"'):
+        Preprocess(schema, SplitStatistics(examples=2_000_000, features={"c": statistics}))
+
+
+def test_text_becomes_hashed_words_padded_with_0():
+    preprocess = preprocess_of(Text(name="t", length=4, buckets=100), ["x"])
+    ids = preprocess({"t": tf.constant(["to be or not to be", "be", ""])})["t"].numpy()
+    assert preprocess.inputs.sequences == {"t": (4, 101)}
+    assert ids.shape == (3, 4)
+    assert ids[1, 0] == ids[0, 1] > 0
+    assert ids[1, 1:].tolist() == [0, 0, 0] and ids[2].tolist() == [0, 0, 0, 0]
+
+
+def test_tokens_leave_0_for_padding_and_tensors_are_flattened():
+    tokens = preprocess_of(Tokens(name="t", length=2, vocabulary_size=9), [0])
+    assert tokens({"t": tf.constant([[0, 8]], tf.int64)})["t"].numpy().tolist() == [[1, 9]]
+    assert tokens.inputs.sequences == {"t": (2, 10)}
+    beyond = tf.constant([[9, -1], [1 << 32, 3]], tf.int64)
+    assert tokens({"t": beyond})["t"].numpy().tolist() == [[0, 0], [0, 4]]
+    assert tokens({"t": tf.constant([[9, -1]], tf.int32)})["t"].numpy().tolist() == [[0, 0]]
+    tensor = preprocess_of(Tensor(name="t", dimensions=(2, 2)), [0.0])
+    assert tensor({"t": tf.constant([[[1.0, 2.0], [3.0, 4.0]]])})["numeric"].numpy().tolist() == [
+        [1, 2, 3, 4]
+    ]
+
+
+def test_the_order_of_inputs_is_that_of_kinds_whatever_the_schemas_is():
+    """Checkpoints hold weights by this order: it never changes."""
+    features = (
+        Tensor(name="tensor", dimensions=(2,)),
+        Numeric(name="number"),
+        Categorical(name="colour", vocabulary=("red", "blue")),
+        Tokens(name="tokens", length=1, vocabulary_size=5),
+        Text(name="words", length=1, buckets=3),
+    )
+    schema = Schema(name="all", features=features)
+    row = {"tensor": [7.0, 8.0], "number": 1.0, "colour": "red", "tokens": [4], "words": "a"}
+    statistics = describe(schema, [row, row | {"number": 3.0}])
+    preprocess = Preprocess(schema, statistics)
+    outputs = preprocess({name: tf.constant([value]) for name, value in row.items()})
+    assert outputs["numeric"].numpy().tolist() == [[-1.0, 7.0, 8.0]]
+    assert preprocess.inputs.cardinalities[0] == 3  # of the colour: two, and the unknown ones
+    assert list(preprocess.inputs.sequences) == ["words", "tokens"]
+
+
+def test_images_of_the_right_size_keep_their_pixels_and_others_are_resized():
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 3), np.uint8)
+    larger = np.full((12, 10, 3), 77, np.uint8)
+    encoded = tf.stack([tf.io.encode_png(pixels), tf.io.encode_png(larger)])
+    decoded = decode_images(encoded, (6, 5, 3), max_pixels=1_000)
+    assert decoded.dtype == tf.uint8
+    np.testing.assert_array_equal(decoded[0], pixels)
+    np.testing.assert_array_equal(decoded[1], np.full((6, 5, 3), 77))
+
+
+@pytest.mark.parametrize("image_dtype", ["uint8", "bfloat16", "float32"])
+def test_images_that_training_decoded_are_what_serving_decodes(image_dtype):
+    schema = Schema(name="pictures", features=(Image(name="image"),))
+    statistics = SplitStatistics(examples=0, features={})
+    preprocess = Preprocess(schema, statistics, image_size=(8, 9), image_dtype=image_dtype)
+    encoded = tf.io.encode_png(np.random.default_rng(0).integers(0, 256, (12, 10, 3), np.uint8))
+    pixels = training_image(
+        encoded,
+        tf.constant(0, tf.int64),
+        shape=preprocess.inputs.image_shape,
+        augmentation=Augmentation(),
+        seed=0,
+    )
+    in_training = normalize(pixels, preprocess.inputs.image_dtype)
+    served, trained = (preprocess({"image": batch[None]})["image"] for batch in (encoded, in_training))
+    assert served.dtype == image_dtype
+    assert tf.reduce_all(served == trained)
+    assert (preprocess.inputs.image_rescaling is None) == (image_dtype != "uint8")
+
+
+def test_an_unknown_image_dtype_is_refused():
+    schema = Schema(name="pictures", features=(Image(name="image", height=8, width=8),))
+    with pytest.raises(InputError, match=r"--config.image_dtype: received 'float16'; expected one of uint8"):
+        Preprocess(schema, SplitStatistics(examples=0, features={}), image_dtype="float16")
+
+
+def test_images_of_varying_size_need_a_size():
+    schema = Schema(name="pictures", features=(Image(name="image"),))
+    with pytest.raises(InputError, match=r"Set --config\.image_size"):
+        Preprocess(schema, SplitStatistics(examples=0, features={}))
+    preprocess = Preprocess(schema, SplitStatistics(examples=0, features={}), image_size=(8, 9))
+    assert preprocess.inputs.image_shape == (8, 9, 3)
+
+
+def test_a_mixed_precision_policy_leaves_preprocessing_in_float32():
+    before = tf.keras.mixed_precision.global_policy()
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        outputs = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0])({"x": tf.constant([2.5])})
+    finally:
+        tf.keras.mixed_precision.set_global_policy(before)
+    assert outputs["numeric"].dtype == tf.float32
+
+
+def test_the_same_layers_serve_two_graphs():
+    preprocess = preprocess_of(Numeric(name="x"), [1.0, 2.0, 3.0])
+    first, second = tf.function(preprocess), tf.function(lambda features: preprocess(features)["numeric"])
+    first({"x": tf.constant([1.0])})
+    np.testing.assert_allclose(second({"x": tf.constant([2.0])}), [[0.0]], atol=1e-6)
+
+
+def test_preprocessing_of_tokens_can_be_saved(tmp_path):
+    """An export saves it with the model."""
+    tf.saved_model.save(preprocess_of(Tokens(name="t", length=2, vocabulary_size=5), [(1, 2)]), str(tmp_path))

@@ -1,0 +1,138 @@
+"""Lanes: batches are the same on any number of hosts, each of which reads its part of the data alone."""
+
+import functools
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipeline.data.dataset import shards
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.selection import Selection, select
+from pipeline.data.reading import canonical_shards, fetch, stream
+from pipeline.data.reading.parsing import parse_rows
+from pipeline.data.reading.plan import ReadPlan
+from pipeline.data.reading.sharding import Share
+from tests.shared.tiny_dataset import write_dataset
+from tests.unit.data.reading.id_stream import SCHEMA
+
+ROWS, BATCH = 5_003, 192
+STEPS = 2 * ROWS // BATCH  # nearly two epochs, the second of which begins within a batch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_parts() -> Iterator[None]:
+    """So that there are enough parts for all lanes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("PART_RECORDS", 4), ("WINDOW_ROWS", 400), ("WINDOW_PARTS", 2)):
+            patch.setattr(canonical_shards, name, value)
+        yield
+
+
+def publish(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
+    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
+    return write_dataset(directory, SCHEMA, {"train": rows}, layout=layout)
+
+
+@pytest.fixture(scope="module")
+def selection(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    return select(publish(tmp_path_factory.mktemp("ids") / "1.0.0"), "train")
+
+
+def plan_of(selection: Selection, *, hosts: int, host: int, step: int = 0) -> ReadPlan:
+    share = Share(global_batch=BATCH, replicas=hosts, shard_count=hosts, shard_index=host)
+    return ReadPlan(data=selection, ways=("windows",), seed=1, position=step * BATCH, share=share)
+
+
+def numbers(selection: Selection, *, hosts: int, host: int, step: int = 0) -> np.ndarray:
+    """Of the rows that a host reads in each step, int64 [STEPS - step, BATCH / hosts]."""
+    plan = plan_of(selection, hosts=hosts, host=host, step=step)
+    batches = stream.read_numbers(plan).rebatch(BATCH // hosts).take(STEPS - step)
+    return np.stack([found[:, 1] for _, found in batches.as_numpy_iterator()])
+
+
+@pytest.fixture(scope="module")
+def whole(selection) -> np.ndarray:
+    return numbers(selection, hosts=1, host=0)
+
+
+def test_there_are_as_many_lanes_as_the_batch_and_the_data_allow(selection):
+    count = functools.partial(canonical_shards.all_lanes, canonical_shards.cut_windows(selection))
+    assert [count(global_batch=size).count for size in (1, 7, 100, 192, 1024)] == [1, 1, 4, 64, 64]
+    few = canonical_shards.all_lanes(
+        canonical_shards.cut_windows(select(selection.dataset, "train[:600]")), global_batch=64
+    )
+    assert few.count == 8  # of 150 parts
+
+
+def test_every_epoch_holds_every_row_once(whole):
+    assert sorted(whole.ravel()[:ROWS]) == list(range(ROWS))
+    assert len(set(whole.ravel()[ROWS:])) == whole.size - ROWS
+
+
+# 3 and 6 hosts cut lanes, 96 share them.
+@pytest.mark.parametrize(("hosts", "host"), [(2, 1), (3, 1), (6, 4), (16, 15), (64, 0), (64, 37), (96, 50)])
+@pytest.mark.parametrize("step", [0, 31])
+def test_a_host_reads_its_run_of_the_same_batches(selection, whole, hosts: int, host: int, step: int):
+    size = BATCH // hosts
+    run = whole[step:, host * size : (host + 1) * size]
+    np.testing.assert_array_equal(numbers(selection, hosts=hosts, host=host, step=step), run)
+
+
+def test_a_host_does_not_read_what_others_read(whole, tmp_path):
+    """Damage in a row of another host's is not met."""
+    dataset = publish(tmp_path / "1.0.0")
+    selection = select(dataset, "train")
+    shards = selection.shards
+    own = set(whole[: ROWS // BATCH, BATCH // 2 :].ravel())
+    near = set(range(ROWS)) - own
+    row = next(row for row in range(100, ROWS) if row in near)
+    path = pathlib.Path(shards.paths[shards.shard_of_row(row)])
+    content = bytearray(path.read_bytes())
+    content[int(shards.offsets[row]) + 20] ^= 1
+    path.write_bytes(bytes(content))
+
+    def epoch(host: int) -> list[tf.Tensor]:
+        plan = plan_of(selection, hosts=2, host=host)
+        return list(stream.read(plan).rebatch(BATCH // 2).take(ROWS // BATCH - 4))
+
+    epoch(1)
+    with pytest.raises(tf.errors.DataLossError):
+        epoch(0)
+
+
+@pytest.mark.parametrize(("layout", "batch"), [("rows", 512), ("blocks", 4096)])
+@pytest.mark.parametrize(("is_slow", "are_held"), [(False, True), (True, True), (False, False)])
+def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
+    tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, are_held: bool
+):
+    """Groups of lanes that lie behind the end of the epoch in its last batch."""
+    if not are_held:  # the offsets, in memory
+        monkeypatch.setattr(shards, "HELD_RECORDS", 1)
+    monkeypatch.setattr(canonical_shards, "WINDOW_ROWS", 8)
+    monkeypatch.setattr(canonical_shards, "LEAST_PARTS", 1)
+    if is_slow:
+        monkeypatch.setattr(fetch, "reads_in_flight", lambda shards: fetch.reads_for_latency(0.01))
+    selection = select(publish(tmp_path / "1.0.0", layout=layout), "train")
+    plan = ReadPlan(data=selection, ways=("windows",), seed=1, share=Share(global_batch=batch))
+    found = [
+        number
+        for _, some in stream.read(plan).rebatch(ROWS).take(2)
+        for number in parse_rows(some, SCHEMA)[0]["id"].numpy().tolist()
+    ]
+    assert sorted(found[:ROWS]) == sorted(found[ROWS:]) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("services", [2, 3])
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts: int, services: int):
+    """Where batches are not cut: images that are mixed with their neighbours."""
+    size = BATCH // hosts
+    for service in range(services):
+        plan = plan_of(selection, hosts=hosts, host=hosts - 1).of_service(service, count=services)
+        read = stream.read_numbers(plan).rebatch(size).take(4)
+        found = np.stack([numbers[:, 1] for _, numbers in read.as_numpy_iterator()])
+        expected = whole[service::services, BATCH - size :][:4]
+        np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,111 @@
+"""Values of a config that cannot be meant are named."""
+
+import shutil
+
+import pytest
+
+from pipeline.base.errors import InputError
+from pipeline.configs import base as experiments
+from pipeline.configs.retraining import base
+from pipeline.retraining import settings
+from tests.shared.fixtures.schedules import COMMANDS
+
+
+def parsed(**keys):
+    config = base.get_config()
+    with config.unlocked():
+        for key, value in keys.items():
+            group, _, name = key.partition("__")
+            target = config[group] if name else config
+            target[name or group] = value
+    return settings.parse(config.to_dict(), COMMANDS, like=base.get_config().to_dict())
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"spans__unusable": "ignore"}, r"config\.spans\.unusable: received 'ignore'; expected skip or stop"),
+        ({"holdout__kind": "test"}, r"config\.holdout\.kind"),
+        ({"train__start": "warm"}, r"config\.train\.start: received 'warm'; expected scratch or champion"),
+        ({"train__config": "nowhere.py"}, r"config\.train\.config"),
+        ({"triggers__cron": "every day"}, r"config\.triggers\.cron.*0 3"),
+        ({"window__last": -1}, r"config\.window\.last: received -1; expected a number from 0 on"),
+        ({"keep__versions": 0}, r"config\.keep\.versions"),
+        ({"infra__speed": 1}, r"config\.infra\.speed"),
+        ({"parity__rows": 0}, "rows"),
+        ({"gate__rule": "best"}, "rule"),
+        ({"gate__slice": ("a",)}, "slice"),
+        ({"triggers__cron": "0 0 30 2 *"}, r"config\.triggers\.cron"),
+        ({"holdout__most_seen": -1.0}, r"config\.holdout\.most_seen"),
+        ({"infra__calls": "200"}, r"config\.infra\.calls: received '200'; expected a whole number"),
+        ({"infra__calls": None}, r"config\.infra\.calls"),
+        ({"infra__median_ratio": float("nan")}, r"config\.infra\.median_ratio"),
+        ({"infra__process_mib": 0.5}, r"config\.infra\.process_mib: received 0.5; expected a whole number"),
+        ({"parity__flipped": True}, r"config\.parity\.flipped: received True; expected a number"),
+        ({"publish_to": "s3://bucket/taxi"}, r"config\.publish_to: received 's3://bucket/taxi'"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_named(keys, named):
+    with pytest.raises(InputError, match=named):
+        parsed(**keys)
+
+
+def test_defaults_can_be_meant():
+    assert parsed().gate.rule == "superiority"
+
+
+def test_a_root_whose_name_has_wildcards_is_taken_as_it_is(tmp_path):
+    from pipeline.retraining import datasets
+    from pipeline.retraining.records import Root
+
+    path = tmp_path / "taxi[1]*"
+    (path / "raw" / "date=1").mkdir(parents=True)
+    (path / "schema.json").write_text("{}")
+    root = Root(path=path, name="taxi")
+    assert [span.name for span in datasets.survey_spans(root, parsed().sources(root))] == ["1"]
+
+
+def test_only_what_changes_a_cycle_changes_its_digest():
+    same = parsed(notify__command="mail", keep__versions=9, triggers__cron="0 3 * * *")
+    assert parsed().digest() == same.digest()
+    for keys in (
+        {"train__flags": ("--config.seed=1",)},
+        {"gate__margin": 0.1, "gate__rule": "non_inferiority"},
+        {"holdout__most_seen": 0.5},
+        {"train__config": "pipeline/configs/taxi_wide_deep.py"},
+    ):
+        assert parsed(**keys).digest() != parsed().digest()
+
+
+def test_what_an_experiment_begins_with_is_part_of_the_digest(monkeypatch):
+    """Most values of pipeline/configs/tabular.py stand in base.py."""
+    before, made = parsed().digest(), experiments.get_config
+
+    def slower():
+        config = made()
+        config.optimizer.learning_rate = 1e-5
+        return config
+
+    monkeypatch.setattr(experiments, "get_config", slower)
+    assert parsed().digest() != before
+
+
+def test_where_an_experiment_lies_is_no_part_of_the_digest(tmp_path):
+    path = tmp_path / "moved.py"
+    shutil.copy(parsed().train.config, path)
+    assert parsed(train__config=str(path)).digest() == parsed().digest()
+
+
+def test_an_experiment_that_gives_no_config_is_named(tmp_path):
+    path = tmp_path / "empty.py"
+    path.write_text("")
+    with pytest.raises(
+        InputError, match=r"config\.train\.config=.*empty\.py: received KeyError: 'get_config'"
+    ):
+        parsed(train__config=str(path)).digest()
+
+
+def test_a_window_that_ends_elsewhere_leaves_the_settings_as_they_are():
+    before = parsed()
+    assert settings.ending_at(before, "2026-11-02").window.end == "2026-11-02"
+    assert before.window.end == ""

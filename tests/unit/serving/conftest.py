@@ -1,0 +1,3 @@
+"""The shared fixtures that these tests use."""
+
+from tests.shared.fixtures.exports import exported, module, requests, trained, warm  # noqa: F401
