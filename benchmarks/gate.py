@@ -21,7 +21,7 @@ from benchmarks.release import holdouts
 from benchmarks.release.holdouts import World
 from pipeline.gate.rules import GateRules
 from pipeline.gate.scores import Scored
-from pipeline.gate.verdict import PROMOTE, REJECT, Verdict, judge
+from pipeline.gate.verdict import PROMOTE, REJECT, Verdict, evaluate
 
 CHAMPION, BETTER, WORSE = 0.35, 0.2, 0.5  # the noise of models
 RETRAINS, STEP = 30, 1.03  # each challenger has 3% more noise than the champion
@@ -140,7 +140,7 @@ def _lost(world: World, rules: GateRules, *, rows: int, anchor: bool) -> float:
     champion, frozen = CHAMPION, {"anchor": CHAMPION} if anchor else {}
     for _ in range(RETRAINS):
         scored = world.holdout(rows, challenger=champion * STEP, champion=champion, **frozen)
-        if judge(scored, rules).decision == PROMOTE:
+        if evaluate(scored, rules).decision == PROMOTE:
             champion *= STEP
     return holdouts.log_loss(champion) - holdouts.log_loss(CHAMPION)
 
@@ -158,7 +158,7 @@ def _percent(
 
 
 def _verdicts(trials: int, made: Callable[[], Scored], rules: GateRules) -> Iterator[Verdict]:
-    return (judge(made(), rules) for _ in _progress(trials))
+    return (evaluate(made(), rules) for _ in _progress(trials))
 
 
 def _progress(trials: int) -> tqdm:

@@ -42,7 +42,7 @@ from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError, TryAgainError, did_you_mean, disk_full, disk_is_full
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
-from pipeline.retraining import backfill, champion, datasets, operations, reconcile, records, settings, store
+from pipeline.retraining import champion, datasets, operations, reconcile, records, settings, store
 from pipeline.retraining import plan as plan_lib
 from pipeline.retraining import status as status_lib
 from pipeline.retraining.reconcile import Outcome
@@ -178,7 +178,7 @@ def _release(asked: Settings, path: pathlib.Path) -> None:
 
 
 def _backfill(asked: Settings, path: pathlib.Path) -> None:
-    for outcome in backfill.backfill(
+    for outcome in reconcile.backfill(
         path, asked, start=_FROM.value, end=_VERSION.value, publishes=_PUBLISH.value, clock=_clock()
     ):
         _tell(outcome)

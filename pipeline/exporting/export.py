@@ -1,4 +1,4 @@
-"""A trained model → an exported directory, which is whole and verified, or does not exist.
+"""Exports a trained model to a directory that is whole and verified, or does not exist.
 
 The directory holds the SavedModel, its schema and statistics, a golden batch with its predictions, recorded
 requests with their answers, warm-up requests for TensorFlow Serving, and `export.json`, which names every
@@ -27,7 +27,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.exporting import replay
 from pipeline.exporting import requests as requests_lib
 from pipeline.exporting import signatures as signatures_lib
-from pipeline.exporting.requests import Functions, recorded
+from pipeline.exporting.requests import Functions, record
 from pipeline.exporting.signatures import renamed
 from pipeline.training.experiment.restore import RestoredRun
 
@@ -40,13 +40,13 @@ class Trained:
     preprocess: Preprocess
     schema: Schema
     statistics_path: pathlib.Path
-    golden_path: pathlib.Path  # TFRecord of the examples whose predictions the export must repeat
+    golden_path: pathlib.Path  # a TFRecord of examples; the export must repeat their predictions
     dataset_digest: str
     step: int
 
 
 def trained(run: RestoredRun) -> Trained:
-    """What a training run left, as an export needs it."""
+    """Returns what an export needs of a training run."""
     return Trained(
         model=run.model,
         preprocess=run.preprocess,
@@ -59,11 +59,11 @@ def trained(run: RestoredRun) -> Trained:
 
 
 def export_model(trained: Trained, output: pathlib.Path, *, examples: Sequence[bytes] | None = None) -> dict:
-    """Writes and verifies the export at `output`; returns what `export.json` says.
+    """Writes and verifies the export at `output`; returns the content of `export.json`.
 
     Args:
-      examples: serialized, without need of a label: those that the recorded requests ask with, see
-        pipeline/exporting/requests.py. None: the golden ones.
+      examples: serialized examples of the recorded requests (see pipeline/exporting/requests.py); they need
+        no label. None: the golden ones.
 
     Raises:
       InputError: `output` exists, or a fresh process computes other predictions from the export.
@@ -101,7 +101,7 @@ def _write(trained: Trained, directory: pathlib.Path, examples: Sequence[bytes] 
     archive.track(trained.preprocess)
     for name, function in functions.items():
         archive.add_endpoint(name, function)
-    with _scratch(directory):  # of AutoGraph, with which TensorFlow rewrites a function of its own
+    with _scratch(directory):  # for AutoGraph, which rewrites functions of TensorFlow's own
         archive.write_out(str(directory), verbose=False)
     schema_lib.save(trained.schema, directory / schema_lib.FILE_NAME)
     shutil.copyfile(trained.statistics_path, directory / manifest_lib.STATISTICS_FILE_NAME)
@@ -118,17 +118,17 @@ def _write_golden(serve: Callable[[tf.Tensor], Mapping[str, tf.Tensor]], directo
 def _write_requests(
     trained: Trained, functions: Functions, directory: pathlib.Path, examples: Sequence[bytes] | None
 ) -> None:
-    """Recorded requests with the answers of the graphs in memory, and TensorFlow Serving's warm-up."""
+    """Writes requests with the answers of the graphs in memory, and TensorFlow Serving's warm-up."""
     golden = replay.golden_examples(directory)
-    asked = golden if examples is None else tf.constant(np.array(examples, object), tf.string)
-    requests = recorded(functions, asked, schema=trained.schema, model=trained.model)
+    inputs = golden if examples is None else tf.constant(np.array(examples, object), tf.string)
+    requests = record(functions, inputs, schema=trained.schema, model=trained.model)
     requests_lib.save(requests, directory)
     requests_lib.write_warmup(requests, directory)
 
 
 @contextlib.contextmanager
 def _scratch(directory: pathlib.Path) -> Iterator[None]:
-    """Keeps temporary files in a folder of `directory` that is gone afterwards."""
+    """Keeps temporary files in a folder of `directory`, and removes it afterwards."""
     scratch = directory / "scratch"
     scratch.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's messages for predictions, without its Python package.
+"""Defines TensorFlow Serving's messages for predictions, without its Python package.
 
 That package wants a TensorFlow of its own version beside it, which is not there on a TPU. Fields and numbers
 are those of tensorflow_serving/apis/{model,predict,prediction_log}.proto of TensorFlow Serving 2.21, as far
@@ -7,8 +7,9 @@ as a request to predict needs them; what is left out is optional.
 
 import functools
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
+from google.protobuf import descriptor_pool, message_factory, wrappers_pb2
 from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from tensorflow.core.framework import tensor_pb2
@@ -17,27 +18,26 @@ from tensorflow.core.framework import tensor_pb2
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 
 _PACKAGE = "tensorflow.serving"
-_Field = descriptor_pb2.FieldDescriptorProto
 _TENSOR, _INT64 = ".tensorflow.TensorProto", ".google.protobuf.Int64Value"
 _OWN = f".{_PACKAGE}."
 
 
 def prediction_log(payload: bytes = b"") -> Message:
-    """A PredictionLog, empty or as serialized: a request to predict, and its response if it was recorded.
+    """Returns a PredictionLog, empty or parsed: a request to predict, and its response if it was recorded.
 
     Raises:
-      google.protobuf.message.DecodeError: the bytes are none.
+      google.protobuf.message.DecodeError: the bytes are not one.
     """
     return _made("PredictionLog", payload)
 
 
 def predict_request(payload: bytes = b"") -> Message:
-    """A PredictRequest, empty or as serialized."""
+    """Returns a PredictRequest, empty or parsed."""
     return _made("PredictRequest", payload)
 
 
 def predict_response(payload: bytes = b"") -> Message:
-    """A PredictResponse, empty or as serialized."""
+    """Returns a PredictResponse, empty or parsed."""
     return _made("PredictResponse", payload)
 
 
@@ -49,7 +49,7 @@ def _made(name: str, payload: bytes) -> Message:
 
 @functools.cache
 def _pool() -> DescriptorPool:
-    """One of our own: where TensorFlow Serving's package is installed, its files are in the common one."""
+    """Returns a pool of our own: an installed package of TensorFlow Serving fills the common one."""
     pool = descriptor_pool.DescriptorPool()
     _add(pool, tensor_pb2.DESCRIPTOR, seen=set())
     _add(pool, wrappers_pb2.DESCRIPTOR, seen=set())
@@ -58,7 +58,7 @@ def _pool() -> DescriptorPool:
 
 
 def _add(pool: DescriptorPool, file: FileDescriptor, *, seen: set[str]) -> None:
-    """Adds a file after those that it imports."""
+    """Adds a file, after those that it imports."""
     if file.name in seen:
         return
     seen.add(file.name)
@@ -67,8 +67,8 @@ def _add(pool: DescriptorPool, file: FileDescriptor, *, seen: set[str]) -> None:
     pool.AddSerializedFile(file.serialized_pb)
 
 
-def _file() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(
+def _file() -> FileDescriptorProto:
+    file = FileDescriptorProto(
         name="pipeline/exporting/serving.proto",
         package=_PACKAGE,
         syntax="proto3",
@@ -86,47 +86,49 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
     return file
 
 
-def _model_spec() -> descriptor_pb2.DescriptorProto:
-    """ModelSpec: the model's name, its version if not the newest, the signature."""
-    message = _message("ModelSpec")
-    message.field.add(name="name", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
-    message.field.add(
-        name="version", number=2, type=_Field.TYPE_MESSAGE, type_name=_INT64, label=_Field.LABEL_OPTIONAL
-    )
-    message.field.add(name="signature_name", number=3, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
+def _model_spec() -> DescriptorProto:
+    """Describes ModelSpec: the model's name, its version if not the newest, the signature."""
+    message = DescriptorProto(name="ModelSpec")
+    _add_field(message, "name", 1)
+    _add_field(message, "version", 2, of_type=_INT64)
+    _add_field(message, "signature_name", 3)
     return message
 
 
-def _with_tensors(name: str, *, tensors: tuple[str, int], model_spec: int) -> descriptor_pb2.DescriptorProto:
-    """A message with a ModelSpec, and a map from names to tensors, which is a list of entries on the wire."""
+def _with_tensors(name: str, *, tensors: tuple[str, int], model_spec: int) -> DescriptorProto:
+    """Describes a message with a ModelSpec and a map of tensors, which is a list of entries on the wire."""
     message = _message(name, model_spec=(model_spec, "ModelSpec"))
     field, number = tensors
-    entry = f"{field.capitalize()}Entry"
-    nested = message.nested_type.add(name=entry)
-    nested.options.map_entry = True
-    nested.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
-    nested.field.add(
-        name="value", number=2, type=_Field.TYPE_MESSAGE, type_name=_TENSOR, label=_Field.LABEL_OPTIONAL
-    )
-    message.field.add(
-        name=field,
-        number=number,
-        type=_Field.TYPE_MESSAGE,
-        type_name=f"{_OWN}{name}.{entry}",
-        label=_Field.LABEL_REPEATED,
+    entry = message.nested_type.add(name=f"{field.capitalize()}Entry")
+    entry.options.map_entry = True
+    _add_field(entry, "key", 1)
+    _add_field(entry, "value", 2, of_type=_TENSOR)
+    _add_field(
+        message,
+        field,
+        number,
+        of_type=f"{_OWN}{name}.{entry.name}",
+        label=FieldDescriptorProto.LABEL_REPEATED,
     )
     return message
 
 
-def _message(name: str, **messages: tuple[int, str]) -> descriptor_pb2.DescriptorProto:
-    """A message of messages, each by its field's name, with the field's number and its type."""
-    made = descriptor_pb2.DescriptorProto(name=name)
+def _message(name: str, **messages: tuple[int, str]) -> DescriptorProto:
+    """Describes a message of messages: field name → the field's number and type."""
+    message = DescriptorProto(name=name)
     for field, (number, of_type) in messages.items():
-        made.field.add(
-            name=field,
-            number=number,
-            type=_Field.TYPE_MESSAGE,
-            type_name=f"{_OWN}{of_type}",
-            label=_Field.LABEL_OPTIONAL,
-        )
-    return made
+        _add_field(message, field, number, of_type=f"{_OWN}{of_type}")
+    return message
+
+
+def _add_field(
+    message: DescriptorProto,
+    name: str,
+    number: int,
+    *,
+    of_type: str = "",
+    label: int = FieldDescriptorProto.LABEL_OPTIONAL,
+) -> None:
+    """Adds a field of another message's type, or of text where `of_type` is empty."""
+    kind = FieldDescriptorProto.TYPE_MESSAGE if of_type else FieldDescriptorProto.TYPE_STRING
+    message.field.add(name=name, number=number, type=kind, type_name=of_type or None, label=label)

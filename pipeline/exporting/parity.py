@@ -1,4 +1,4 @@
-"""A run's export against its graph in memory."""
+"""Compares a run's export with its graph in memory."""
 
 import pathlib
 import tempfile
@@ -15,13 +15,13 @@ from pipeline.training.parity.compare import Comparison, Difference, comparison,
 from pipeline.training.state import golden
 from pipeline.training.tasks.registry import task_of
 
-# Both compute in the run's own precision. Within a graph TensorFlow joins operations that stand apart here,
-# and rounds between fewer of them: some roundings of 2^-8 in bfloat16, of 2^-11 in float16.
+# Both compute in the run's precision. Within a graph TensorFlow joins operations that are separate here, and
+# so rounds less often: by 2^-8 in bfloat16, 2^-11 in float16.
 _TOLERANCES = {"float32": 1e-5, "mixed_bfloat16": 8 * 2.0**-8, "mixed_float16": 8 * 2.0**-11}
 
 
 def compare(run: RestoredRun) -> Comparison:
-    """Exports into a temporary directory; compares its predictions of the run's golden records.
+    """Exports to a temporary directory, and compares its predictions of the run's golden records.
 
     Raises:
       InputError: the export differs from itself in a fresh process, or the golden records are damaged.

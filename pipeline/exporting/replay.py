@@ -1,7 +1,7 @@
 """Replays the golden batch of an exported model in this process: `python -m pipeline.exporting.replay DIR`.
 
-The export runs it in a fresh process, so that nothing of the training process (layers, tables, policies)
-can help the SavedModel.
+The export runs it in a fresh process, where no layer, table or policy of the training process can help the
+SavedModel.
 """
 
 import pathlib
@@ -36,7 +36,7 @@ def replay(directory: pathlib.Path) -> None:
 
 
 def golden_examples(directory: pathlib.Path) -> tf.Tensor:
-    """Serialized examples, string [batch]."""
+    """Returns the serialized golden examples, string [batch]."""
     records = tf.data.TFRecordDataset(str(directory / GOLDEN_EXAMPLES))
     return tf.constant([record.numpy() for record in records])
 

@@ -1,8 +1,7 @@
 """Recorded requests to a model with the answers that it must give, as files beside the SavedModel.
 
-`requests.tfrecord` holds a PredictionLog of TensorFlow Serving a call: the request and its response. Whatever
-reads TensorFlow Serving's logs reads it. `requests.json` says what the signatures take and give, and on what
-the answers were computed.
+`requests.tfrecord` holds a PredictionLog of TensorFlow Serving for each call: the request and its response.
+`requests.json` describes the signatures, and the machine that computed the answers.
 """
 
 import dataclasses
@@ -46,16 +45,19 @@ class Call:
     def rows(self) -> int:
         return len(next(iter(self.inputs.values())))
 
+    def __str__(self) -> str:
+        return f"'{self.signature}' asked with {self.rows:,} row{'s' * (self.rows != 1)}"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Requests:
-    """What a model was asked.
+    """The recorded calls of a model.
 
     Attributes:
-      declared: of each signature its `inputs` and `outputs`: dtype and shape by name, as JSON has them.
+      declared: by signature its `inputs` and `outputs`: dtype and shape by name, as JSON has them.
       tolerance: how far an answer may be from the recorded one where another build of TensorFlow or another
         processor computes it, as a share of the largest number of the answer.
-      computed_by: see machine.py.
+      computed_by: see the function of that name.
     """
 
     calls: Sequence[Call]
@@ -65,16 +67,14 @@ class Requests:
 
     @property
     def examples(self) -> np.ndarray:
-        """Serialized examples of the largest call, bytes objects [rows]."""
+        """The serialized examples of the largest call, bytes objects [rows]."""
         through = [call.inputs[EXAMPLES] for call in self.calls if call.signature == SERVING_DEFAULT]
         return max(through, key=len)
 
 
 def save(requests: Requests, directory: pathlib.Path) -> None:
     """Writes both files. The same requests give the same bytes."""
-    records = tfrecord.frame(
-        [_request_log(call).SerializeToString(deterministic=True) for call in requests.calls]
-    )
+    records = tfrecord.frame([_log(call, with_answer=True) for call in requests.calls])
     document = {
         "format": FORMAT,
         "declared": requests.declared,
@@ -117,16 +117,16 @@ def _payloads(content: bytes) -> list[bytes]:
     return [each.payload for each in found]
 
 
-def _request_log(call: Call) -> Message:
+def _log(call: Call, *, with_answer: bool = False) -> bytes:
     log = messages.prediction_log()
     fill_request(log.predict_log.request, call)
-    for name, values in call.outputs.items():
+    for name, values in call.outputs.items() if with_answer else ():
         log.predict_log.response.outputs[name].ParseFromString(_tensor(values))
-    return log
+    return log.SerializeToString(deterministic=True)
 
 
 def fill_request(request: Message, call: Call, *, model: str = "", version: int | None = None) -> None:
-    """Makes a PredictRequest of a call; without a model's name it is one for any model."""
+    """Fills a PredictRequest from a call; without a model's name it fits any model."""
     request.model_spec.name = model
     request.model_spec.signature_name = call.signature
     if version is not None:
@@ -136,7 +136,7 @@ def fill_request(request: Message, call: Call, *, model: str = "", version: int 
 
 
 def arrays(tensors: Mapping[str, Message]) -> dict[str, np.ndarray]:
-    """The tensors of a message as arrays."""
+    """Returns the tensors of a message as arrays."""
     return {name: tf.make_ndarray(tensors[name]) for name in sorted(tensors)}
 
 
@@ -153,25 +153,25 @@ def _tensor(values: np.ndarray) -> bytes:
     return tf.make_tensor_proto(values).SerializeToString(deterministic=True)
 
 
-# --- Asks a model in memory what its export must answer, in batches of several sizes.
+# --- Recording: a model in memory answers batches of several sizes, as its export must.
 
 
 Functions = Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]
 
 # TensorFlow computes a product of matrices in other ways for one row, a few and many: each has bits of its
-# own. A request without a row is what a client sends whose queue was empty.
+# own. A client whose queue is empty sends a request without a row.
 _SIZES = (0, 1, 7)
 
 # Roundings of the narrowest type that a layer computes in; float32 sums in another order differ by more.
 _TOLERANCES = {"float32": 1e-5, "bfloat16": 8 * 2.0**-8, "float16": 8 * 2.0**-11}
 
 
-def recorded(functions: Functions, examples: tf.Tensor, *, schema: Schema, model: keras.Model) -> Requests:
-    """Requests of all `examples` at once, and of the first few, through both signatures.
+def record(functions: Functions, examples: tf.Tensor, *, schema: Schema, model: keras.Model) -> Requests:
+    """Records requests with all `examples` at once, and with the first few, through both signatures.
 
     Args:
-      functions: the graphs of the model by signature, as `signatures` makes them: eagerly computed, its
-        answers have other bits.
+      functions: the graphs of the model by signature, as `signatures` makes them: eager answers have other
+        bits.
       examples: serialized, string [rows].
 
     Raises:
@@ -182,7 +182,7 @@ def recorded(functions: Functions, examples: tf.Tensor, *, schema: Schema, model
             "requests to be recorded",
             received="no examples",
             expected="one or more",
-            action="Take a holdout that has rows, or leave it to the golden examples.",
+            action="Take a holdout that has rows, or use the golden examples.",
         )
     return Requests(
         calls=list(_recorded_calls(functions, examples, schema)),
@@ -193,7 +193,7 @@ def recorded(functions: Functions, examples: tf.Tensor, *, schema: Schema, model
 
 
 def tolerance(model: keras.Model) -> float:
-    """How far two machines may be apart: see Requests. Float64 counts as float32, which it is told in."""
+    """Returns how far two machines may differ: see Requests. Float64 counts as float32, the output's type."""
     computed_in = {layer.compute_dtype for layer in model._flatten_layers()}  # no public way (Keras 3.15)
     return max(_TOLERANCES.get(dtype, _TOLERANCES["float32"]) for dtype in computed_in)
 
@@ -202,30 +202,29 @@ def _recorded_calls(functions: Functions, examples: tf.Tensor, schema: Schema) -
     spec = parsing.parsing_spec(schema, with_label=False)
     for rows in sorted({*(size for size in _SIZES if size < len(examples)), len(examples)}):
         some = examples[:rows]
-        yield _recorded_call(SERVING_DEFAULT, {EXAMPLES: some}, functions[SERVING_DEFAULT](some))
-        given = raw_inputs(tf.io.parse_example(some, spec), schema)
-        yield _recorded_call(RAW, given, functions[RAW](given))
+        columns = raw_inputs(tf.io.parse_example(some, spec), schema)
+        for signature, given, inputs in ((SERVING_DEFAULT, some, {EXAMPLES: some}), (RAW, columns, columns)):
+            outputs = functions[signature](given)
+            yield Call(signature=signature, inputs=numpy_arrays(inputs), outputs=numpy_arrays(outputs))
 
 
-def _recorded_call(signature: str, inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Call:
-    return Call(signature=signature, inputs=_arrays(inputs), outputs=_arrays(outputs))
-
-
-def _arrays(tensors: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
+def numpy_arrays(tensors: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
+    """Returns the values of tensors by name."""
     return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-# --- Answers of a loaded signature against those that were recorded.
+# --- Comparison: the answers of a loaded signature, or a server, with the recorded ones.
 
 
 Serve = Callable[..., Mapping[str, tf.Tensor]]
+GARBAGE = b"no serialized example"  # a model must refuse it
 
 # TensorFlow quotes a request's bytes in its message, which Python cannot always read (2.21).
 _REFUSALS = (tf.errors.OpError, UnicodeDecodeError)
 
 
 class Answers:
-    """Compares calls, and keeps what was wrong with them.
+    """Compares answers with the recorded ones, and collects the differences.
 
     Attributes:
       worst: the largest difference so far, as a share of the largest number of its answer.
@@ -239,33 +238,29 @@ class Answers:
         self.reasons: list[str] = []
 
     def compare(self, call: Call, serve: Serve | None) -> None:
-        """Asks `serve` what the call asks; None: there is no such signature."""
-        where = f"'{call.signature}' asked with {call.rows:,} row{'s' * (call.rows != 1)}"
+        """Makes the call of `serve` and compares its answer; None: there is no such signature."""
         if serve is None:
-            self.reasons.append(f"{where}: there is no such signature")
+            self.reasons.append(f"{call}: there is no such signature")
             return
         try:
-            answer = {name: each.numpy() for name, each in serve(**_tensors(call.inputs)).items()}
+            answer = numpy_arrays(serve(**_tensors(call.inputs)))
         except (*_REFUSALS, TypeError, ValueError) as error:
             text = " ".join(str(error).split())
-            self.reasons.append(f"{where}: it raised {type(error).__name__}: {text[:300]}")
+            self.reasons.append(f"{call}: it raised {type(error).__name__}: {text[:300]}")
             return
-        self.of_answer(where, answer, call.outputs)
+        self.compare_outputs(call, answer)
 
-    def of_answer(
-        self, where: str, answer: Mapping[str, np.ndarray], recorded: Mapping[str, np.ndarray]
-    ) -> None:
-        """Compares named arrays; what was not recorded is not looked at, as its signature already is."""
-        for name, expected in recorded.items():
-            problem = self._problem(answer.get(name), expected)
-            if problem:
-                self.reasons.append(f"{where}: output '{name}' {problem}")
+    def compare_outputs(self, call: Call, answer: Mapping[str, np.ndarray]) -> None:
+        """Compares the outputs that were recorded; the check of signatures finds others."""
+        for name, expected in call.outputs.items():
+            if problem := self._problem(answer.get(name), expected):
+                self.reasons.append(f"{call}: output '{name}' {problem}")
 
     def _problem(self, found: np.ndarray | None, expected: np.ndarray) -> str:
         if found is None:
             return "is missing"
         if (found.dtype, found.shape) != (expected.dtype, expected.shape):
-            return f"is {_told(found)} where {_told(expected)} was recorded"
+            return f"is {_format_type(found)} where {_format_type(expected)} was recorded"
         if not np.isfinite(found).all():
             return f"holds {np.sum(~np.isfinite(found)):,} values that are NaN or infinite, of {found.size:,}"
         return self._difference(found, expected)
@@ -288,25 +283,23 @@ class Answers:
 
 
 def refused(serve: Serve, examples: Sequence[bytes]) -> bool:
-    """Whether the signature answers serialized examples with an error."""
+    """Returns whether the signature answers serialized examples with an error."""
     try:
-        for each in serve(**{EXAMPLES: tf.constant(np.array(examples, object), tf.string)}).values():
-            each.numpy()
+        numpy_arrays(serve(**{EXAMPLES: tf.constant(np.array(examples, object), tf.string)}))
     except _REFUSALS:
         return True
     return False
 
 
 def _tensors(inputs: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    texts = {name: values.dtype == object for name, values in inputs.items()}
     return {
-        name: tf.constant(values, tf.string) if texts[name] else tf.constant(values)
+        name: tf.constant(values, tf.string if values.dtype == object else None)
         for name, values in inputs.items()
     }
 
 
 def _share(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference as a share of the largest number expected; 0 of nothing."""
+    """Returns the largest difference as a share of the largest number expected; 0 for empty arrays."""
     if not found.size:
         return 0.0
     one, other = found.astype(np.float64), expected.astype(np.float64)
@@ -314,18 +307,18 @@ def _share(found: np.ndarray, expected: np.ndarray) -> float:
     return float(difference / largest) if largest else float(difference)
 
 
-def _told(values: np.ndarray) -> str:
+def _format_type(values: np.ndarray) -> str:
     return f"{values.dtype}{list(values.shape)}"
 
 
-# --- What decides the last bits of a prediction besides the model: TensorFlow's build and the processor.
+# --- The machine: TensorFlow's build and the processor decide the last bits of a prediction.
 
 
 _CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
 def computed_by() -> dict[str, str]:
-    """Build and processor of this process. Where two are the same, so are all bits of what they compute.
+    """Describes build and processor of this process. Two that are the same compute the same bits.
 
     A matrix product is cut into as many parts as there are processors, and summed in their order.
     """
@@ -339,17 +332,13 @@ def computed_by() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """Its name as the kernel has it; empty where it has none."""
+    """Returns the processor's name from the kernel; empty where it has none."""
     text = _CPUINFO.read_text() if _CPUINFO.exists() else ""
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return found[1] if found else ""
 
 
-# --- Warm-up requests where TensorFlow Serving looks for them: it sends them to itself when it loads a
-# version.
-#
-# Without them the first requests of clients pay for tracing and for tables that are filled. See
-# https://www.tensorflow.org/tfx/serving/saved_model_warmup.
+# --- Warm-up: TensorFlow Serving sends these requests to itself when it loads a version.
 
 
 FILE_NAME = "assets.extra/tf_serving_warmup_requests"
@@ -359,18 +348,12 @@ _MOST_ROWS = 8
 
 
 def write_warmup(requests: Requests, directory: pathlib.Path) -> None:
-    """Writes the calls of 1 to 8 rows, both signatures, as PredictionLogs in a TFRecord file."""
+    """Writes the calls of 1 to 8 rows, both signatures, as PredictionLogs in a TFRecord file.
+
+    Without them the first requests of clients pay for tracing and for filling tables. See
+    https://www.tensorflow.org/tfx/serving/saved_model_warmup. A request without a row would fail.
+    """
     path = directory / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(tfrecord.frame([_warmup_log(call) for call in _warmup_calls(requests)]))
-
-
-def _warmup_calls(requests: Requests) -> Iterator[Call]:
-    """Those that any server takes; one without a row would fail."""
-    return (call for call in requests.calls if 0 < call.rows <= _MOST_ROWS)
-
-
-def _warmup_log(call: Call) -> bytes:
-    log = messages.prediction_log()
-    fill_request(log.predict_log.request, call)
-    return log.SerializeToString(deterministic=True)
+    calls = [call for call in requests.calls if 0 < call.rows <= _MOST_ROWS]
+    path.write_bytes(tfrecord.frame([_log(call) for call in calls]))

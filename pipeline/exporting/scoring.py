@@ -1,9 +1,9 @@
-"""Metrics of an exported model on a split of a dataset, through the signature that serves it."""
+"""Computes metrics of an exported model on a split of a dataset, through the signature that serves it."""
 
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -31,18 +31,12 @@ from pipeline.training.experiment import example_weights
 from pipeline.training.run.weights import require_weights
 from pipeline.training.tasks.registry import EvaluationMetrics
 
-# --- Rows as a dataset stores them, and what an exported model answers to them.
-#
-# Records go through `serving_default` as they are, rows of blocks through `raw`: what is asked is what
-# serves.
-
-
 Answer = TypeVar("Answer")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StoredRows:
-    """`stored`: n rows as they are read, string [n] or uint16 [n, words]; `schema`: that of their dataset."""
+    """Rows as a dataset with `schema` stores them: `stored` is string [n] or uint16 [n, words]."""
 
     stored: tf.Tensor
     schema: Schema
@@ -52,11 +46,11 @@ class StoredRows:
 
     @property
     def are_records(self) -> bool:
-        """Whether each is a serialized example of its own."""
+        """Whether each row is a serialized example."""
         return self.stored.dtype == tf.string
 
     def features(self, names: Collection[str]) -> dict[str, tf.Tensor]:
-        """What the rows hold of some features, [n, *feature.shape] each."""
+        """Returns some features of the rows, [n, *feature.shape] each."""
         if self.are_records:  # each feature that is parsed costs
             return parsing.stored_features(self.stored, self.schema, names)
         return {name: self._columns[name] for name in names}
@@ -66,7 +60,7 @@ class StoredRows:
         return parsing.stored_features(self.stored, self.schema)
 
     def inputs_of(self, reader: Schema) -> dict[str, tf.Tensor]:
-        """The inputs that `reader`, a model's schema, declares: where rows lack one, its fill value."""
+        """Returns the inputs that a model's schema declares; its fill value for those that the rows lack."""
         stored = {feature.name for feature in self.schema.features}
         found = self.features([feature.name for feature in reader.inputs if feature.name in stored])
         absent = {f.name: self._filled(f) for f in reader.inputs if f.name not in stored}
@@ -77,11 +71,11 @@ class StoredRows:
         return tf.fill([len(self), *feature.shape], value)
 
     def labels(self, label: Label) -> np.ndarray:
-        """int32 classes or float32 values [n], as the metrics take them."""
+        """Returns int32 classes or float32 values [n], as the metrics take them."""
         return parsing.cast_label(self.features([label.name])[label.name], label).numpy()
 
     def weights(self, targets: Targets) -> np.ndarray | None:
-        """Of the examples, float32 [n]; None where they have none."""
+        """Returns the weights of the examples, float32 [n]; None where there are none."""
         if targets.weights is None:
             return None
         features = self.features([targets.weights.name])
@@ -90,7 +84,10 @@ class StoredRows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportedModel:
-    """A loaded export. `digest` is that of `export.json`, `schema` what the model reads."""
+    """A loaded export. `digest` is that of `export.json`, `schema` what the model reads.
+
+    Records go through `serving_default` as they are, rows of blocks through `raw`, as they do in serving.
+    """
 
     directory: pathlib.Path
     digest: str
@@ -102,20 +99,19 @@ class ExportedModel:
         return self.schema.label
 
     def predictions(self, rows: StoredRows) -> np.ndarray:
-        """[n, …], as the task's `predictions` gives them."""
-        return self._outputs(rows)[LABEL_TASKS[self.label.task].output].numpy()
-
-    def _outputs(self, rows: StoredRows) -> Mapping[str, tf.Tensor]:
+        """Returns predictions [n, …], as the task's `predictions` gives them."""
         if rows.are_records:
-            return self.module.signatures[SERVING_DEFAULT](examples=rows.stored)
-        return self.module.signatures[RAW](**raw_inputs(rows.inputs_of(self.schema), self.schema))
+            outputs = self.module.signatures[SERVING_DEFAULT](examples=rows.stored)
+        else:
+            outputs = self.module.signatures[RAW](**raw_inputs(rows.inputs_of(self.schema), self.schema))
+        return outputs[LABEL_TASKS[self.label.task].output].numpy()
 
 
 def open_model(directory: pathlib.Path, dataset: Dataset) -> ExportedModel:
-    """Loads an export to ask it of rows of `dataset`.
+    """Loads an export that is to predict rows of `dataset`.
 
     Raises:
-      InputError: the export is not whole, or the dataset lacks what the model's schema asks for.
+      InputError: the export is not whole, or the dataset lacks what the model's schema needs.
     """
     digest = records.open_export(directory)["digest"]
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
@@ -125,21 +121,21 @@ def open_model(directory: pathlib.Path, dataset: Dataset) -> ExportedModel:
 
 
 def answers(
-    selection: Selection, ask: Callable[[StoredRows], Answer], *, batch: int, told: str
+    selection: Selection, ask: Callable[[StoredRows], Answer], *, batch: int, title: str
 ) -> Iterator[Answer]:
-    """What `ask` gives for every selected row once, in stored order, `batch` rows at a time.
+    """Yields what `ask` returns for every selected row once, in stored order, `batch` rows at a time.
 
     Args:
-      told: what the progress bar says.
+      title: that of the progress bar.
 
     Raises:
       InputError: a record is damaged, or an image in one is refused; the record is named.
     """
     schema = selection.dataset.schema
-    alone = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
-    progress = tqdm(total=selection.rows, unit=" examples", desc=told, leave=False, disable=None)
+    windows_of_rows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
+    progress = tqdm(total=selection.rows, unit=" examples", desc=title, leave=False, disable=None)
     with naming_damage(selection), progress:
-        for rows in alone.rebatch(batch).prefetch(READY):
+        for rows in windows_of_rows.rebatch(batch).prefetch(READY):
             yield ask(StoredRows(stored=rows, schema=schema))
             progress.update(len(rows))
 
@@ -168,14 +164,14 @@ def score(
     max_corrupt_records: int = 0,
     weighted_by: str = "",
 ) -> dict:
-    """Feeds every stored record of `split` to the export once, and returns the metrics as JSON has them.
+    """Predicts every record of `split` once with the export, and returns the metrics as JSON has them.
 
     Args:
-      weighted_by: the numeric feature of the dataset that weighs examples; empty: none does.
+      weighted_by: the numeric feature of the dataset that weights examples; empty: none.
 
     Raises:
-      InputError: the export is not whole, or the dataset lacks what the model's schema asks for, or holds
-        what is no weight.
+      InputError: the export is not whole, the dataset lacks what the model's schema needs, or a weight is
+        invalid.
     """
     model = open_model(model_directory, dataset)
     targets = Targets(weights=example_weights.named(weighted_by, dataset.schema, flag=WEIGHTS_FLAG))
@@ -197,14 +193,13 @@ def score(
 
 
 def _metrics(selection: Selection, model: ExportedModel, *, batch: int, targets: Targets) -> dict:
-    """See EvaluationMetrics.result."""
 
     def ask(rows: StoredRows) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         return rows.labels(model.label), model.predictions(rows), rows.weights(targets)
 
     metrics = EvaluationMetrics(model.label)
     for labels, predictions, weights in answers(
-        selection, ask, batch=batch, told=f"evaluate {selection.expression}"
+        selection, ask, batch=batch, title=f"evaluate {selection.expression}"
     ):
         metrics.update(labels, predictions, weights=weights)
     return metrics.result()

@@ -22,7 +22,7 @@ _Signature = Callable[..., Mapping[str, tf.Tensor]]
 
 
 def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> dict[str, _Signature]:
-    """Graph functions by signature name.
+    """Returns graph functions by signature name.
 
     `serving_default` takes `examples`, string [batch], serialized tf.train.Examples without a label;
     `raw` takes each input feature by its name of `raw_names`, [batch, *shape]: numbers, or text as the raw
@@ -59,7 +59,7 @@ def signatures(model: keras.Model, preprocess: Preprocess, schema: Schema) -> di
 
 
 def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
-    """What `signatures` makes of a schema, as JSON: name → `inputs` and `outputs` → name → [dtype, shape].
+    """Describes the signatures of a schema as JSON: name → `inputs` and `outputs` → name → [dtype, shape].
 
     A shape is a list with null for the batch's size.
     """
@@ -74,22 +74,22 @@ def declared(schema: Schema) -> dict[str, dict[str, dict[str, list]]]:
 
 
 def described(spec: tf.TensorSpec | tf.Tensor) -> list:
-    """[dtype, shape], as JSON has them."""
+    """Returns [dtype, shape], as JSON has them."""
     return [spec.dtype.name, spec.shape.as_list()]
 
 
 def _never_empty(values: tf.Tensor) -> tf.Tensor:
-    """Values [rows, …], or one row of zeros where there is none.
+    """Returns the values [rows, …], or one row of zeros where there is none.
 
-    Of no rows, a convolution that oneDNN fuses with the layers after it gives another shape than that of its
-    filters (TensorFlow 2.21), and a layer that adds it to something fails.
+    Without rows, a convolution that oneDNN fuses with the layers after it gives another shape than that of
+    its filters (TensorFlow 2.21), and a layer that adds it to something fails.
     """
     is_empty = tf.cast(tf.shape(values)[0] == 0, tf.int32)
     return tf.pad(values, [[0, is_empty], *[[0, 0]] * (values.shape.rank - 1)])
 
 
 def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
-    """Named tensors that the `raw` signature takes."""
+    """Returns the named tensors that the `raw` signature takes."""
     names = raw_names(schema)
     return {
         names[feature.name]: tf.TensorSpec(
@@ -101,11 +101,11 @@ def _raw_spec(schema: Schema) -> dict[str, tf.TensorSpec]:
     }
 
 
-# --- Stored features as the `raw` signature takes them: what it reads from text is spelled as text again.
+# --- Stored features as arguments of `raw`, which takes dates and the like as text.
 
 
 def raw_inputs(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
-    """The arguments of `raw` for `features` as records hold them, each [batch, …]."""
+    """Returns the arguments of `raw` for `features` as records hold them, each [batch, …]."""
     return {given: _spelled(schema[name], features[name]) for name, given in raw_names(schema).items()}
 
 
@@ -116,15 +116,15 @@ def _spelled(feature: Feature, values: tf.Tensor) -> tf.Tensor:
     return tf.constant(np.array(texts, object), tf.string)
 
 
-# --- What each feature is called in the `raw` signature: its own name, or one that TensorFlow can take.
+# --- Names of features in `raw`: their own, or ones that TensorFlow accepts.
 
 
-# What TensorFlow takes as the name of a node in a graph.
+# The name of a node in a graph of TensorFlow.
 _NODE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def raw_names(schema: Schema) -> dict[str, str]:
-    """The name in `raw` of each input feature, by the feature's name, in declared order.
+    """Returns the name in `raw` of each input feature, by the feature's name, in declared order.
 
     A signature's input becomes a node of a graph and a parameter of a Python function. So a name with a space
     or an umlaut, a Python keyword, and two names that differ by case alone are not possible. Such a feature
@@ -143,12 +143,12 @@ def raw_names(schema: Schema) -> dict[str, str]:
 
 
 def renamed(schema: Schema) -> dict[str, str]:
-    """Those of `raw_names` that differ from the feature's own name."""
+    """Returns those of `raw_names` that differ from the feature's own name."""
     return {name: given for name, given in raw_names(schema).items() if given != name}
 
 
 def _take(name: str, taken: set[str]) -> bool:
-    """Takes the name, unless TensorFlow cannot, or has it: False then."""
+    """Adds the name to those taken; returns False where TensorFlow cannot take it, or it is taken."""
     parameter = _parameter(name)
     possible = _NODE.fullmatch(name) and not keyword.iskeyword(parameter) and parameter != "self"
     free = bool(possible) and parameter.lower() not in taken
@@ -157,13 +157,13 @@ def _take(name: str, taken: set[str]) -> bool:
 
 
 def _parameter(name: str) -> str:
-    """The Python parameter that TensorFlow makes of a name."""
+    """Returns the Python parameter that TensorFlow makes of a name."""
     swapped = "".join(character if character.isalnum() else "_" for character in name)
     return swapped if swapped[:1].isalpha() else f"arg_{swapped}"
 
 
 def _substitutes(name: str, number: int) -> Iterator[str]:
-    """Ever more names for the feature of this number."""
+    """Yields names for the feature of this number, without end."""
     stem = ascii_words(name) or "input"
     yield stem
     for later in itertools.count(number):

@@ -1,4 +1,4 @@
-"""Which statistics a metric of a sample takes, and when there are none."""
+"""Chooses the statistics for a metric of a sample, and says when a sample is too small for any."""
 
 import dataclasses
 import math
@@ -12,21 +12,21 @@ from pipeline.gate.statistics.auc import Ranks, Resampled
 from pipeline.gate.statistics.estimates import Estimate, Means, Sample
 from pipeline.gate.statistics.shares import Shares
 
-_LEAST_OF_CLASS = 10  # positives and negatives: of fewer, an area's spread is not known
+_LEAST_OF_CLASS = 10  # positives and negatives: with fewer, the spread of an area is not known
 _RARER, _OF_ONE = " of the rarer class", " of one class"
 
 
 class Measured(Protocol):
-    """The metric of the models of a sample."""
+    """A metric of the models of a sample."""
 
     def value(self, model: str) -> Estimate: ...
 
     def difference(self, model: str, other: str) -> Estimate:
-        """`model` less `other`, on the same examples."""
+        """Returns `model` less `other`, on the same examples."""
 
 
 def measure(metric: Metric, sample: Sample, rules: GateRules) -> Measured:
-    """The exact and fast where every row counts the same and stands alone, else what holds for all rows."""
+    """Returns exact and fast statistics where rows are unweighted and independent, else general ones."""
     is_plain = sample.weights is None and sample.clusters is None
     if metric.kind == "area":
         return (
@@ -40,29 +40,29 @@ def measure(metric: Metric, sample: Sample, rules: GateRules) -> Measured:
 
 
 def improvement(measured: Measured, metric: Metric, model: str, over: str) -> Estimate:
-    """By how much `model` is better than `over`, in units of the metric: below 0 where it is worse."""
+    """Returns how much better `model` is than `over`, in units of the metric; below 0 where it is worse."""
     return measured.difference(model, over) if metric.is_higher_better else measured.difference(over, model)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Obstacle:
-    """Why a sample tells too little; `examples` like these would be enough, None where no number is."""
+    """The reason why a sample is too small. `examples` like these would do; None where no number is known."""
 
     reason: str
     examples: int | None
 
 
-def obstacle(metric: Metric, sample: Sample, rules: GateRules, *, least: int) -> Obstacle | None:
-    """What keeps the sample from being judged: too few rows, clusters, or rows of a class.
+def find_obstacle(metric: Metric, sample: Sample, rules: GateRules, *, least: int) -> Obstacle | None:
+    """Returns why the sample cannot be evaluated: too few rows, clusters, or rows of a class; else None.
 
-    Rows and clusters count as many as would tell as much if all weighed the same.
+    Rows and clusters of unequal weight count as their effective number at equal weight.
     """
     found = _of_rows(sample, "", least) or _of_clusters(sample, "", rules)
     return found or (_of_classes(sample, rules) if metric.kind == "area" else None)
 
 
 def _of_classes(sample: Sample, rules: GateRules) -> Obstacle | None:
-    """An area is told by the rows of the rarer class: by as many of them, and by their clusters."""
+    """The rows of the rarer class, and their clusters, limit what is known of an area."""
     number = min(int(sample.positive.sum()), int((~sample.positive).sum()))
     if number < _LEAST_OF_CLASS:
         return _too_few(f"rows{_RARER}", number, _LEAST_OF_CLASS, sample)

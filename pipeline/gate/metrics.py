@@ -1,4 +1,4 @@
-"""The metrics that the gate knows: what one example adds to each, and which tasks have it."""
+"""The metrics of the gate: what one example adds to each, and which tasks have it."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ class Metric:
     """One number of a model on a holdout.
 
     Attributes:
-      kind: how it follows from `column`: the mean over examples, the share of ones, or the area of a ranking.
+      kind: how it is computed from `column`: as a mean, as a share of ones, or as the area under a ROC curve.
       column: (labels [n], predictions) → a number for each example, float64 [n]. Labels are int64 classes
         with predictions [n, classes], or float64 values with predictions float64 [n].
     """
@@ -32,12 +32,11 @@ def _of_own_class(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 
 def _log_losses(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """In nats."""
     return -np.log(np.clip(_of_own_class(labels, probabilities), _SMALLEST_PROBABILITY, 1.0))
 
 
 def _brier_scores(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """G. W. Brier (1950): the squared distance to the true class; of two classes that of the positive one."""
+    """G. W. Brier (1950): the squared distance to the true class; with two classes, to the positive one."""
     if probabilities.shape[1] == 2:
         return (probabilities[:, 1].astype(np.float64) - labels) ** 2
     squares = np.einsum("nc,nc->n", probabilities, probabilities, dtype=np.float64)
@@ -68,7 +67,7 @@ BRIER = Metric(name="brier", kind="mean", column=_brier_scores)
 MEAN_SQUARED_ERROR = Metric(name="mean_squared_error", kind="mean", column=_squared_errors)
 MEAN_ABSOLUTE_ERROR = Metric(name="mean_absolute_error", kind="mean", column=_absolute_errors)
 
-# Of each task of pipeline/data/schema/feature_types.py; the first one judges unless another is asked for.
+# By task (pipeline/data/schema/feature_types.py). The first one decides unless the rules name another.
 METRICS: Mapping[str, tuple[Metric, ...]] = {
     "binary": (LOG_LOSS, AUC, ACCURACY, BRIER),
     "multiclass": (LOG_LOSS, ACCURACY, BRIER),
@@ -78,7 +77,7 @@ NAMES: tuple[str, ...] = tuple(dict.fromkeys(metric.name for some in METRICS.val
 
 
 def metric_of(task: str, name: str) -> Metric:
-    """The task's metric of that name, the first where it is empty; raises InputError where it has no such."""
+    """Returns the task's metric of that name; the first one for an empty name. Raises InputError."""
     named = {metric.name: metric for metric in METRICS[task]}
     if not name:
         return METRICS[task][0]

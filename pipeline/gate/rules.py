@@ -1,4 +1,4 @@
-"""When a challenger takes the champion's place."""
+"""The rules by which a challenger takes the champion's place."""
 
 import dataclasses
 import math
@@ -16,25 +16,26 @@ _LEAST = {"least_slice": 2, "least_rows": 2, "least_clusters": 2, "resamples": 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GateRules:
-    """Margins are in units of the metric, whichever way is better: 0.01 means worse by 0.01.
+    """The rules of the gate. Margins are in units of the metric: 0.01 means worse by 0.01.
 
     Attributes:
-      metric: that decides; empty: log_loss of classes, mean_squared_error of values.
+      metric: the one that decides; empty: log_loss for classes, mean_squared_error for values.
       rule: "superiority": better by more than chance; "non_inferiority": not worse by `margin` or more.
       margin: above 0 with non_inferiority, else 0.
       confidence: of all intervals, which are two-sided. A model is better where its whole interval is: at
-        0.95 chance alone promotes an equal one in 2.5% of all cases.
-      power: the chance that the number of examples that would decide is enough.
-      slices: features of which each value is judged by itself.
+        0.95, chance alone promotes an equal model in 2.5% of all cases.
+      power: the chance that the reported number of deciding examples is enough.
+      slices: features; each value of one is a slice that is evaluated by itself.
       slice_margin: how much worse a slice may be.
-      least_slice: rows, below which a slice is not evaluated.
-      least_rows: of the holdout, below which nothing is decided.
-      least_clusters: of the holdout, of a slice, and of each class of an area, where rows come in clusters.
-        Rows and clusters of other weights count as many as would tell as much at equal weight.
-      anchor_margin: how much worse than the anchor; None: twice `margin`, where many small steps down end.
+      least_slice: the fewest rows of a slice that is evaluated.
+      least_rows: the fewest rows of a holdout that decides.
+      least_clusters: the fewest clusters of a holdout, a slice, and each class of an area, where rows come in
+        clusters. Rows and clusters of unequal weight count as their effective number at equal weight.
+      anchor_margin: how much worse than the anchor a model may be, so that many small steps down end; None:
+        twice `margin`.
       floors: metric → the worst value of a model that has no champion to beat.
       clustered_by: the feature whose equal values are one cluster; empty: rows are independent.
-      resamples, seed: of the bootstrap.
+      resamples, seed: those of the bootstrap.
     """
 
     metric: str = ""
@@ -54,7 +55,6 @@ class GateRules:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises InputError where a rule cannot be one."""
         object.__setattr__(self, "slices", check_names("slices", self.slices))
         object.__setattr__(self, "floors", numbers_by_name("floors", self.floors, NAMES))
         check_choice("metric", self.metric, ("", *NAMES))
@@ -72,7 +72,7 @@ class GateRules:
 
     @staticmethod
     def of(mapping: Mapping[str, Any]) -> "GateRules":
-        """Reads the rules from their names and values; raises InputError for a key that is no rule."""
+        """Reads the rules from a mapping; raises InputError for an unknown key."""
         known = [field.name for field in dataclasses.fields(GateRules)]
         given = dict(mapping)
         for key in given.keys() - set(known):
@@ -86,7 +86,6 @@ class GateRules:
 
     @property
     def allowed_below_champion(self) -> float:
-        """By how much the challenger may be worse."""
         return self.margin if self.rule == "non_inferiority" else 0.0
 
     @property
@@ -113,7 +112,7 @@ class GateRules:
             )
 
 
-# --- Values of the gate's rules, checked one by one; each raises InputError for what cannot be right.
+# --- Checks of single values. Each raises InputError.
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
@@ -128,7 +127,7 @@ def check_text(name: str, value: object) -> None:
 
 
 def check_names(name: str, value: object) -> tuple[str, ...]:
-    """Names of features, as a tuple."""
+    """Returns names of features as a tuple."""
     if (
         isinstance(value, str)
         or not isinstance(value, Sequence)
@@ -142,7 +141,7 @@ def check_names(name: str, value: object) -> tuple[str, ...]:
 
 
 def check_number(name: str, value: object, *, above: float | None = None, below: float = math.inf) -> None:
-    """Of 0 or more, or of more than `above`, and less than `below`."""
+    """Checks for a number from 0 on, or above `above`, and below `below`."""
     fits = is_number(value) and (value >= 0 if above is None else value > above) and value < below
     if not fits:
         least = "from 0 on" if above is None else f"above {above:g}"
@@ -157,7 +156,7 @@ def check_whole(name: str, value: object, *, least: int) -> None:
 
 
 def numbers_by_name(name: str, value: object, known: Sequence[str]) -> dict[str, float]:
-    """A mapping of known names to finite numbers, as a dict."""
+    """Returns a mapping of known names to finite numbers as a dict."""
     if not hasattr(value, "items"):
         raise rules_error(name, repr(value), "metrics with a number each")
     for key, one in value.items():
@@ -177,17 +176,18 @@ def rules_error(
     return InputError(f"rule '{name}' of the gate", received=received, expected=expected, action=action)
 
 
-# --- A holdout that judges again and again gives chance more and more tries.
+# --- Reuse: each further evaluation on the same holdout gives chance another try.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reuse:
-    """Attributes:
+    """The reuse of a holdout.
 
-    count: challengers that were judged before by rows of this holdout.
-    luck: the chance, at most, that one at least of all these and this one was promoted without merit:
-      1 - (1 - a)ⁿ, where a is half of what the confidence leaves open. Z. Šidák, "Rectangular confidence
-      regions for the means of multivariate normal distributions" (1967).
+    Attributes:
+      count: challengers that were evaluated before on rows of this holdout.
+      luck: an upper bound of the chance that one or more of them, or this one, is promoted without merit:
+        1 - (1 - a)ⁿ, where a is half of what the confidence leaves open. Z. Šidák, "Rectangular confidence
+        regions for the means of multivariate normal distributions" (1967).
     """
 
     count: int
@@ -196,12 +196,12 @@ class Reuse:
 
     @staticmethod
     def of(count: int, rules: GateRules) -> "Reuse":
-        """Raises InputError for what is no count."""
+        """Raises InputError where `count` is not a whole number from 0 on."""
         if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
             raise InputError(
                 "reuse of the holdout",
                 received=repr(count),
-                expected="how many challengers it judged before, a whole number from 0 on",
+                expected="how many challengers it evaluated before, a whole number from 0 on",
                 action="Count the cycles that used it.",
             )
         luck = 1 - (1 - (1 - rules.confidence) / 2) ** (int(count) + 1)
@@ -210,9 +210,9 @@ class Reuse:
 
 def _meaning(count: int, luck: float) -> str:
     if not count:
-        return f"this holdout judges for the first time: chance alone would promote with {luck:.1%} at most"
+        return f"this holdout is used for the first time: chance alone would promote with {luck:.1%} at most"
     challengers = "challenger" if count == 1 else "challengers"
     return (
-        f"rows of this holdout judged {count:,} {challengers} before: the chance "
+        f"rows of this holdout evaluated {count:,} {challengers} before: the chance "
         f"that one of {count + 1:,} without merit is promoted is up to {luck:.1%}; a new holdout resets it"
     )

@@ -1,4 +1,4 @@
-"""What the gate judges: the labels of one holdout, and what each model predicts of them."""
+"""The inputs of the gate: the labels of one holdout and the predictions of each model."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,15 @@ class Scored:
     Attributes:
       task: a name of LABEL_TASKS.
       labels: [n], class indices or values.
-      predictions: of "challenger", and of "champion" and "anchor" where there are such, as exports give them:
-        probabilities [n, classes], or of the positive class [n]; of a regression values [n] or [n, 1].
+      predictions: by model ("challenger"; "champion" and "anchor" where there are such), as exports give
+        them: probabilities [n, classes], or those of the positive class [n]; for a regression values [n] or
+        [n, 1].
       weights: [n], from 0 on; None: all rows count the same.
       clusters: [n], equal where rows belong together, of any type that can be sorted; None: rows are
         independent.
       slices: feature → its value in each row, text [n].
-      prior: what predicts without features, as training has it: the rate of the positive class, the rates
-        of all classes [classes], or the mean of the values; None: that of the labels.
+      prior: the prediction without features, from the training labels: the rate of the positive class, the
+        rates of all classes [classes], or the mean of the values; None: from the labels here.
 
     Raises:
       InputError: a name, a length or a number cannot be right.
@@ -44,7 +45,7 @@ class Scored:
     def __post_init__(self) -> None:
         if self.task not in METRICS:
             raise _error(
-                "task", repr(self.task), f"one of {', '.join(METRICS)}", "Judge models of such a task."
+                "task", repr(self.task), f"one of {', '.join(METRICS)}", "Evaluate models of such a task."
             )
         self._check_models()
         check_rows("labels", self.labels)
@@ -58,7 +59,7 @@ class Scored:
 
     @property
     def classes(self) -> int:
-        """Of the labels; 0 of a regression."""
+        """The number of classes; 0 for a regression."""
         if self.task == REGRESSION:
             return 0
         predictions = self.predictions[CHALLENGER]
@@ -98,47 +99,42 @@ class Scored:
             check_texts(f"slices of '{feature}'", texts)
 
 
-def _error(name: str, received: str, expected: str, action: str) -> InputError:
-    return InputError(f"{name} that the gate gets", received=received, expected=expected, action=action)
+# --- Checks of single arrays. Each raises InputError, which names the first bad row.
 
 
-# --- Arrays that the gate gets, checked one by one; each raises InputError and names the first bad row.
-
-
-_LARGEST = float(
-    np.finfo(np.float32).max
-)  # what datasets and exports hold; sums of its fourth powers overflow not
-_ROUNDING = 1e-5  # that a softmax may be beyond 1
-_OFF_ONE = 0.02  # that probabilities may add up to besides 1: bfloat16 has 8 bits
+# The largest number in datasets and exports. Sums of its fourth powers do not overflow.
+_LARGEST = float(np.finfo(np.float32).max)
+_ROUNDING = 1e-5  # a softmax may exceed 1 by so much
+_OFF_ONE = 0.02  # a sum of probabilities may differ from 1 by so much: bfloat16 has 8 bits
 
 
 def check_rows(name: str, array: np.ndarray) -> None:
-    """One dimension and one row at least."""
+    """Checks for one dimension and at least one row."""
     if np.ndim(array) != 1 or not len(array):
-        raise _array_error(
+        raise _error(
             name, f"shape {list(np.shape(array))}", "one number for each example, and one example at least"
         )
 
 
 def as_many_rows(name: str, array: np.ndarray, number: int) -> None:
     if not np.ndim(array) or len(array) != number:
-        raise _array_error(name, f"shape {list(np.shape(array))}", f"{number:,} rows, as there are labels")
+        raise _error(name, f"shape {list(np.shape(array))}", f"{number:,} rows, as there are labels")
 
 
 def check_values(name: str, array: np.ndarray) -> None:
-    """Finite numbers, [n] or [n, 1]."""
+    """Checks for finite numbers, [n] or [n, 1]."""
     if np.ndim(array) > 2 or np.shape(array)[1:] not in ((), (1,)):
-        raise _array_error(name, f"shape {list(np.shape(array))}", "one value for each example")
+        raise _error(name, f"shape {list(np.shape(array))}", "one value for each example")
     _finite(name, array)
 
 
 def check_probabilities(name: str, array: np.ndarray, *, classes: int, binary: bool) -> None:
-    """Of `classes`, [n, classes], or of the positive one of two, [n]."""
+    """Checks probabilities of all classes, [n, classes], or of the positive one of two, [n]."""
     shape = np.shape(array)
     fits = shape[1:] in (((), (2,)) if binary else ((classes,),)) and classes > 1
     if not fits:
         expected = "[n] or [n, 2]" if binary else f"[n, {max(classes, 2)}]"
-        raise _array_error(name, f"shape {list(shape)}", f"probabilities of shape {expected}")
+        raise _error(name, f"shape {list(shape)}", f"probabilities of shape {expected}")
     _finite(name, array)
     outside = (array < -_ROUNDING) | (array > 1 + _ROUNDING)
     _none(name, array, outside.reshape(len(array), -1).any(axis=1), "probabilities from 0 to 1")
@@ -148,28 +144,26 @@ def check_probabilities(name: str, array: np.ndarray, *, classes: int, binary: b
 
 
 def check_classes(name: str, array: np.ndarray, number: int) -> None:
-    """Class indices, [n]."""
+    """Checks class indices, [n]."""
     _finite(name, array)
     wrong = (array < 0) | (array >= number) | (array != np.floor(array))
     _none(name, array, wrong, f"class indices from 0 to {number - 1}")
 
 
 def check_prior(value: float | np.ndarray | None, number: int) -> None:
-    """Rates of `number` classes, or of the positive one of two; a mean where there are no classes."""
+    """Checks rates of `number` classes, or of the positive one of two; a mean where `number` is 0."""
     if value is None:
         return
     shape = np.shape(value)
     if shape not in ([(), (2,)] if number == 2 else [(number,)] if number else [()]):
         expected = f"{number} rates" if number else "one mean"
-        raise _array_error("prior", f"shape {list(shape)}", expected)
+        raise _error("prior", f"shape {list(shape)}", expected)
     _finite("prior", np.atleast_1d(value))
     rates = np.asarray(value, np.float64)
     if number and not (
         rates.min() >= 0 and rates.max() <= 1 and (not shape or abs(rates.sum() - 1) <= _OFF_ONE)
     ):
-        raise _array_error(
-            "prior", np.array2string(rates, threshold=10), "rates from 0 to 1 that add up to 1"
-        )
+        raise _error("prior", np.array2string(rates, threshold=10), "rates from 0 to 1 that add up to 1")
 
 
 def check_weights(array: np.ndarray) -> None:
@@ -177,7 +171,7 @@ def check_weights(array: np.ndarray) -> None:
     _finite("weights", array)
     _none("weights", array, array < 0, "numbers from 0 on")
     if not np.any(array > 0):
-        raise _array_error("weights", "0 for all examples", "one above 0 at least")
+        raise _error("weights", "0 for all examples", "one above 0 at least")
 
 
 def check_clusters(array: np.ndarray) -> None:
@@ -187,9 +181,7 @@ def check_clusters(array: np.ndarray) -> None:
     try:
         np.unique(array)
     except TypeError as error:
-        raise _array_error(
-            "clusters", f"values that cannot be sorted ({error})", "values of one type"
-        ) from None
+        raise _error("clusters", f"values that cannot be sorted ({error})", "values of one type") from None
 
 
 def check_texts(name: str, array: np.ndarray) -> None:
@@ -203,7 +195,7 @@ def check_texts(name: str, array: np.ndarray) -> None:
 def _finite(name: str, array: np.ndarray) -> None:
     array = np.asarray(array)
     if array.dtype.kind in "OUSTMmc":
-        raise _array_error(name, f"an array of {array.dtype}", "an array of numbers")
+        raise _error(name, f"an array of {array.dtype}", "an array of numbers")
     beyond = ~(np.abs(array) <= _LARGEST)  # NaN too
     _none(name, array, beyond.reshape(len(array), -1).any(axis=1), "finite float32 numbers")
 
@@ -212,27 +204,27 @@ def _none(name: str, array: np.ndarray, wrong: np.ndarray, expected: str) -> Non
     """Raises InputError if a row is wrong; `wrong` is bool [n]."""
     if wrong.any():
         row = int(np.argmax(wrong))
-        shown = _shown(np.asarray(array)[row : row + 1].tolist()[0])
-        raise _array_error(name, f"{shown} in row {row:,} ({int(wrong.sum()):,} such rows)", expected)
+        value = _format(np.asarray(array)[row : row + 1].tolist()[0])
+        raise _error(name, f"{value} in row {row:,} ({int(wrong.sum()):,} such rows)", expected)
 
 
-def _shown(value: object) -> str:
-    """A cell, or the first of a row of cells."""
+def _format(value: object) -> str:
+    """Formats a cell, or the first cells of a row."""
     if isinstance(value, list):
         return f"[{', '.join(f'{one:g}' for one in value[:5])}{', …' if len(value) > 5 else ''}]"
     return repr(value)
 
 
-def _array_error(name: str, received: str, expected: str) -> InputError:
-    return InputError(
-        f"{name} that the gate gets",
-        received=received,
-        expected=expected,
-        action="Correct what was scored, or how it was read.",
-    )
+def _error(
+    name: str,
+    received: str,
+    expected: str,
+    action: str = "Correct what was scored, or how it was read.",
+) -> InputError:
+    return InputError(f"{name} that the gate gets", received=received, expected=expected, action=action)
 
 
-# --- What was scored, ready for statistics: rows that count, and each model's column of a metric.
+# --- Scores as statistics need them: the rows that count, and a column for each model and metric.
 
 
 PRIOR = "prior"  # the model that knows no features
@@ -244,10 +236,10 @@ class Prepared:
 
     Attributes:
       labels: int64 classes or float64 values, [n].
-      predictions: of each model, [n, classes] or float64 [n]; of the prior too where there is no champion.
+      predictions: by model, [n, classes] or float64 [n]; also those of the prior where there is no champion.
       weights: float64 [n], 1 at most; None where all rows count the same.
       clusters: int64 [n], from 0 on; None: rows are independent.
-      kept: bool [all rows], those that have a weight above 0.
+      kept: bool [all rows], True where the weight is above 0.
     """
 
     labels: np.ndarray
@@ -257,7 +249,7 @@ class Prepared:
     kept: np.ndarray
 
     def sample(self, metric: Metric) -> Sample:
-        """Each model's column of the metric."""
+        """Returns each model's column of the metric."""
         return Sample(
             columns={model: metric.column(self.labels, made) for model, made in self.predictions.items()},
             positive=self.labels == 1 if metric.kind == "area" else None,
@@ -266,7 +258,7 @@ class Prepared:
         )
 
 
-def prepared(scored: Scored) -> Prepared:
+def prepare(scored: Scored) -> Prepared:
     kept, weights = _weights(scored)
     labels = np.asarray(scored.labels)[kept].astype(np.float64 if scored.task == REGRESSION else np.int64)
     predictions = {model: _predictions(scored.task, made)[kept] for model, made in scored.predictions.items()}
@@ -283,7 +275,7 @@ def prepared(scored: Scored) -> Prepared:
 
 
 def _weights(scored: Scored) -> tuple[np.ndarray, np.ndarray | None]:
-    """Which rows count, bool [all rows], and what they weigh beside the heaviest, [n]."""
+    """Returns which rows count, bool [all rows], and their weights relative to the largest, [n]."""
     if scored.weights is None:
         return np.ones(scored.rows, bool), None
     weights = np.asarray(scored.weights, np.float64)
@@ -300,7 +292,7 @@ def _predictions(task: str, made: np.ndarray) -> np.ndarray:
 
 
 def _prior(scored: Scored, labels: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """The same prediction for every row."""
+    """Returns the same prediction for every row."""
     found = scored.prior
     if scored.task == REGRESSION:
         return np.full(len(labels), np.average(labels, weights=weights) if found is None else float(found))

@@ -1,4 +1,4 @@
-"""Slices of a holdout, each value of a feature by itself: is the challenger worse on one of them?"""
+"""Results and checks of the gate: metrics, differences, and slices of a holdout."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,18 +8,18 @@ import numpy as np
 from statsmodels.stats.multitest import multipletests
 
 from pipeline.base.errors import printable
-from pipeline.gate.measurement import Measured, Obstacle, improvement, measure, obstacle
+from pipeline.gate.measurement import Measured, Obstacle, find_obstacle, improvement, measure
 from pipeline.gate.metrics import Metric
 from pipeline.gate.rules import GateRules
 from pipeline.gate.scores import CHALLENGER, CHAMPION
 from pipeline.gate.statistics.estimates import Estimate, Sample, deciding_examples
 
-# --- What the gate found, for the report, the model card and the receipt. NaN: the examples do not tell.
+# --- Results, for the report, the model card and the stage result. NaN: the examples are too few.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Value:
-    """The metric of one model, with its two-sided interval and who made it so."""
+    """The metric of one model, with its two-sided interval and the method of the interval."""
 
     value: float
     low: float
@@ -29,9 +29,9 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """By how much the challenger is better than another model: below 0 where it is worse.
+    """The gain of the challenger on another model; below 0 where it is worse.
 
-    `p` is two-sided, of no difference. The interval is two-sided.
+    The interval is two-sided, as is `p`, the p-value of no difference.
     """
 
     value: float
@@ -46,8 +46,8 @@ class MetricResult:
     """One metric on the whole holdout.
 
     Attributes:
-      values: of each model: challenger, champion, anchor, and prior, which knows no features.
-      differences: of the challenger to each of the others.
+      values: by model: challenger, champion, anchor, and prior, which knows no features.
+      differences: between the challenger and each other model.
     """
 
     name: str
@@ -81,7 +81,7 @@ def metric_result(
     )
 
 
-# --- The questions that a challenger must pass, each answered in one sentence with its numbers.
+# --- Checks that a challenger must pass. Each has its result in one sentence with numbers.
 
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
@@ -89,7 +89,7 @@ PASSED, FAILED, OPEN = "passed", "failed", "open"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """One question. `examples`: how many would close an open one; None where no number is known to."""
+    """One check. `examples`: how many would decide an open one; None where no such number is known."""
 
     name: str
     outcome: Literal["passed", "failed", "open"]
@@ -97,16 +97,16 @@ class Check:
     examples: int | None = None
 
 
-def holdout_checks(obstacle: Obstacle) -> Check:
-    """What is said of a holdout that tells too little."""
-    reason = f"the holdout tells too little: {obstacle.reason}"
+def holdout_check(obstacle: Obstacle) -> Check:
+    """Returns the open check of a holdout that is too small."""
+    reason = f"the holdout is too small: {obstacle.reason}"
     return Check(name="holdout", outcome=OPEN, reason=reason, examples=obstacle.examples)
 
 
-def baseline_checks(
+def baseline_check(
     metric: Metric, measured: Measured, over: str, *, allowed: float, rows: int, rules: GateRules
 ) -> Check:
-    """Is the challenger better than `over`? Where `allowed` is above 0: is it not worse by that or more?"""
+    """Checks that the challenger is better than `over`, or not worse by `allowed` where that is above 0."""
     estimate = improvement(measured, metric, CHALLENGER, over=over)
     low, high = estimate.interval(rules.confidence)
     outcome = PASSED if low > -allowed else FAILED if high < -allowed else OPEN
@@ -117,14 +117,14 @@ def baseline_checks(
         )
     own, others = (measured.value(model).value for model in (CHALLENGER, over))
     reason = (
-        f"{metric.name} is {own:.5g}, the {over}'s {others:.5g}: {difference_in_words(estimate, rules)}; "
+        f"{metric.name} is {own:.5g}, the {over}'s {others:.5g}: {format_difference(estimate, rules)}; "
         f"{_conclusion(outcome, allowed, examples, rules)}"
     )
     return Check(name=over, outcome=outcome, reason=reason, examples=examples)
 
 
-def difference_in_words(estimate: Estimate, rules: GateRules) -> str:
-    """`better by 0.0123 (95% interval +0.0051 to +0.0195, p 0.0008)`; + is better whatever the metric."""
+def format_difference(estimate: Estimate, rules: GateRules) -> str:
+    """Formats as `better by 0.0123 (95% interval +0.0051 to +0.0195, p 0.0008)`; + is always better."""
     low, high = estimate.interval(rules.confidence)
     how = "better" if estimate.value > 0 else "worse"
     amount = f"{how} by {abs(estimate.value):.3g}" if estimate.value else "no difference"
@@ -146,7 +146,7 @@ def _conclusion(outcome: str, allowed: float, examples: int | None, rules: GateR
 
 
 def floor_checks(results: Sequence[MetricResult], rules: GateRules) -> Iterator[Check]:
-    """Does a first model reach every floor?"""
+    """Checks that a first model reaches every floor."""
     named = {result.name: result for result in results}
     for name, floor in rules.floors.items():
         own, is_least = named[name].values[CHALLENGER].value, named[name].is_higher_better
@@ -159,8 +159,10 @@ def floor_checks(results: Sequence[MetricResult], rules: GateRules) -> Iterator[
 
 KEPT, REGRESSED, NOT_EVALUATED = "no regression", "regression", "not evaluated"
 
-_SMALL_SHOWN = 50  # slices of a feature that have too few rows: ids have millions
-_NAME = 80  # characters of a value that a sentence shows
+# --- Slices: the challenger may be worse on none of them.
+
+_SMALL_LISTED = 50  # slices of a feature with too few rows: ids have millions
+_NAME = 80  # characters of a value in a sentence
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,10 +170,10 @@ class SliceResult:
     """The metric that decides, on the rows where `feature` is `value`.
 
     Attributes:
-      values: of challenger and champion; none where there are too few rows.
-      difference: by how much the challenger is better; None where it was not evaluated.
-      p: of the challenger being worse by no more than the slice's margin: one-sided and doubled, as
-        intervals have two sides; None as above.
+      values: those of challenger and champion; empty where there are too few rows.
+      difference: how much better the challenger is; None where the slice was not evaluated.
+      p: the p-value of the hypothesis that the challenger is worse by no more than the slice's margin:
+        one-sided and doubled, as intervals have two sides; None as above.
       p_holm: the same, corrected for the number of slices that were evaluated.
       reason: why it was not evaluated, or what was found.
     """
@@ -189,7 +191,7 @@ class SliceResult:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Slices:
-    """`left_out`: of each feature the number of slices with too few rows that are not in `results`."""
+    """Results of slices. `left_out` counts by feature the too small slices that are not in `results`."""
 
     results: tuple[SliceResult, ...]
     left_out: Mapping[str, int]
@@ -204,28 +206,30 @@ class _Part:
     rows: np.ndarray
 
 
-def judge_slices(metric: Metric, sample: Sample, texts: Mapping[str, np.ndarray], rules: GateRules) -> Slices:
-    """Every slice of the rules' features, with Holm's correction over all that can be evaluated.
+def evaluate_slices(
+    metric: Metric, sample: Sample, texts: Mapping[str, np.ndarray], rules: GateRules
+) -> Slices:
+    """Evaluates every slice of the rules' features, with Holm's correction over all of them.
 
     S. Holm, "A simple sequentially rejective multiple test procedure" (1979): the chance that any slice
-    without a regression is blamed stays below 1 - confidence, however many there are.
+    without a regression is reported stays below 1 - confidence, however many there are.
 
     Args:
       texts: feature → its value in each row of the sample, text [n].
     """
     parts = [part for feature in rules.slices for part in _parts(feature, texts[feature])]
     small = [part for part in parts if len(part.rows) < rules.least_slice]
-    shown = [part for feature in rules.slices for part in _largest(small, feature)]
+    listed = [part for feature in rules.slices for part in _largest(small, feature)]
     large = [part for part in parts if len(part.rows) >= rules.least_slice]
     evaluated = [_evaluated(metric, part, sample, rules) for part in large]
     return Slices(
-        results=(*_with_holm(evaluated, rules), *(_too_small(part, rules) for part in shown)),
-        left_out={feature: _count(small, feature) - _count(shown, feature) for feature in rules.slices},
+        results=(*_with_holm(evaluated, rules), *(_too_small(part, rules) for part in listed)),
+        left_out={feature: _count(small, feature) - _count(listed, feature) for feature in rules.slices},
     )
 
 
-def of_slices(slices: Slices, rules: GateRules) -> Iterator[Check]:
-    """One check for each regression; one for all slices where there is none."""
+def slice_checks(slices: Slices, rules: GateRules) -> Iterator[Check]:
+    """Returns a failed check for each regression, or one passed check for all slices."""
     regressed = [found for found in slices.results if found.verdict == REGRESSED]
     for found in regressed:
         yield Check(name="slices", outcome=FAILED, reason=found.reason)
@@ -247,7 +251,7 @@ def _parts(feature: str, texts: np.ndarray) -> Iterator[_Part]:
 
 def _largest(small: Sequence[_Part], feature: str) -> Sequence[_Part]:
     own = [part for part in small if part.feature == feature]
-    return sorted(own, key=lambda part: -len(part.rows))[:_SMALL_SHOWN]
+    return sorted(own, key=lambda part: -len(part.rows))[:_SMALL_LISTED]
 
 
 def _count(parts: Sequence[_Part], feature: str) -> int:
@@ -265,12 +269,10 @@ def _too_small(part: _Part, rules: GateRules) -> SliceResult:
 
 
 def _evaluated(metric: Metric, part: _Part, sample: Sample, rules: GateRules) -> SliceResult:
-    """One slice of enough rows, before Holm's correction."""
+    """Evaluates one slice of enough rows, before Holm's correction."""
     own = sample.take(part.rows)
-    measured, models = (
-        measure(metric, own, rules),
-        [model for model in (CHALLENGER, CHAMPION) if model in own.columns],
-    )
+    measured = measure(metric, own, rules)
+    models = [model for model in (CHALLENGER, CHAMPION) if model in own.columns]
     result = SliceResult(
         feature=part.feature,
         value=part.value,
@@ -279,7 +281,7 @@ def _evaluated(metric: Metric, part: _Part, sample: Sample, rules: GateRules) ->
         reason="there is no champion to compare with",
         values={model: value_of(measured.value(model), rules.confidence) for model in models},
     )
-    found = obstacle(metric, own, rules, least=rules.least_slice)
+    found = find_obstacle(metric, own, rules, least=rules.least_slice)
     if found or CHAMPION not in models:
         return dataclasses.replace(result, reason=found.reason) if found else result
     estimate = improvement(measured, metric, CHALLENGER, over=CHAMPION)
@@ -287,7 +289,7 @@ def _evaluated(metric: Metric, part: _Part, sample: Sample, rules: GateRules) ->
         result,
         difference=difference_of(estimate, rules.confidence),
         p=min(1.0, 2 * estimate.tails(-rules.slice_margin)[0]),
-        reason=difference_in_words(estimate, rules),
+        reason=format_difference(estimate, rules),
     )
 
 
@@ -295,10 +297,10 @@ def _with_holm(evaluated: Sequence[SliceResult], rules: GateRules) -> Iterator[S
     raw = [found.p for found in evaluated if found.p is not None]
     corrected = iter(multipletests(raw, method="holm")[1] if raw else ())
     for found in evaluated:
-        yield found if found.p is None else _judged(found, float(next(corrected)), len(raw), rules)
+        yield found if found.p is None else _corrected(found, float(next(corrected)), len(raw), rules)
 
 
-def _judged(found: SliceResult, p_holm: float, number: int, rules: GateRules) -> SliceResult:
+def _corrected(found: SliceResult, p_holm: float, number: int, rules: GateRules) -> SliceResult:
     verdict = REGRESSED if p_holm < 1 - rules.confidence else KEPT
     name = printable(found.value if len(found.value) <= _NAME else f"{found.value[:_NAME]}…")
     allowed = f"; a slice may be worse by {rules.slice_margin:g}" if rules.slice_margin else ""

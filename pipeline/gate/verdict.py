@@ -7,21 +7,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.base.errors import InputError, did_you_mean
-from pipeline.gate import slices as slices_lib
-from pipeline.gate.measurement import Measured, measure, obstacle
+from pipeline.base.errors import did_you_mean
+from pipeline.gate.measurement import Measured, find_obstacle, measure
 from pipeline.gate.metrics import METRICS, Metric, metric_of
-from pipeline.gate.rules import GateRules, Reuse
-from pipeline.gate.scores import ANCHOR, CHAMPION, PRIOR, Prepared, Scored, prepared
+from pipeline.gate.rules import GateRules, Reuse, rules_error
+from pipeline.gate.scores import ANCHOR, CHAMPION, PRIOR, Prepared, Scored, prepare
 from pipeline.gate.slices import (
     FAILED,
     OPEN,
+    PASSED,
     Check,
     MetricResult,
     Slices,
-    judge_slices,
+    baseline_check,
+    evaluate_slices,
+    floor_checks,
+    holdout_check,
     metric_result,
-    of_slices,
+    slice_checks,
 )
 from pipeline.gate.statistics.estimates import Sample
 
@@ -30,16 +33,16 @@ PROMOTE, REJECT, UNDECIDED = "PROMOTE", "REJECT", "UNDECIDED"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What was decided, and why.
+    """The decision, and the reasons for it.
 
     Attributes:
       reasons: a sentence for each check that led to the decision.
       metric: the name of the one that decides.
-      rows, clusters: of the holdout that count, which are those of a weight above 0; clusters is None where
-        rows are independent.
-      is_first: whether there was no champion, so that floors and the prior were to beat.
-      checks: all questions, those too that did not lead to the decision.
-      examples: of an open decision, how many would make it; None where it is made, or none are known to.
+      rows, clusters: how many of the holdout have a weight above 0; clusters is None where rows are
+        independent.
+      is_first: whether there was no champion, so that the model had to beat the floors and the prior.
+      checks: all of them, also those that did not lead to the decision.
+      examples: how many would decide where the decision is open; None where it is not, or no number is known.
     """
 
     decision: Literal["PROMOTE", "REJECT", "UNDECIDED"]
@@ -58,26 +61,26 @@ class Verdict:
     rules: GateRules
 
     def to_json(self) -> dict[str, Any]:
-        """All of it; a number that the examples do not tell is None."""
-        return _told(dataclasses.asdict(self))
+        """Returns all of it; NaN becomes None."""
+        return _json(dataclasses.asdict(self))
 
 
-def judge(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
-    """Whether the challenger takes the champion's place.
+def evaluate(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
+    """Decides whether the challenger takes the champion's place.
 
     It must be better than the champion, or not worse by the margin, by more than chance; not worse than the
     anchor by the anchor's margin; and worse on no slice. Without a champion it must reach the floors, and
     beat the prior. REJECT where one of these is refuted, UNDECIDED where one is open.
 
     Args:
-      reuse: how many challengers were judged before by rows of this holdout.
+      reuse: how many challengers were evaluated before on rows of this holdout.
 
     Raises:
       InputError: the rules name a metric, a slice or a cluster that was not scored.
     """
     metric = metric_of(scored.task, rules.metric)
     _require_scored(scored, rules)
-    ready = prepared(scored)
+    ready = prepare(scored)
     samples = {each.name: ready.sample(each) for each in METRICS[scored.task]}
     measured = {each.name: measure(each, samples[each.name], rules) for each in METRICS[scored.task]}
     results = tuple(
@@ -85,12 +88,12 @@ def judge(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
         for each in METRICS[scored.task]
     )
     sample = samples[metric.name]
-    slices = judge_slices(metric, sample, _texts(scored, ready, rules), rules)
-    asked = tuple(_checks(metric, sample, measured[metric.name], results, slices, rules))
-    decision = _decision(asked)
+    slices = evaluate_slices(metric, sample, _texts(scored, ready, rules), rules)
+    checks = tuple(_checks(metric, sample, measured[metric.name], results, slices, rules))
+    decision = _decision(checks)
     return Verdict(
         decision=decision,
-        reasons=_reasons(asked, decision),
+        reasons=_reasons(checks, decision),
         task=scored.task,
         metric=metric.name,
         rows=sample.rows,
@@ -99,8 +102,8 @@ def judge(scored: Scored, rules: GateRules, *, reuse: int = 0) -> Verdict:
         is_first=CHAMPION not in sample.columns,
         metrics=results,
         slices=slices,
-        checks=asked,
-        examples=_examples(asked) if decision == UNDECIDED else None,
+        checks=checks,
+        examples=_examples(checks) if decision == UNDECIDED else None,
         reuse=Reuse.of(reuse, rules),
         rules=rules,
     )
@@ -114,37 +117,35 @@ def _checks(
     slices: Slices,
     rules: GateRules,
 ) -> Iterator[Check]:
-    """Every question that applies. A holdout that tells too little answers none."""
-    found = obstacle(metric, sample, rules, least=rules.least_rows)
+    """Returns every check that applies; a holdout that is too small has that one alone."""
+    found = find_obstacle(metric, sample, rules, least=rules.least_rows)
     if found:
-        yield slices_lib.holdout_checks(found)
+        yield holdout_check(found)
         return
     allowed = {CHAMPION: rules.allowed_below_champion, ANCHOR: rules.allowed_below_anchor, PRIOR: 0.0}
     for over, margin in allowed.items():
         if over in sample.columns:
-            yield slices_lib.baseline_checks(
-                metric, measured, over, allowed=margin, rows=sample.rows, rules=rules
-            )
+            yield baseline_check(metric, measured, over, allowed=margin, rows=sample.rows, rules=rules)
     if CHAMPION in sample.columns:
-        yield from of_slices(slices, rules)
+        yield from slice_checks(slices, rules)
     else:
-        yield from slices_lib.floor_checks(results, rules)
+        yield from floor_checks(results, rules)
 
 
-def _decision(asked: Sequence[Check]) -> Literal["PROMOTE", "REJECT", "UNDECIDED"]:
-    outcomes = {check.outcome for check in asked}
+def _decision(checks: Sequence[Check]) -> Literal["PROMOTE", "REJECT", "UNDECIDED"]:
+    outcomes = {check.outcome for check in checks}
     return REJECT if FAILED in outcomes else UNDECIDED if OPEN in outcomes else PROMOTE
 
 
-def _reasons(asked: Sequence[Check], decision: str) -> tuple[str, ...]:
-    """Of the checks that failed, of those that are open, or of all that were passed."""
-    told = {REJECT: (FAILED,), UNDECIDED: (OPEN,)}.get(decision)
-    return tuple(check.reason for check in asked if told is None or check.outcome in told)
+def _reasons(checks: Sequence[Check], decision: str) -> tuple[str, ...]:
+    """Returns the reasons of the failed checks, of the open ones, or of all where all are passed."""
+    outcome = {REJECT: FAILED, UNDECIDED: OPEN}.get(decision, PASSED)
+    return tuple(check.reason for check in checks if check.outcome == outcome)
 
 
-def _examples(asked: Sequence[Check]) -> int | None:
-    """What every open check needs."""
-    needed = [check.examples for check in asked if check.outcome == OPEN]
+def _examples(checks: Sequence[Check]) -> int | None:
+    """Returns how many examples close every open check."""
+    needed = [check.examples for check in checks if check.outcome == OPEN]
     return None if None in needed else max(needed)
 
 
@@ -157,24 +158,20 @@ def _require_scored(scored: Scored, rules: GateRules) -> None:
         if feature not in scored.slices:
             known = ", ".join(scored.slices) or "none"
             action = did_you_mean(feature, scored.slices, otherwise="Score it, or leave it out of the rules.")
-            raise _error("slices", f"'{feature}'", f"a feature that was scored: {known}", action)
+            raise rules_error("slices", f"'{feature}'", f"a feature that was scored: {known}", action)
     if rules.clustered_by and scored.clusters is None:
         received = f"'{rules.clustered_by}', and no clusters"
-        raise _error(
+        raise rules_error(
             "clustered_by", received, "the cluster of each row", "Score them, or leave it out of the rules."
         )
     for name in rules.floors:
         metric_of(scored.task, name)
 
 
-def _error(name: str, received: str, expected: str, action: str) -> InputError:
-    return InputError(f"rule '{name}' of the gate", received=received, expected=expected, action=action)
-
-
-def _told(found: Any) -> Any:
-    """The same with None in place of numbers that JSON has not."""
+def _json(found: Any) -> Any:
+    """Returns the same with None in place of NaN and infinities, which JSON lacks."""
     if isinstance(found, Mapping):
-        return {key: _told(value) for key, value in found.items()}
+        return {key: _json(value) for key, value in found.items()}
     if isinstance(found, (list, tuple)):
-        return [_told(value) for value in found]
+        return [_json(value) for value in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found

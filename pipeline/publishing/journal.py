@@ -1,7 +1,7 @@
-"""`.journal.json`: every version that ever was, and the renames that were decided and may not be done yet.
+"""`.journal.json`: every version that ever was, and the renames that are decided and perhaps not done.
 
-It is written before anything is renamed, so that whatever is killed is finished by who comes next; and a
-number is never given twice, though its version may have been taken back or collected.
+It is written before anything is renamed, so that the next process finishes what a killed one began. And no
+number is given twice, though its version may have been taken back or collected.
 """
 
 import dataclasses
@@ -15,23 +15,23 @@ from pipeline.publishing import versions
 FORMAT = "penstock.journal/1"
 FILE_NAME = ".journal.json"
 QUARANTINE = ".quarantine"
-UNTOLD = f"it lies in {QUARANTINE}, and the journal does not say why"
+UNRECORDED = f"it lies in {QUARANTINE}, and the journal does not say why"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Known:
     """A version that was published once."""
 
-    cycle: str  # empty where it is not known any more
-    at: str = ""  # when it was published, ISO 8601
-    aside: str = ""  # why it was moved to .quarantine; empty: it was not
+    cycle: str  # empty where it is unknown
+    at: str = ""  # the time of publication, ISO 8601
+    aside: str = ""  # the reason why it was moved to .quarantine; empty: it was not
     aside_at: str = ""
     barred: bool = False  # whether its cycle may never be published again
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Move:
-    """A rename within the serving directory, from a name to another."""
+    """A rename within the serving directory."""
 
     source: str
     target: str
@@ -39,23 +39,22 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Journal:
-    """What the file says. `moves` are in the order in which they are made."""
+    """The content of the file. `moves` are in the order in which they are made."""
 
     known: Mapping[int, Known] = dataclasses.field(default_factory=dict)
     moves: tuple[Move, ...] = ()
 
     @property
     def next_version(self) -> int:
-        """Above every version that ever was."""
         return max(self.known, default=0) + 1
 
     @property
     def barred(self) -> dict[str, str]:
-        """The cycles that may never be published again, each with the reason."""
+        """The cycles that may never be published again, with the reasons."""
         return {known.cycle: known.aside for known in self.known.values() if known.barred and known.cycle}
 
     def above(self, version: int) -> list[int]:
-        """Higher versions that were published and not taken back, whether or not they are there."""
+        """Returns higher versions that were published and not taken back, even if they are gone."""
         return [
             number
             for number, known in self.known.items()
@@ -63,16 +62,16 @@ class Journal:
         ]
 
     def of_cycle(self, cycle: str) -> list[int]:
-        """Every version that the cycle ever had, ascending."""
+        """Returns every version that the cycle ever had, ascending."""
         return sorted(number for number, known in self.known.items() if known.cycle == cycle != "")
 
     def with_version(self, version: int, *, cycle: str, at: str, staged: str) -> "Journal":
-        """With a version that is published by renaming `staged`."""
+        """Returns the journal with a version that is published by renaming `staged`."""
         known = {**self.known, version: Known(cycle=cycle, at=at)}
         return Journal(known=known, moves=(*self.moves, Move(source=staged, target=str(version))))
 
     def without(self, gone: Iterable[int], *, reason: str, at: str, barred: bool) -> "Journal":
-        """With versions that are moved to .quarantine, those that are not there any more included."""
+        """Returns the journal with versions moved to .quarantine, also those that are gone."""
         known, moves = dict(self.known), list(self.moves)
         for version in gone:
             known[version] = dataclasses.replace(known[version], aside=reason, aside_at=at, barred=barred)
@@ -84,10 +83,10 @@ class Journal:
 
 
 def load(directory: pathlib.Path) -> Journal:
-    """The journal, with the versions that lie in the directory and that it does not name.
+    """Reads the journal, and adds versions in the directory that it does not name.
 
     Raises:
-      InputError: the file was altered. Nothing is guessed then: a quarantined cycle might be published again.
+      InputError: the file was altered. A guess might publish a quarantined cycle again.
     """
     path = directory / FILE_NAME
     try:
@@ -101,11 +100,13 @@ def load(directory: pathlib.Path) -> Journal:
             expected="the versions that ever were, and the cycles that may not be published again",
             action="Restore it from a copy. Without the file, only what lies in the directory is known.",
         ) from None
-    return dataclasses.replace(journal, known={**_found(directory, journal), **_untold(directory, journal)})
+    return dataclasses.replace(
+        journal, known={**_found(directory, journal), **_unrecorded(directory, journal)}
+    )
 
 
 def save(directory: pathlib.Path, journal: Journal) -> None:
-    """Replaces the file; returns when a power cut would not undo it."""
+    """Replaces the file; a power cut after the return does not undo it."""
     document = {
         "format": FORMAT,
         "versions": {str(version): dataclasses.asdict(known) for version, known in journal.known.items()},
@@ -121,20 +122,20 @@ def _journal(document: Mapping) -> Journal:
 
 
 def _found(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
-    """What is known of all versions, those included that lie there and the journal does not name.
+    """Returns all known versions, also those in the directory that the journal does not name.
 
-    They come with a copy of the directory that lacks the journal, or were put there by hand.
+    They come from a copy of the directory without the journal, or by hand.
     """
     unknown = [number for number in versions.numbers(directory) if number not in journal.known]
     return {**{number: _known(directory / str(number)) for number in unknown}, **journal.known}
 
 
-def _untold(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
-    """Versions in .quarantine of which the journal does not say so: there was no room to write it."""
+def _unrecorded(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
+    """Returns versions in .quarantine that the journal does not list there: the disk was full."""
     folder = directory / QUARANTINE
     return {
         number: dataclasses.replace(
-            journal.known.get(number) or _known(folder / str(number)), aside=UNTOLD, barred=True
+            journal.known.get(number) or _known(folder / str(number)), aside=UNRECORDED, barred=True
         )
         for number in versions.numbers(folder)
         if number not in journal.known or not journal.known[number].aside
@@ -142,7 +143,7 @@ def _untold(directory: pathlib.Path, journal: Journal) -> dict[int, Known]:
 
 
 def _known(path: pathlib.Path) -> Known:
-    """By the version's own word."""
+    """Reads what the version says of itself."""
     try:
         document = versions.read(path)
     except InputError:

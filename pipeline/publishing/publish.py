@@ -1,14 +1,14 @@
 """Publishes versions of a model, takes them back, rolls back, and removes old ones.
 
-TensorFlow Serving looks every few seconds for the highest number. It loads that version, and only then
-unloads the one that it served. So it follows every act here by itself:
+Every few seconds TensorFlow Serving looks for the highest number. It loads that version, and only then
+unloads the one before. So it follows every operation here by itself:
 
-- `publish` and `rollback` rename a whole folder to a higher number: it loads that.
-- `take_back` renames the highest away: the one before is the highest again, and it loads that. Nothing is
-  copied, so a full disk does not keep a bad version where it is.
-- `collect` removes lower numbers, which it served no more.
+- `publish` and `rollback` rename a whole folder to a higher number, which it loads.
+- `take_back` renames the highest away, and it loads the one before. Nothing is copied, so this works on a
+  full disk, too.
+- `collect` removes lower numbers, which it no longer serves.
 
-Its policy has to be `latest`, which is the default.
+Its policy has to be `latest`, the default.
 """
 
 import pathlib
@@ -38,10 +38,10 @@ def publish(
     A cycle has one version: publishing it again returns that one, unless it was damaged or collected since.
 
     Args:
-      cycle: the id of what made the export.
-      documents: files to stand beside the model, content by name, such as MODEL_CARD.md.
-      at: when, ISO 8601.
-      verify: called with the whole folder before it gets its number; what it raises stops the publication.
+      cycle: the id of the cycle that made the export.
+      documents: files beside the model, content by name, such as MODEL_CARD.md.
+      at: the time, ISO 8601.
+      verify: is called with the whole folder before it gets its number; an exception stops the publication.
 
     Raises:
       InputError: the export is damaged, or the cycle was taken back or rolled back.
@@ -65,10 +65,10 @@ def publish(
 
 
 def take_back(directory: pathlib.Path, version: int, *, reason: str, at: str) -> int | None:
-    """Moves a version that failed after it was published to .quarantine; its cycle is never published again.
+    """Moves a bad version to .quarantine; its cycle is never published again. Returns the newest version.
 
-    The one before is the newest then. If that one was damaged meanwhile, the newest that is sound is
-    published again, above it. Returns the newest version; None where none is left.
+    The version before is the newest then. If that one is damaged, the newest sound one is published again,
+    above it. Returns None where no version is left.
 
     Raises:
       InputError: there never was such a version.
@@ -78,7 +78,7 @@ def take_back(directory: pathlib.Path, version: int, *, reason: str, at: str) ->
         if version not in journal.known:
             raise _no_such(directory, version, "no version of that number")
         known = journal.known[version]
-        if not known.barred or known.aside == journal_lib.UNTOLD:
+        if not known.barred or known.aside == journal_lib.UNRECORDED:
             gone = sorted({version, *journal.of_cycle(known.cycle)})
             journal = staging.move_away(directory, journal.without(gone, reason=reason, at=at, barred=True))
         return _lead_with_a_sound_one(directory, journal, at=at)
@@ -87,8 +87,8 @@ def take_back(directory: pathlib.Path, version: int, *, reason: str, at: str) ->
 def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
     """Publishes the bytes of version `to` again under a higher number, which is returned.
 
-    Versions above `to` are moved to .quarantine; their cycles are never published again. Where the newest
-    version has these bytes already, nothing is done.
+    Versions above `to` move to .quarantine; their cycles are never published again. Nothing happens if the
+    newest version has these bytes already.
 
     Raises:
       InputError: `to` is not published, or damaged.
@@ -104,9 +104,9 @@ def rollback(directory: pathlib.Path, *, to: int, reason: str, at: str) -> int:
 
 
 def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = ()) -> list[int]:
-    """Removes all but the newest `keep` versions and those in `protected`; returns which went.
+    """Removes all but the newest `keep` versions and those in `protected`; returns the removed ones.
 
-    Of those in .quarantine, too, the newest `keep` stay. What was not published here is left alone.
+    The newest `keep` in .quarantine stay, too. Versions that were not published here are left alone.
 
     Raises:
       InputError: `keep` is less than one.
@@ -135,22 +135,22 @@ def collect(directory: pathlib.Path, *, keep: int, protected: Collection[int] = 
 
 
 def quarantined(directory: pathlib.Path) -> dict[str, str]:
-    """The cycles that may not be published again, each with the reason."""
+    """Returns the cycles that may not be published again, with the reasons."""
     return journal_lib.load(directory).barred
 
 
 def set_aside(directory: pathlib.Path) -> set[int]:
-    """The versions that were taken back, or stepped over when an older one was served again."""
+    """Returns the versions that were taken back, or passed over when an older one was published again."""
     return {number for number, known in journal_lib.load(directory).known.items() if known.aside}
 
 
 def _publish_again(
     directory: pathlib.Path, journal: Journal, *, to: int, reason: str, at: str, barred: bool
 ) -> int:
-    """Publishes the bytes of version `to` as the next one, then sets aside those between; returns the number.
+    """Publishes the bytes of version `to` as the next one, and sets aside those between; returns the number.
 
     Args:
-      barred: whether cycles of those between may never be published again, but for that of `to` itself.
+      barred: whether the cycles between, but for that of `to`, may never be published again.
     """
     above, number = journal.above(to), journal.next_version
     with staging.staged_folder(directory, f"version-{number}") as staged:
@@ -172,7 +172,7 @@ def _publish_again(
 
 
 def _serving(directory: pathlib.Path, journal: Journal, to: int) -> int | None:
-    """The newest version, if it is sound and has the bytes of `to`; otherwise None."""
+    """Returns the newest version if it is sound and has the bytes of `to`; otherwise None."""
     newest = max([to, *journal.above(to)])
     if newest not in {to, *journal.of_cycle(journal.known[to].cycle)} or not versions.is_sound(
         directory, newest
@@ -183,7 +183,7 @@ def _serving(directory: pathlib.Path, journal: Journal, to: int) -> int | None:
 
 
 def _lead_with_a_sound_one(directory: pathlib.Path, journal: Journal, *, at: str) -> int | None:
-    """Returns the newest version; first publishes it again if one above it is damaged or has disappeared."""
+    """Returns the newest version, after publishing it again if one above it is damaged or gone."""
     there = reversed(versions.numbers(directory))
     sound = next((number for number in there if versions.is_sound(directory, number)), None)
     if sound is None or not journal.above(sound):
@@ -202,7 +202,7 @@ def _check_cycle(cycle: str) -> None:
 
 
 def _check_number(directory: pathlib.Path, number: int) -> None:
-    """Raises InputError above all numbers that a server reads: nobody would see the version."""
+    """Raises InputError for a number that no server reads."""
     if number > versions.LARGEST:
         raise InputError(
             f"versions in {directory}",

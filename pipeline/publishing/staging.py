@@ -1,8 +1,8 @@
-"""Who writes to a serving directory, and how a version comes and goes there.
+"""Writes to a serving directory: locks it, stages versions, and makes them appear and disappear whole.
 
 One process writes at a time, and first finishes what a killed one began. A version is staged in a folder that
-TensorFlow Serving passes over, is on the disk as a whole, and gets its number by a rename that the journal
-knows of. It goes under another name, too.
+TensorFlow Serving ignores, is written to the disk whole, and gets its number by a rename that the journal
+records. Before it is deleted, it is renamed, too.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ _STAGED, _COLLECTED = ".staging-", ".collected-"
 
 @contextlib.contextmanager
 def settled(directory: pathlib.Path) -> Iterator[Journal]:
-    """Holds the directory, which is made, while the block runs; gives its journal, in which no move is left.
+    """Creates and holds the directory while the block runs; yields its journal, without open moves.
 
     Raises:
       TryAgainError: another process writes there, or the disk is full.
       InputError: the journal was altered.
     """
-    with _full_disk_as_ours(directory):
+    with _translate_full_disk(directory):
         if not directory.is_dir():
             directory.mkdir(parents=True)
             files_lib.synchronise(directory.parent)
@@ -42,7 +42,7 @@ def settled(directory: pathlib.Path) -> Iterator[Journal]:
 
 
 def commit(directory: pathlib.Path, journal: Journal) -> Journal:
-    """Makes the journal's moves; a kill at any moment leaves what the next writer finishes."""
+    """Makes the journal's moves. After a kill at any moment the next writer finishes them."""
     journal_lib.save(directory, journal)
     for move in journal.moves:
         _make(directory, move)
@@ -51,9 +51,9 @@ def commit(directory: pathlib.Path, journal: Journal) -> Journal:
 
 
 def move_away(directory: pathlib.Path, journal: Journal) -> Journal:
-    """As `commit`; where there is no room to write the journal, the moves are made before it is told.
+    """Commits; where there is no room for the journal, makes the moves without it, and raises.
 
-    Only for moves to .quarantine, which speak for themselves: a bad version goes even so.
+    It serves moves to .quarantine alone, which need no journal: a bad version goes even on a full disk.
     """
     try:
         return commit(directory, journal)
@@ -66,7 +66,7 @@ def move_away(directory: pathlib.Path, journal: Journal) -> Journal:
 
 @contextlib.contextmanager
 def staged_folder(directory: pathlib.Path, name: str) -> Iterator[pathlib.Path]:
-    """A new folder beside the versions; if the block fails, it is gone."""
+    """Makes a folder beside the versions; removes it if the block fails."""
     with directories.staged(directory / f"{_STAGED}{name}") as staged:
         yield staged
 
@@ -80,7 +80,7 @@ def stage_export(
     cycle: str,
     at: str,
 ) -> None:
-    """Copies the files that the export lists, and `documents` beside them, to the new folder `staged`.
+    """Copies the files that the export lists, and `documents`, to the new folder `staged`.
 
     Raises:
       InputError: the export is not as it was written, or a document has the name of one of its files.
@@ -88,7 +88,7 @@ def stage_export(
     files = [*records.open_export(export)["files"], records.FILE_NAME]
     _check_names(documents, files)
     _copy(export, staged, files)
-    records.open_export(staged)  # it may have changed while it was copied
+    records.open_export(staged)  # it may have changed during the copy
     for name, content in documents.items():
         files_lib.write_bytes(staged / name, content)
     _finish(staged, versions.describe(staged, version=version, cycle=cycle, at=at))
@@ -120,7 +120,7 @@ def stage_again(
 
 
 def remove(directory: pathlib.Path, name: str) -> None:
-    """Removes a version, or another folder: under a name that readers pass over, before its files go."""
+    """Removes a version or another folder; first renames it to a name that readers ignore."""
     directories.remove(directory / name, under=directory / f"{_COLLECTED}{name.replace('/', '-')}")
 
 
@@ -149,7 +149,7 @@ def _check_names(documents: Mapping[str, bytes], files: Iterable[str]) -> None:
 def _make(directory: pathlib.Path, move: Move) -> None:
     source, target = directory / move.source, directory / move.target
     if not source.exists():
-        return  # made before a kill, or removed by hand
+        return  # done before a kill, or removed by hand
     if target.exists():
         _make_way(directory, move)
     target.parent.mkdir(exist_ok=True)
@@ -157,7 +157,7 @@ def _make(directory: pathlib.Path, move: Move) -> None:
 
 
 def _make_way(directory: pathlib.Path, move: Move) -> None:
-    """For a version that was set aside before, and restored by hand since; never for one that is served."""
+    """Removes a version that was set aside before and then restored by hand; never a served one."""
     if not move.target.startswith(f"{journal_lib.QUARANTINE}/"):
         raise InputError(
             f"version {directory / move.target}",
@@ -169,14 +169,14 @@ def _make_way(directory: pathlib.Path, move: Move) -> None:
 
 
 def _sweep(directory: pathlib.Path) -> None:
-    """Removes what killed processes left: nobody else writes here now."""
+    """Removes the remains of killed processes."""
     for prefix in (_STAGED, _COLLECTED):
         for path in directory.glob(f"{prefix}*"):
             directories.erase(path)
 
 
 @contextlib.contextmanager
-def _full_disk_as_ours(directory: pathlib.Path) -> Iterator[None]:
+def _translate_full_disk(directory: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

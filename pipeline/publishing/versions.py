@@ -1,8 +1,8 @@
-"""Which versions of a model are published: all that a reader of the serving directory needs. Takes no lock.
+"""Reads which versions of a model are published. Takes no lock.
 
-`publication.json` stands in every version and lists its files with size and SHA-256. A version appears whole
-and goes whole, under a reader too. So a reader that finds a file missing asks again for the newest version;
-`DIRECTORY/<integer>/` that still is there after that is damaged, not half published.
+`publication.json` in every version lists its files with size and SHA-256. A version appears whole and
+disappears whole, also during a read. So a reader that misses a file asks again for the newest version. If
+`DIRECTORY/<integer>/` is still there then, it is damaged, not half published.
 """
 
 import pathlib
@@ -21,44 +21,43 @@ _INDENT = 2
 
 
 def versions(directory: pathlib.Path) -> list[int]:
-    """The published versions, ascending: those whose files all are there with their published sizes.
+    """Returns the published versions, ascending: those with all files in their published sizes.
 
-    One that is damaged is left out; TensorFlow Serving goes by the number alone, and would take it. `check`
-    reads the bytes too.
+    A damaged one is left out; TensorFlow Serving goes by the number alone, and would load it. `check` reads
+    the bytes too.
     """
     while True:
         before = numbers(directory)
         whole = [number for number in before if _is_whole(directory, number)]
-        # While they were looked at one by one, all of them may have given way to newer ones.
+        # Meanwhile newer ones may have replaced all of them.
         if numbers(directory) == before:
             return whole
 
 
 def newest(directory: pathlib.Path) -> int | None:
-    """The highest published version; None where there is none."""
+    """Returns the highest published version; None where there is none."""
     return max(versions(directory), default=None)
 
 
 def path_of(directory: pathlib.Path, version: int) -> pathlib.Path:
-    """Where a version lies, if it is published."""
     return directory / str(version)
 
 
 def numbers(directory: pathlib.Path) -> list[int]:
-    """Every number that TensorFlow Serving finds there, ascending, whatever lies under it."""
+    """Returns every number that TensorFlow Serving finds there, ascending, whatever it holds."""
     names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
     found = {int(name) for name in names if _NUMBER.fullmatch(name)}
     return sorted(number for number in found if number <= LARGEST)
 
 
 def published(directory: pathlib.Path, version: int) -> dict:
-    """What the version's publication.json says.
+    """Reads the version's publication.json.
 
     `version`, `cycle`, `at` (ISO 8601), `files` (path → `bytes` and `sha256`), `digest` (of all of this), and
     `rolled_back` (`from`, `to`, `reason`) where old bytes were published again.
 
     Raises:
-      InputError: there is none, it was altered, or it is that of another version.
+      InputError: it is missing, altered, or that of another version.
     """
     path = path_of(directory, version)
     document = read(path)
@@ -73,14 +72,14 @@ def published(directory: pathlib.Path, version: int) -> dict:
 
 
 def check(directory: pathlib.Path, version: int) -> dict:
-    """As `published`, after reading every file; raises InputError where one has other bytes than then."""
+    """Reads publication.json and every file; raises InputError where one has other bytes."""
     document = published(directory, version)
     check_files(path_of(directory, version), document)
     return document
 
 
 def is_sound(directory: pathlib.Path, version: int) -> bool:
-    """Whether every byte of the version is as it was published."""
+    """Returns whether every byte of the version is as published."""
     try:
         check(directory, version)
     except (InputError, OSError):
@@ -91,10 +90,10 @@ def is_sound(directory: pathlib.Path, version: int) -> bool:
 def describe(
     folder: pathlib.Path, *, version: int, cycle: str, at: str, rolled_back: Mapping | None = None
 ) -> dict:
-    """The publication.json of the files that lie in `folder` now, those of its folders included.
+    """Returns the publication.json of all files below `folder`.
 
     Args:
-      at: when it is published, ISO 8601.
+      at: the time of publication, ISO 8601.
       rolled_back: `from` and `to`, the versions, and the `reason`, where old bytes are published again.
     """
     document = {
@@ -109,12 +108,12 @@ def describe(
 
 
 def dumps(document: Mapping) -> bytes:
-    """The content of publication.json."""
+    """Returns the content of publication.json."""
     return documents.dumps(document, indent=_INDENT)
 
 
 def read(folder: pathlib.Path) -> dict:
-    """What a version says of itself; raises InputError where that is absent or was altered."""
+    """Reads a version's publication.json; raises InputError where it is missing or altered."""
     path = folder / FILE_NAME
     try:
         return loads(files.read_bytes(path), path)
@@ -123,7 +122,7 @@ def read(folder: pathlib.Path) -> dict:
 
 
 def loads(content: bytes, path: pathlib.PurePath) -> dict:
-    """The document of such a file; `path` is where it was read. Raises InputError where it was altered."""
+    """Parses a publication.json that was read from `path`; raises InputError where it was altered."""
     try:
         document = documents.loads(content, file_format=FORMAT, indent=_INDENT)
         _check_types(document)

@@ -1,4 +1,4 @@
-"""What is served now, and the anchor that no later model may fall behind."""
+"""Finds the champion, which is served now, and the anchor that no later model may fall behind."""
 
 import dataclasses
 import pathlib
@@ -19,10 +19,10 @@ PUBLISHED, ROLLED_BACK, TAKEN_BACK = "published", "rolled_back", "taken_back"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Served:
-    """A published version. `at` is when it was published, ISO 8601; `digest` that of the export.
+    """A published version. `at` is the time of publication, ISO 8601; `digest` that of the export.
 
-    `identity` says which model it is: the cycle that made it, which is the hash of all that went in. The same
-    model, exported twice, has other bytes: TensorFlow gives its resources random names.
+    `identity` names the model by the cycle that made it, the hash of all its inputs. A second export of the
+    same model has other bytes: TensorFlow gives its resources random names.
     """
 
     version: int
@@ -37,14 +37,13 @@ class Served:
 
 
 def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
-    """The newest version; None where nothing was ever published.
+    """Returns the newest version; None where nothing was ever published.
 
     Raises:
-      InputError: what the audit log says was published is not there, or is not whole.
+      InputError: a version that was published, says the audit log, is missing or damaged.
     """
-    aside = publish.set_aside(root.serving) if root.serving.is_dir() else set()
-    expected = _last_published(entries, aside)
-    newest = versions.newest(root.serving) if root.serving.is_dir() else None
+    expected = _last_published(entries, publish.set_aside(root.serving))
+    newest = versions.newest(root.serving)
     if expected is not None and (newest is None or newest < expected):
         raise InputError(
             f"the champion, version {expected} of {root.serving}",
@@ -56,68 +55,69 @@ def champion(root: Root, entries: Sequence[Mapping]) -> Served | None:
     return None if newest is None else served(root, newest)
 
 
-def anchor(root: Root, asked: int) -> Served | None:
-    """Version `asked`, or the first one that is there where it is 0; None where nothing is published."""
-    there = versions.versions(root.serving) if root.serving.is_dir() else []
-    if not asked:
+def anchor(root: Root, version: int) -> Served | None:
+    """Returns the version; the first one where `version` is 0. None where nothing is published."""
+    there = versions.versions(root.serving)
+    if not version:
         return served(root, there[0]) if there else None
-    if asked not in there:
+    if version not in there:
         raise InputError(
             "config.gate_anchor",
-            received=asked,
+            received=version,
             expected=f"a version in {root.serving}: {', '.join(map(str, there)) or 'there is none yet'}",
             action="Correct it, or set 0: then it is the first one.",
         )
-    return served(root, asked)
+    return served(root, version)
 
 
-def require_same_anchor(root: Root, asked: int, plans: Sequence[Mapping]) -> None:
-    """Raises InputError where the first version, which the last cycle was held to, is gone.
+def require_same_anchor(root: Root, version: int, plans: Sequence[Mapping]) -> None:
+    """Raises InputError where the anchor of the last cycle, the first version, is gone.
 
-    The next one would take its place, and small steps down would begin anew below it.
+    Else the next version would take its place, and small steps down would start again below it.
+
+    Args:
+      version: config.gate_anchor; 0: the first version.
     """
-    met = next((plan["anchor"] for plan in reversed(plans) if plan["anchor"] and _by_itself(plan)), None)
-    if asked or met is None or met["version"] in versions.versions(root.serving):
+    met = next(
+        (plan["anchor"] for plan in reversed(plans) if plan["anchor"] and not plan["config"]["gate_anchor"]),
+        None,
+    )
+    if version or met is None or met["version"] in versions.versions(root.serving):
         return
     raise InputError(
         f"the anchor, version {met['version']} of {root.serving}",
         received="no such version, or one that is damaged",
-        expected="the version that the last cycle was held to",
-        action="Restore its folder from a copy; or set config.gate_anchor to the version to hold on to.",
+        expected="the anchor of the last cycle",
+        action="Restore its folder from a copy; or set config.gate_anchor to another version.",
     )
 
 
-def _by_itself(plan: Mapping) -> bool:
-    """Whether the anchor was the first version, and no one that a person named."""
-    return not plan["config"]["gate_anchor"]
-
-
 def served(root: Root, version: int) -> Served:
-    """Raises InputError where the version is not whole."""
+    """Reads a version; raises InputError where it is not whole."""
     directory = versions.path_of(root.serving, version)
-    told = versions.published(root.serving, version)
+    document = versions.published(root.serving, version)
     return Served(
         version=version,
         directory=directory,
-        cycle=told["cycle"],
-        at=told["at"],
+        cycle=document["cycle"],
+        at=document["at"],
         digest=records.open_export(directory)["digest"],
     )
 
 
 def _last_published(entries: Sequence[Mapping], aside: Set[int]) -> int | None:
-    """The newest version that should be there. `aside` may be ahead of the log: a kill comes between."""
+    """Returns the newest version that should be there. After a kill, `aside` may be ahead of the log."""
     taken = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
     there = {entry["version"] for entry in entries if entry["act"] in (PUBLISHED, ROLLED_BACK)}
     return max(there - taken - aside, default=None)
 
 
-# --- How far new spans lie from what the champion was trained on.
+# --- Drift: how far new spans are from the champion's training data.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Drift:
-    """A feature of a span, beyond what chance explains. `value` is 0 … 1, as `measure` has it."""
+    """A feature of a span that moved by more than chance. `value` is 0 … 1, in terms of `measure`."""
 
     span: Span
     feature: str
@@ -134,7 +134,7 @@ class Drift:
 def measure_drift(
     root: Root, spans: Sequence[Span], champion: Served | None, *, ignored: Collection[str] = ()
 ) -> list[Drift]:
-    """Of converted spans against the champion's training statistics, the farthest first.
+    """Compares converted spans with the champion's training statistics; the largest drift comes first.
 
     Args:
       ignored: features that always move, such as a date.
@@ -142,14 +142,14 @@ def measure_drift(
     if champion is None:
         return []
     before = statistics.read(champion.directory / STATISTICS_FILE_NAME)[TRAIN].features
-    asked = {name: feature for name, feature in before.items() if name not in ignored}
-    found = [drift for span in spans if span.receipt for drift in _of_span(root, span, asked)]
+    watched = {name: feature for name, feature in before.items() if name not in ignored}
+    found = [drift for span in spans if span.result for drift in _span_drifts(root, span, watched)]
     return sorted(found, key=lambda each: (-each.value, each.span.name, each.feature))
 
 
-def _of_span(root: Root, span: Span, before: Mapping[str, FeatureStatistics]) -> Iterator[Drift]:
+def _span_drifts(root: Root, span: Span, before: Mapping[str, FeatureStatistics]) -> Iterator[Drift]:
     splits = statistics.read(datasets.dataset_of(root, *span.key) / STATISTICS_FILE_NAME)
-    rows = span.receipt["rows"]
+    rows = span.result["rows"]
     largest = TRAIN if rows.get(TRAIN) else max(rows, key=rows.get)
     for name, feature in splits[largest].features.items():
         if name not in before:
@@ -160,6 +160,6 @@ def _of_span(root: Root, span: Span, before: Mapping[str, FeatureStatistics]) ->
 
 
 def missing_distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance:
-    """How much the part of examples without a value changed, and how much chance would change it."""
+    """Returns how much the share of examples without a value changed, and how much chance would change it."""
     counts = ({"": each.missing, "present": each.present} for each in (now, before))
     return dataclasses.replace(l_infinity(*counts), measure="missing", where="")

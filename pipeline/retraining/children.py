@@ -11,21 +11,21 @@ Run = Callable[[Sequence[str], pathlib.Path], None]
 
 
 class RefusedError(InputError):
-    """The command says that its input is wrong: it would say so again."""
+    """The command refused its input, and would do so again."""
 
 
 def run(command: Sequence[str], log: pathlib.Path) -> None:
     """Runs a module with its flags to its end, in a process that ends with this one.
 
     Args:
-      command: as behind `python -m`.
-      log: takes what it prints.
+      command: the arguments of `python -m`.
+      log: the file for its output.
 
     Raises:
       RefusedError: the command refused its input; the error says why.
-      TryAgainError: it was killed, or says that it may succeed later.
+      TryAgainError: it was killed, or may succeed later.
       InputError: it failed otherwise.
-      Interrupted: this process was asked to stop; the command has ended.
+      Interrupted: this process received a signal to stop; the command has ended.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with Deferred() as signals:
@@ -38,17 +38,7 @@ def run(command: Sequence[str], log: pathlib.Path) -> None:
 
 def _error(module: str, code: int, log: pathlib.Path) -> InputError:
     why = child.why_failed(code, log=log)
+    kind, action = (RefusedError if code == EXIT_BAD_INPUT else InputError), f"What it printed is in {log}."
     if child.may_succeed_later(code) or FULL_DISK in why or disk_is_full(OSError(why)):
-        return TryAgainError(
-            module,
-            received=why,
-            expected="a command that comes to its end",
-            action=f"The same command goes on. What it printed is in {log}.",
-        )
-    kind = RefusedError if code == EXIT_BAD_INPUT else InputError
-    return kind(
-        module,
-        received=why,
-        expected="a command that comes to its end",
-        action=f"What it printed is in {log}.",
-    )
+        kind, action = TryAgainError, f"The same command goes on. {action}"
+    return kind(module, received=why, expected="a command that comes to its end", action=action)

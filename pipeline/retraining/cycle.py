@@ -1,4 +1,4 @@
-"""Runs a cycle, stage by stage: what has a receipt is done, what has none is done now."""
+"""Runs a cycle stage by stage: a stage with a result is done, one without is done now."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ STARTED, FAILED = "started", "failed"
 
 
 def gc(job: Job) -> dict:
-    """See collect."""
+    """Collects garbage; see collect."""
     gone = collect(job.root, job.settings, running=job.id)
     store.follow(job.root, job.settings, at=job.now())
     return gone
 
 
-# In this order, behind PLAN, which is begin.py's. A stage's function is (job) → what its receipt says.
+# The stages in order. reconcile.start writes the plan before. A function of a stage is (job) → its result.
 STAGES: Mapping[str, Callable[[Job], Mapping]] = {
     stage.__name__: stage
     for stage in (data, train, export, parity, evaluate, infra, decide, publish, verify, gc)
@@ -31,21 +31,21 @@ STAGES: Mapping[str, Callable[[Job], Mapping]] = {
 
 
 def run(job: Job, *, out: TextIO | None = None) -> dict:
-    """Brings the cycle to its end, and returns how it ended.
+    """Runs the cycle to its end, and returns how it ended.
 
     Raises:
-      TryAgainError: something was in the way that may be gone later; the same cycle goes on then.
+      TryAgainError: an obstacle may be gone later; then the same cycle goes on.
       HeldError: a person holds retraining.
       InputError: the cycle failed, and would fail again.
     """
     for name, stage in STAGES.items():
-        if records.read_result(job.receipt_of(name)) is None:
+        if records.read_result(job.result_path(name)) is None:
             _run(job, name, stage, out)
     return _end(job)
 
 
 def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | None) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         _count_start(job, name)
         document = stage(job)
@@ -54,16 +54,16 @@ def _run(job: Job, name: str, stage: Callable[[Job], Mapping], out: TextIO | Non
     except InputError as error:
         _fail(job, name, error)
         raise
-    seconds = time.monotonic() - began
-    said = {"stage": name, "at": job.now().isoformat(), "seconds": round(seconds, 3), **document}
-    records.write_result(job.receipt_of(name), said)
+    seconds = time.monotonic() - started
+    result = {"stage": name, "at": job.now().isoformat(), "seconds": round(seconds, 3), **document}
+    records.write_result(job.result_path(name), result)
     if name == decide.__name__:
         report.write(job)
-    print(f"  {name:<9} {seconds:6.1f} s  {stage_line(name, said)}", file=out, flush=True)
+    print(f"  {name:<9} {seconds:6.1f} s  {stage_line(name, result)}", file=out, flush=True)
 
 
 def _count_start(job: Job, name: str) -> None:
-    """Raises InputError for a stage that was started so often that something kills it each time."""
+    """Counts a start of a stage; raises InputError for one that was killed too often."""
     starts = [
         entry
         for entry in records.audit_entries(job.root.audit)
@@ -83,17 +83,16 @@ def _count_start(job: Job, name: str) -> None:
 
 
 def _fail(job: Job, name: str, error: InputError) -> None:
-    records.write_result(
-        job.folder / records.FAILED, {"stage": name, "at": job.now().isoformat(), "error": str(error)}
-    )
-    records.add_entry_once(job.root.audit, FAILED, at=job.now(), cycle=job.id, stage=name, error=str(error))
+    failure = {"stage": name, "error": str(error)}
+    records.write_result(job.folder / records.FAILED, {"at": job.now().isoformat(), **failure})
+    records.add_entry_once(job.root.audit, FAILED, at=job.now(), cycle=job.id, **failure)
     report.write(job)
-    notify.tell(job, {"event": "failure", "cycle": job.id, "stage": name, "error": str(error)})
+    notify.send_of_cycle(job, {"event": "failure", **failure})
 
 
 def _end(job: Job) -> dict:
-    """Writes how the cycle ended: the last receipt."""
-    decided, verified = job.said("decide"), job.said("verify")
+    """Writes the end of the cycle, its last result."""
+    decided, verified = job.result("decide"), job.result("verify")
     taken_back = not verified["passed"]
     decision = TAKEN_BACK if taken_back else decided["decision"]
     version = None if taken_back else verified["version"]
@@ -107,10 +106,9 @@ def _end(job: Job) -> dict:
         why=reasons[:1],
         version=version,
     )
-    # Before the receipt: a notification that is sent twice is better than none.
-    notify.tell(
-        job,
-        {"event": "decision", "cycle": job.id, "decision": decision, "version": version, "reasons": reasons},
+    # Before the end is written: two notifications are better than none.
+    notify.send_of_cycle(
+        job, {"event": "decision", "decision": decision, "version": version, "reasons": reasons}
     )
     document = {
         "at": job.now().isoformat(),
@@ -119,6 +117,6 @@ def _end(job: Job) -> dict:
         "promoted": decision == PROMOTE and version is not None,
         "reasons": reasons,
     }
-    found = records.write_result(job.folder / records.ENDED, document)
+    end = records.write_result(job.folder / records.ENDED, document)
     report.write(job)
-    return found
+    return end

@@ -1,4 +1,4 @@
-"""A dataset of each span, converted once; what came of it stands in a receipt beside it."""
+"""Converts each span to a dataset, once; the result stands in a file beside the dataset."""
 
 import dataclasses
 import datetime
@@ -20,37 +20,36 @@ _FORMAT = "penstock.span/1"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """How spans become datasets: by beam_jobs.convert, whose name is `module`, with more `flags` of it."""
+    """The conversion of spans: `module` is the name of beam_jobs.convert, `flags` are flags of it."""
 
     module: str
     schema: pathlib.Path
     flags: tuple[str, ...]
 
     def fingerprint(self, span: RawSpan) -> str:
-        """Of all that makes the dataset what it is: the raw files, the schema and the flags."""
+        """Digests all inputs of the dataset: the raw files, the schema and the flags."""
         schema = hashlib.sha256(self.schema.read_bytes()).hexdigest()
         text = json.dumps([_FORMAT, span.digest, schema, self.flags])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def dataset_of(root: Root, name: str, fingerprint: str) -> pathlib.Path:
-    """The directory of a span's dataset, relative names as the receipts have them."""
     return root.spans / name / fingerprint
 
 
-def receipt_of(root: Root, name: str, fingerprint: str) -> pathlib.Path:
+def result_path(root: Root, name: str, fingerprint: str) -> pathlib.Path:
     return root.spans / name / f"{fingerprint}.json"
 
 
 def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.datetime) -> dict:
-    """The receipt of the span, converted now unless it was; see `_receipt`.
+    """Converts the span, unless it was converted before; returns the result, see `_result`.
 
     Raises:
       TryAgainError: the conversion was killed, the disk is full, or the span changed meanwhile.
       InputError: the conversion failed for no fault of the span.
     """
     fingerprint = conversion.fingerprint(span)
-    path = receipt_of(root, span.name, fingerprint)
+    path = result_path(root, span.name, fingerprint)
     if (there := records.read_result(path)) is not None:
         return there
     directory = dataset_of(root, span.name, fingerprint)
@@ -59,9 +58,9 @@ def convert(root: Root, span: RawSpan, conversion: Conversion, *, at: datetime.d
             children.run(_command(span, conversion, directory), path.with_suffix(".log"))
     except children.RefusedError as error:
         _check_unchanged(span)
-        return records.write_result(path, _receipt(span, fingerprint, at=at, refused=error.received))
+        return records.write_result(path, _result(span, fingerprint, at=at, refused=error.received))
     _check_unchanged(span)
-    return records.write_result(path, _receipt(span, fingerprint, at=at, dataset=directory))
+    return records.write_result(path, _result(span, fingerprint, at=at, dataset=directory))
 
 
 def _command(span: RawSpan, conversion: Conversion, directory: pathlib.Path) -> Sequence[str]:
@@ -76,7 +75,7 @@ def _command(span: RawSpan, conversion: Conversion, directory: pathlib.Path) -> 
 
 
 def _check_unchanged(span: RawSpan) -> None:
-    """Raises TryAgainError where the files are others than those that the fingerprint is of."""
+    """Raises TryAgainError where the files changed after the fingerprint was taken."""
     again = find(glob.escape(str(span.path)), Digests(pathlib.Path("/dev/null")))
     if [each.digest for each in again] != [span.digest]:
         raise TryAgainError(
@@ -87,7 +86,7 @@ def _check_unchanged(span: RawSpan) -> None:
         )
 
 
-def _receipt(
+def _result(
     span: RawSpan,
     fingerprint: str,
     *,
@@ -95,9 +94,9 @@ def _receipt(
     dataset: pathlib.Path | None = None,
     refused: str = "",
 ) -> dict:
-    """What became of a span.
+    """Describes what became of a span.
 
-    `unusable` says why it cannot be used, empty where it can; `rows` are those of each split.
+    `unusable` says why it cannot be used, empty where it can; `rows` counts those of each split.
     """
     opened = open_dataset(dataset) if dataset else None
     rows = {split: opened.rows(split) for split in opened.manifest.splits} if opened else {}
@@ -120,7 +119,7 @@ def _receipt(
 
 
 def schema_of(path: pathlib.Path) -> pathlib.Path:
-    """The schema's file; raises InputError where there is none."""
+    """Returns the path of the schema; raises InputError where there is no such file."""
     if not path.is_file():
         raise InputError(
             f"config.spans.schema={path}",
@@ -131,7 +130,7 @@ def schema_of(path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-# --- Which spans there are now, and what is known of each.
+# --- The survey: which spans there are, and what is known of each.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,16 +138,16 @@ class Span:
     """A span of raw data, and its dataset if it has one.
 
     Attributes:
-      fingerprint: of the raw files, the schema and the flags: of all that makes the dataset what it is.
+      fingerprint: the digest of the raw files, the schema and the flags.
       unusable: why it cannot be used; empty where it can, or where nobody has tried.
-      receipt: of its conversion; None where it is not converted.
+      result: that of its conversion; None where it is not converted.
     """
 
     name: str
     fingerprint: str
     raw: RawSpan
     unusable: str
-    receipt: Mapping[str, object] | None = dataclasses.field(compare=False)
+    result: Mapping[str, object] | None = dataclasses.field(compare=False)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -156,13 +155,13 @@ class Span:
 
     @property
     def rows(self) -> int | None:
-        """Of all splits; None where it is not converted."""
-        return sum(self.receipt["rows"].values()) if self.receipt else None
+        """The rows of all splits; None where it is not converted."""
+        return sum(self.result["rows"].values()) if self.result else None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where spans come from. `pattern` is an absolute glob, `exclude` names spans that are left out."""
+    """The sources of spans. `pattern` is an absolute glob, `exclude` names spans to leave out."""
 
     pattern: str
     conversion: Conversion
@@ -172,10 +171,10 @@ class Sources:
 
 
 def survey_spans(root: Root, sources: Sources) -> list[Span]:
-    """The spans in the order of their names. Nothing is converted, only digests are computed.
+    """Returns the spans in the order of their names. It computes digests, and converts nothing.
 
     Raises:
-      InputError: the spans cannot be told apart or read, or config.spans.exclude names one that is not there.
+      InputError: two spans have one name, one cannot be read, or config.spans.exclude names a missing one.
     """
     digests = Digests(root.digests)
     found = spans.find(sources.pattern, digests, marker=sources.marker)
@@ -188,7 +187,7 @@ def _known(root: Root, sources: Sources, found: Sequence[RawSpan]) -> Iterator[S
     first_with: dict[str, str] = {}
     for span in found:
         fingerprint = sources.conversion.fingerprint(span)
-        receipt = records.read_result(receipt_of(root, span.name, fingerprint))
+        result = records.read_result(result_path(root, span.name, fingerprint))
         twin = first_with.setdefault(span.content, span.name) if span.size else span.name
         why = (
             "config.spans.exclude names it"
@@ -197,25 +196,25 @@ def _known(root: Root, sources: Sources, found: Sequence[RawSpan]) -> Iterator[S
             if twin != span.name
             else "it has no bytes"
             if not span.size
-            else receipt["unusable"]
-            if receipt
+            else result["unusable"]
+            if result
             else ""
         )
-        yield Span(name=span.name, fingerprint=fingerprint, raw=span, unusable=why, receipt=receipt)
+        yield Span(name=span.name, fingerprint=fingerprint, raw=span, unusable=why, result=result)
 
 
 def converted_spans(
     root: Root, sources: Sources, spans: Sequence[Span], *, at: datetime.datetime
 ) -> list[Span]:
-    """The same spans; those that nobody has tried are converted now.
+    """Converts the spans that nobody has tried, and returns all.
 
     Raises:
       InputError: a span cannot be used, and config.spans.unusable is "stop"; or see `datasets.convert`.
     """
     done = [
         span
-        if span.unusable or span.receipt
-        else _with(span, convert(root, span.raw, sources.conversion, at=at))
+        if span.unusable or span.result
+        else _with_result(span, convert(root, span.raw, sources.conversion, at=at))
         for span in spans
     ]
     wrong = [span for span in done if span.unusable and span.name not in sources.exclude]
@@ -229,8 +228,8 @@ def converted_spans(
     return done
 
 
-def _with(span: Span, receipt: Mapping[str, object]) -> Span:
-    return dataclasses.replace(span, receipt=receipt, unusable=receipt["unusable"])
+def _with_result(span: Span, result: Mapping[str, object]) -> Span:
+    return dataclasses.replace(span, result=result, unusable=result["unusable"])
 
 
 def _check_excluded(sources: Sources, found: Sequence[RawSpan]) -> None:

@@ -1,4 +1,4 @@
-"""DECIDE: one decision of what parity, the gate and the infra check found."""
+"""DECIDE, PUBLISH and VERIFY: the last stages of a cycle, from the results of the checks to a version."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,7 +7,7 @@ from pipeline.data.dataset import records, statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN
 from pipeline.exporting import requests as requests_lib
 from pipeline.gate.scores import Scored
-from pipeline.gate.verdict import judge
+from pipeline.gate.verdict import evaluate
 from pipeline.publishing import publish as publish_lib
 from pipeline.publishing import versions
 from pipeline.retraining import documents, store
@@ -18,15 +18,15 @@ from pipeline.retraining.holdout import Answers
 from pipeline.retraining.holdout import load as load_answers
 from pipeline.retraining.job import Job
 from pipeline.retraining.records import PROMOTE, REJECT
-from pipeline.retraining.stages import checked, prior_of
+from pipeline.retraining.stages import check_serving, prior_of
 
 
 def decide(job: Job) -> dict:
-    """The decision with its reasons, and the whole verdict of the gate."""
+    """Decides from the results of parity, the gate and the infra check; returns the decision and reasons."""
     answers = load_answers(job.answers)
     _check_asked(job, answers)
-    verdict = judge(scored(job, answers), job.settings.gate, reuse=reuses(job))
-    refused = [*_refused("parity", job.said("parity")), *_refused("infra check", job.said("infra"))]
+    verdict = evaluate(scored(job, answers), job.settings.gate, reuse=reuses(job))
+    refused = [*_refused("parity", job.result("parity")), *_refused("infra check", job.result("infra"))]
     return {
         "decision": REJECT if refused else verdict.decision,
         "reasons": [*refused, *verdict.reasons],
@@ -35,9 +35,9 @@ def decide(job: Job) -> dict:
 
 
 def _check_asked(job: Job, answers: Answers) -> None:
-    """Raises InputError for answers of other models or rows than this cycle's: the file has been replaced."""
-    asked = job.said("export")["export_digest"], job.said("evaluate")["holdout_digest"]
-    if (answers.models["challenger"], answers.digest) != asked:
+    """Raises InputError for answers of other models, or to other rows, than this cycle's."""
+    expected = job.result("export")["export_digest"], job.result("evaluate")["holdout_digest"]
+    if (answers.models["challenger"], answers.digest) != expected:
         raise InputError(
             f"answers {job.answers}",
             received="those of another model, or to other rows",
@@ -47,10 +47,10 @@ def _check_asked(job: Job, answers: Answers) -> None:
 
 
 def scored(job: Job, answers: Answers) -> Scored:
-    """Answers as the gate takes them. What a first model must beat comes from the training rows alone.
+    """Returns the answers as the gate takes them, with the prior of the training rows.
 
-    Where rows weigh, it comes from the holdout: statistics count every training row the same, and what
-    predicts that rate is easily beaten.
+    Where rows have weights, the prior comes from the holdout: statistics ignore the weights of training rows,
+    and their prior would be easy to beat.
     """
     measured = statistics.read(job.export / STATISTICS_FILE_NAME)[TRAIN]
     is_weighted = answers.weights is not None
@@ -66,38 +66,38 @@ def scored(job: Job, answers: Answers) -> Scored:
 
 
 def reuses(job: Job) -> int:
-    """How many cycles have decided by rows of this holdout: by a span of it, converted as it may be."""
-    own = _judged_by(job.plan)
+    """Counts the earlier cycles that decided on a span of this holdout, however it was converted."""
+    own = _holdout_spans(job.plan)
     return sum(
-        not own.isdisjoint(_judged_by(cycle.plan))
+        not own.isdisjoint(_holdout_spans(cycle.plan))
         for cycle in records_lib.cycle_history(job.root)
         if cycle.id != job.id and (cycle.folder / "decide.json").exists()
     )
 
 
-def _judged_by(plan: Mapping) -> set[str]:
-    """Names and raw contents of the holdout's spans: one that was corrected has most of its rows still."""
+def _holdout_spans(plan: Mapping) -> set[str]:
+    """Returns names and raw digests of the holdout's spans: a corrected one still has most of its rows."""
     held = [span for span in plan["spans"] if "holdout" in span["roles"]]
     return {f"{key}={span[key]}" for span in held for key in ("name", "raw_digest")}
 
 
-def _refused(gate: str, said: Mapping) -> Iterator[str]:
-    """The reasons of a gate that must be passed."""
-    if not said["passed"]:
-        yield from (f"{gate}: {reason}" for reason in said["reasons"])
+def _refused(check: str, result: Mapping) -> Iterator[str]:
+    """Yields the reasons of a check that failed."""
+    if not result["passed"]:
+        yield from (f"{check}: {reason}" for reason in result["reasons"])
 
 
-# --- PUBLISH: a promoted model becomes the next version. VERIFY: it serves, or it is taken back.
+# --- PUBLISH: a promoted model becomes the next version.
 
 
 def publish(job: Job) -> dict:
-    """The version, or why there is none.
+    """Publishes a promoted model; returns the version, or why there is none.
 
     Raises:
-      HeldError: the file HOLD appeared since the cycle began.
-      InputError: the export is not the one that was judged.
+      HeldError: the file HOLD appeared since the cycle started.
+      InputError: the export is not the one that was evaluated.
     """
-    decided = job.said("decide")
+    decided = job.result("decide")
     if decided["decision"] != PROMOTE:
         return {"version": None, "why": f"the decision is {decided['decision']}"}
     if not job.publishes:
@@ -107,17 +107,18 @@ def publish(job: Job) -> dict:
 
 
 def put_version(job: Job, *, promoted_by: str) -> int:
-    """Publishes the cycle's export with its documents, to the store too; returns the version. Again, it
-    returns the same.
+    """Publishes the cycle's export with its documents, also to the store; returns the version.
+
+    A second call returns the same version.
 
     Args:
       promoted_by: the reason that a person gave, where the gate did not promote it.
 
     Raises:
-      InputError: the export is not the one that was judged.
+      InputError: the export is not the one that was evaluated.
     """
     at = job.now()
-    _check_judged(job)
+    _check_evaluated(job)
     job.root.serving.mkdir(parents=True, exist_ok=True)
     version = publish_lib.publish(
         job.export,
@@ -143,24 +144,27 @@ def put_version(job: Job, *, promoted_by: str) -> int:
     return version
 
 
-def _check_judged(job: Job) -> None:
-    """Raises InputError where the export is another than when it was judged."""
-    judged, there = job.said("export")["export_digest"], records.open_export(job.export)["digest"]
-    if judged != there:
+def _check_evaluated(job: Job) -> None:
+    """Raises InputError where the export is not the one that was evaluated."""
+    evaluated, there = job.result("export")["export_digest"], records.open_export(job.export)["digest"]
+    if evaluated != there:
         raise InputError(
             f"export {job.export}",
             received=f"digest {there[:12]}",
-            expected=f"digest {judged[:12]}, which cycle {job.id} has judged",
-            action="Restore it from a copy. What was judged stands in its receipts.",
+            expected=f"digest {evaluated[:12]}, which cycle {job.id} has evaluated",
+            action="Restore it from a copy. The results of the stages have its digest.",
         )
 
 
+# --- VERIFY: a published version serves, or it is taken back.
+
+
 def verify(job: Job) -> dict:
-    """What a fresh process, and the server of config.serving_url, make of the published version.
+    """Checks the published version with a fresh process, and with the server of config.serving_url.
 
     A version that fails is taken back: the one before is the newest again.
     """
-    version = job.said("publish")["version"]
+    version = job.result("publish")["version"]
     if version is None:
         return {"version": None, "passed": True}
     return {"version": version, **verify_version(job, version)}
@@ -179,10 +183,10 @@ def verify_version(job: Job, version: int) -> dict:
 
 
 def _failures(job: Job, version: int) -> list[str]:
-    if version not in versions.versions(job.root.serving):  # a killed process took it back already
+    if version not in versions.versions(job.root.serving):  # a killed process took it back
         return ["it failed before, and was taken back"]
     directory = versions.path_of(job.root.serving, version)
-    found = [*checked(job, directory, against=None).reasons]
+    found = [*check_serving(job, directory, against=None).reasons]
     if url := job.settings.serving_url:
         from pipeline.serving import servers
 

@@ -1,4 +1,4 @@
-"""MODEL_CARD.md: what the model was made of, how good it is, where it is weak, how to make it again."""
+"""Writes MODEL_CARD.md (data, quality and limits of a model, and how to reproduce it) and lineage.json."""
 
 import json
 import math
@@ -16,12 +16,12 @@ _MARKUP = re.compile(r"[\\|*[\]]")
 
 
 def write_card(job: Job, *, promoted_by: str) -> str:
-    """Markdown. The same text for the same cycle."""
+    """Returns the card as Markdown, the same text for the same cycle."""
     return "\n".join(_lines(job, promoted_by)) + "\n"
 
 
 def _lines(job: Job, promoted_by: str) -> Iterator[str]:
-    plan, data, export, decided = job.plan, *(job.said(stage) for stage in ("data", "export", "decide"))
+    plan, data, export, decided = job.plan, *(job.result(stage) for stage in ("data", "export", "decide"))
     gate = decided["gate"]
     yield f"# {_plain(job.root.name)}, cycle {job.id}"
     yield ""
@@ -102,21 +102,19 @@ def _slices(gate: Mapping) -> Iterator[str]:
 
 
 def _limits(job: Job) -> Iterator[str]:
-    """What is known to be outside of what was tried."""
-    gate, infra = job.said("decide")["gate"], job.said("infra")
+    """Yields what was not tried."""
+    gate, infra = job.result("decide")["gate"], job.result("infra")
     slices = gate["slices"]
     open_ones = sum(each["verdict"] == NOT_EVALUATED for each in slices["results"])
     open_ones += sum(slices["left_out"].values())
     holdout = [span["name"] for span in job.plan["spans"] if "holdout" in span["roles"]]
     spans = " to ".join(map(_plain, dict.fromkeys((holdout[0], holdout[-1]))))
-    yield f"- It was judged on data of {spans} only; see the drift in the report."
+    yield f"- It was evaluated on data of {spans} only; see the drift in the report."
     if open_ones:
-        why = (
-            "they tell too little" if gate["is_first"] is False else "there was none, or they tell too little"
-        )
+        why = "they are too small" if gate["is_first"] is False else "there was none, or they are too small"
         yield f"- Slices that were not compared with a champion: {open_ones:,}; {why}."
     elif not gate["rules"]["slices"]:
-        yield "- No slice was judged: config.gate.slices is empty."
+        yield "- No slice was evaluated: config.gate.slices is empty."
     if infra.get("measured"):
         median = infra["measured"]["latency"][0]["median_ms"]
         yield f"- One row took {median:.2f} ms (median) on the machine of the cycle, without a network."
@@ -136,7 +134,7 @@ def _again(job: Job) -> Iterator[str]:
 
 
 def _gained(each: Mapping) -> float:
-    """On the champion; those first that could be compared."""
+    """Returns the gain on the champion; infinity where there was no comparison."""
     return each["difference"]["value"] if each["difference"] else math.inf
 
 
@@ -149,11 +147,11 @@ def _interval(each: Mapping | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text of the data on one line, which ends no cell and begins no markup."""
+    """Escapes a text of the data: one line, which ends no cell and starts no markup."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(text.split())).replace("<", "&lt;").replace("`", "'")
 
 
-# --- lineage.json: from the raw files to the published version, each step with its digest.
+# --- lineage.json: the steps from the raw files to the published version, with digests.
 
 
 LINEAGE_FILE_NAME = "lineage.json"
@@ -161,7 +159,7 @@ FORMAT = "penstock.lineage/1"
 
 
 def write_lineage(job: Job) -> str:
-    """The same text for the same cycle."""
+    """Returns the lineage as JSON, the same text for the same cycle."""
     plan = job.plan
     document = {
         "format": FORMAT,
@@ -183,13 +181,13 @@ def write_lineage(job: Job) -> str:
         "cycle": {
             "id": job.id,
             "begun": plan["at"],
-            "training_digest": job.said("data")["training"]["dataset_digest"],
-            "holdout_digest": job.said("data")["holdout"]["dataset_digest"],
+            "training_digest": job.result("data")["training"]["dataset_digest"],
+            "holdout_digest": job.result("data")["holdout"]["dataset_digest"],
             "code": plan["code"],
             "settings": plan["settings"],
             "champion": plan["champion"],
             "anchor": plan["anchor"],
         },
-        "export": {"digest": job.said("export")["export_digest"], "step": job.said("export")["step"]},
+        "export": {"digest": job.result("export")["export_digest"], "step": job.result("export")["step"]},
     }
     return json.dumps(document, indent=2) + "\n"

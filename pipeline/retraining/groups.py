@@ -1,4 +1,4 @@
-"""Columns of a holdout by which its rows are grouped: as text for slices, as numbers for clusters."""
+"""Groups rows of a holdout by columns: as text for slices, as numbers for clusters."""
 
 import hashlib
 from collections.abc import Iterable
@@ -12,18 +12,18 @@ from pipeline.data.schema.feature_types import Image
 from pipeline.data.schema.schema import Schema
 from pipeline.training.replay.format import MISSING, format_value
 
-OTHER = "(other)"  # a value that the vocabulary does not list: blocks hold no more of it
-_LONGEST = 60  # characters of a text; a cell may hold megabytes, and a NumPy array is as wide as its widest
+OTHER = "(other)"  # a value that is not in the vocabulary: blocks do not hold it
+_LONGEST = 60  # characters; a cell may hold megabytes, and a NumPy array is as wide as its widest cell
 _SHORTENED = 48
 
 
-def require_columns(names: Iterable[str], schema: Schema, *, told: str) -> None:
-    """Raises InputError unless each name is a feature of one value a row. `told`: what asks for it."""
-    possible = [feature.name for feature in schema.features if _is_possible(feature)]
+def require_columns(names: Iterable[str], schema: Schema, *, key: str) -> None:
+    """Raises InputError unless each name of the setting `key` is a feature with one value a row."""
+    possible = [each.name for each in schema.features if not each.shape and not isinstance(each, Image)]
     for name in names:
         if name not in possible:
             raise InputError(
-                told,
+                key,
                 received=repr(name),
                 expected=f"a feature of the holdout with one value a row: {', '.join(possible)}",
                 action=did_you_mean(name, possible, otherwise="Name one of these features."),
@@ -31,19 +31,19 @@ def require_columns(names: Iterable[str], schema: Schema, *, told: str) -> None:
 
 
 def texts(feature: Feature, values: np.ndarray) -> np.ndarray:
-    """Values [n] as records hold them → text [n]: that of the raw data, MISSING, or OTHER.
+    """Formats values [n], as records hold them, as text [n]: that of the raw data, MISSING, or OTHER.
 
     A text of more than 60 characters is shortened, and ends with 8 digits of its SHA-256.
     """
     distinct, codes = np.unique(values, return_inverse=True)
-    shown = [_shown(feature, distinct[at, ...]) for at in range(len(distinct))]
-    return np.array(shown, str)[codes]
+    formatted = [_format(feature, distinct[at, ...]) for at in range(len(distinct))]
+    return np.array(formatted, str)[codes]
 
 
 def clusters(values: np.ndarray) -> np.ndarray:
-    """Texts [n] → int64 [n]: the same number for the same text.
+    """Maps texts [n] to int64 [n]: the same number for the same text.
 
-    Each missing value has a number of its own: nothing says that two such rows belong together.
+    Each missing value gets a number of its own: such rows need not belong together.
     """
     distinct, codes = np.unique(values, return_inverse=True)
     missing = np.flatnonzero(values == MISSING)
@@ -52,11 +52,7 @@ def clusters(values: np.ndarray) -> np.ndarray:
     return codes
 
 
-def _is_possible(feature: Feature) -> bool:
-    return not feature.shape and not isinstance(feature, Image)
-
-
-def _shown(feature: Feature, value: np.ndarray) -> str:
+def _format(feature: Feature, value: np.ndarray) -> str:
     text = format_value(feature, value)
     if text == UNKNOWN_VALUE:
         return OTHER

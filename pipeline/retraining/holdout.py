@@ -1,7 +1,7 @@
-"""What several models answer to the rows of one holdout, as one file.
+"""Scores several models on the rows of one holdout, and keeps their answers in one file.
 
-The file is a compressed .npz of NumPy's. Its array `document` is a JSON text that says everything that is no
-array of rows, and what the arrays are called; it carries its own digest.
+The file is a compressed .npz of NumPy. Its array `document` is a JSON text with its own digest. It has the
+names of the arrays, and everything that is not an array of rows.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ _OF_OTHER_CONTENT = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """Of n rows, in stored order, each once.
+    """The answers to n rows, in stored order, each once.
 
     Attributes:
       task: that of the label, such as "binary".
@@ -50,7 +50,7 @@ class Answers:
       labels: [n], int32 classes or float32 values.
       predictions: by role, float32 [n, …], as the task's metrics take them.
       weights: float32 [n]; None: every row counts the same.
-      clusters: int64 [n], rows of one number belong together; None: every row stands alone.
+      clusters: int64 [n], rows of one number belong together; None: rows are independent.
       slices: by feature, text [n].
       models: by role, the digest of the export that answered.
       dataset_digest, split: the holdout.
@@ -74,9 +74,9 @@ class Answers:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of which rows these are: the dataset's digest, the split, and what was left out of it."""
-        said = [FORMAT, self.dataset_digest, self.split, sorted(record.key for record in self.damaged)]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        """The SHA-256 of the choice of rows: the dataset's digest, the split, and the rows left out."""
+        chosen = [FORMAT, self.dataset_digest, self.split, sorted(record.key for record in self.damaged)]
+        return hashlib.sha256(json.dumps(chosen).encode()).hexdigest()
 
     def save(self, path: pathlib.Path) -> None:
         """Writes the file whole or not at all; the same answers give the same bytes."""
@@ -102,7 +102,7 @@ class Answers:
         )
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """By a name that every file system takes: roles and features are numbered."""
+        """Returns the arrays by names that every file system takes: roles and features are numbered."""
         single = {"labels": self.labels, "weights": self.weights, "clusters": self.clusters}
         return {
             **{name: array for name, array in single.items() if array is not None},
@@ -112,7 +112,7 @@ class Answers:
 
 
 def load(path: pathlib.Path) -> Answers:
-    """Reads what `Answers.save` wrote; raises InputError where the file is none, or is not whole."""
+    """Reads a file of `Answers.save`; raises InputError where it is not one, or is not whole."""
     try:
         content = files.read_bytes(path)
     except OSError as error:
@@ -152,7 +152,7 @@ def _numbered(kind: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 
 
 def _named(kind: str, names: list[str], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inverse of `_numbered`."""
+    """Inverts `_numbered`."""
     return {name: arrays[f"{kind}_{number}"] for number, name in enumerate(names)}
 
 
@@ -165,7 +165,7 @@ def _unreadable(path: pathlib.Path, received: str) -> InputError:
     )
 
 
-# --- Asks several exports for their answers to every row of one holdout.
+# --- Scoring: several exports answer every row of one holdout.
 
 
 WEIGHTED_BY, CLUSTERED_BY, SLICES = "weighted_by", "clustered_by", "slices"
@@ -185,23 +185,23 @@ def score(
     slices: Sequence[str] = (),
     max_corrupt_records: int = 0,
 ) -> Answers:
-    """Reads the holdout once, and asks every model for every row of it.
+    """Reads the holdout once, and gets every model's answer to every row.
 
     Args:
       models: directories of exports, by role, such as "champion" and "challenger".
       dataset: one, or several spans as one; `split` is any expression of its splits.
-      batch: rows that a model is asked of at once. It changes speed and memory alone.
-      weighted_by: the numeric feature that weighs rows; empty: none does.
-      clustered_by: the feature whose rows of one value belong together; empty: every row stands alone.
-      slices: features by whose values results are told apart.
+      batch: the rows that a model gets at once. It changes only speed and memory.
+      weighted_by: the numeric feature that weights rows; empty: none.
+      clustered_by: the feature whose rows of one value belong together; empty: rows are independent.
+      slices: features whose values make slices.
 
     Raises:
       InputError: an export is not whole, or cannot read the dataset; two predict different labels; the
-        dataset lacks a feature that is named; a weight is none; more records are damaged than may be.
+        dataset lacks a named feature; a weight is invalid; too many records are damaged.
     """
     grouping = tuple(dict.fromkeys([*slices, *([clustered_by] if clustered_by else [])]))
-    groups.require_columns([clustered_by] if clustered_by else (), dataset.schema, told=CLUSTERED_BY)
-    groups.require_columns(slices, dataset.schema, told=SLICES)
+    groups.require_columns([clustered_by] if clustered_by else (), dataset.schema, key=CLUSTERED_BY)
+    groups.require_columns(slices, dataset.schema, key=SLICES)
     targets = Targets(weights=example_weights.named(weighted_by, dataset.schema, flag=WEIGHTED_BY))
     opened = {role: scoring.open_model(directory, dataset) for role, directory in models.items()}
     label = _label_of_all(opened)
@@ -216,7 +216,7 @@ def score(
             **_texts(rows, grouping),
         }
 
-    found = _joined([*scoring.answers(sound[split], ask, batch=batch, told=f"score {split}")])
+    found = _joined([*scoring.answers(sound[split], ask, batch=batch, title=f"score {split}")])
     return Answers(
         task=label.task,
         classes=label.classes,
@@ -233,7 +233,7 @@ def score(
 
 
 def _label_of_all(models: Mapping[str, ExportedModel]) -> Label:
-    """What all of them predict; raises InputError where there is no model, or two differ in it."""
+    """Returns the label of all models; raises InputError where there is no model, or two labels differ."""
     if not models:
         raise InputError(
             "models to compare",
@@ -246,8 +246,8 @@ def _label_of_all(models: Mapping[str, ExportedModel]) -> Label:
         if _predicted(other.label) != _predicted(one.label):
             raise InputError(
                 f"{role} {other.directory}",
-                received=f"a model of {_told(other.label)}",
-                expected=f"one of {_told(one.label)}, as the {first} {one.directory} is",
+                received=f"a model of {_format(other.label)}",
+                expected=f"one of {_format(one.label)}, as the {first} {one.directory} is",
                 action="Compare models that predict the same label.",
             )
     return one.label
@@ -257,7 +257,7 @@ def _predicted(label: Label) -> tuple:
     return label.name, label.task, label.classes
 
 
-def _told(label: Label) -> str:
+def _format(label: Label) -> str:
     classes = f", classes {', '.join(label.classes)}" if label.classes else ""
     return f"label '{label.name}', task {label.task}{classes}"
 
@@ -268,7 +268,7 @@ def _weights(rows: StoredRows, targets: Targets) -> _Columns:
 
 
 def _texts(rows: StoredRows, names: Sequence[str]) -> _Columns:
-    """The features as text [n], each under SLICES."""
+    """Returns the features as text [n], each under SLICES."""
     values = rows.features(names) if names else {}
     return {
         (SLICES, name): groups.texts(rows.schema[name], tensor.numpy()) for name, tensor in values.items()

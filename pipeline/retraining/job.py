@@ -1,4 +1,4 @@
-"""What every stage gets: the cycle's plan, its folder, and what earlier stages said."""
+"""The argument of every stage: the cycle's plan, its folder, and the results of earlier stages."""
 
 import dataclasses
 import datetime
@@ -19,7 +19,7 @@ _TEST = "test"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """Rows of spans: `split` is an expression such as train+validation."""
+    """Rows of spans; `split` is an expression such as train+validation."""
 
     dataset: Dataset
     split: str
@@ -27,7 +27,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """A cycle that is run. `plan` is its receipt: see begin.py. `publishes` is False for a backfill."""
+    """A running cycle. `plan` is what reconcile.start wrote; `publishes` is False for most backfills."""
 
     root: Root
     settings: Settings
@@ -51,18 +51,18 @@ class Job:
 
     @property
     def answers(self) -> pathlib.Path:
-        """What the models answered on the holdout."""
+        """The file with the models' answers on the holdout."""
         return self.folder / "answers.npz"
 
-    def receipt_of(self, stage: str) -> pathlib.Path:
+    def result_path(self, stage: str) -> pathlib.Path:
         return self.folder / f"{stage}.json"
 
-    def said(self, stage: str) -> dict:
-        """The receipt of a stage that has ended."""
-        return records.read_result(self.receipt_of(stage))
+    def result(self, stage: str) -> dict:
+        """Reads the result of a stage that has ended."""
+        return records.read_result(self.result_path(stage))
 
     def directories(self, role: str) -> list[pathlib.Path]:
-        """The datasets of the spans with a role, "training" or "holdout", in order."""
+        """Returns the datasets of the spans with a role, "training" or "holdout", in order."""
         return [
             datasets.dataset_of(self.root, span["name"], span["fingerprint"])
             for span in self.plan["spans"]
@@ -71,14 +71,14 @@ class Job:
 
     @functools.cached_property
     def training(self) -> Part:
-        """All rows that training reads, to learn or to choose its best step by."""
+        """All rows that training reads, to learn from or to choose its best step."""
         dataset = open_window(self.directories("training"))
         is_later = self.settings.holdout.kind == LATER
         return Part(dataset=dataset, split=_joined(dataset, without="" if is_later else _TEST))
 
     @functools.cached_property
     def holdout(self) -> Part:
-        """The rows that models are judged on."""
+        """The rows that models are evaluated on."""
         dataset = open_window(self.directories("holdout"))
         if self.settings.holdout.kind == LATER:
             return Part(dataset=dataset, split=_joined(dataset))
@@ -86,13 +86,13 @@ class Job:
             raise InputError(
                 f"dataset {dataset}",
                 received="no rows in split 'test'",
-                expected="a test split to judge on, since config.holdout.kind is 'split'",
+                expected="a test split to evaluate on, since config.holdout.kind is 'split'",
                 action='Set config.spans.convert to "--splits=train=0.8,validation=0.1,test=0.1".',
             )
         return Part(dataset=dataset, split=_TEST)
 
     def models(self) -> dict[str, pathlib.Path]:
-        """Directories of the exports that are compared, by role; see pipeline/gate."""
+        """Returns the directories of the exports to compare, by role; see pipeline/gate."""
         others = {role: self.plan[role].get("version") for role in ("champion", "anchor")}
         if others["anchor"] == others["champion"]:
             del others["anchor"]  # they are one model
@@ -112,7 +112,7 @@ class Job:
 
 
 def _joined(dataset: Dataset, *, without: str = "") -> str:
-    """All splits that have rows, as one expression."""
+    """Returns all splits that have rows, as one expression."""
     splits = [split for split in dataset.manifest.splits if split != without and dataset.rows(split)]
     if not splits:
         raise InputError(
@@ -124,17 +124,17 @@ def _joined(dataset: Dataset, *, without: str = "") -> str:
     return "+".join(splits)
 
 
-# --- A cycle that a person has put on hold while it ran.
+# --- HOLD: a person may stop a cycle while it runs.
 
 
 class HeldError(InputError):
-    """The cycle goes on when it is released: nothing is wrong."""
+    """The cycle goes on after the release; nothing is wrong."""
 
     exit_code = 0
 
 
 def check_held(job: Job) -> None:
-    """Raises HeldError where the file HOLD appeared since the cycle began."""
+    """Raises HeldError where the file HOLD appeared since the cycle started."""
     if held := records.why_on_hold(job.root):
         raise HeldError(
             f"cycle {job.id}",

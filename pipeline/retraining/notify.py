@@ -1,4 +1,4 @@
-"""Tells a command or a webhook of a decision or a failure. If that fails, only a warning is left."""
+"""Notifies a command or a webhook of a decision or a failure. If that fails, it prints a warning."""
 
 import http
 import http.client
@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pipeline.retraining.job import Job
 from pipeline.retraining.records import Root
@@ -17,33 +17,28 @@ _SECONDS = 30
 _CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
-def tell(job: Job, event: Mapping[str, object]) -> None:
-    """Of a cycle; see `send`."""
+def send_of_cycle(job: Job, event: Mapping[str, object]) -> None:
+    """Sends an event of a cycle, with its id and report; see `send`."""
     report = str(job.folder / "report.html")
-    send(job.root, job.settings, {**event, "report": report})
+    send(job.root, job.settings, {**event, "cycle": job.id, "report": report})
 
 
 def send(root: Root, settings: Settings, event: Mapping[str, object]) -> None:
-    """Gives the event, with the model's name and root, to config.notify's command and webhook, as JSON."""
+    """Sends the event as JSON, with the model's name and root, to config.notify's command and webhook."""
     content = json.dumps({"model": root.name, "root": str(root.path), **event}).encode()
-    asked = settings.notify
-    for told, is_asked, way in (
-        ("config.notify.command", asked.command, _run),
-        ("config.notify.webhook", asked.webhook, _post),
+    for key, target, send_to in (
+        ("config.notify.command", settings.notify.command, _run),
+        ("config.notify.webhook", settings.notify.webhook, _post),
     ):
-        if is_asked:
-            _try(told, is_asked, way, content)
-
-
-def _try(told: str, target: str, way: Callable[[str, bytes], None], content: bytes) -> None:
-    try:
-        way(target, content)
-    except (OSError, ValueError, http.client.HTTPException, subprocess.SubprocessError) as error:
-        print(f"warning: {told}={target} was not told: {error}", file=sys.stderr, flush=True)
+        try:
+            if target:
+                send_to(target, content)
+        except (OSError, ValueError, http.client.HTTPException, subprocess.SubprocessError) as error:
+            print(f"warning: {key}={target} was not notified: {error}", file=sys.stderr, flush=True)
 
 
 def _run(command: str, content: bytes) -> None:
-    """A program and its arguments, as a shell splits them; no shell runs."""
+    """Runs a program with arguments, split as by a shell; no shell runs."""
     program = shlex.split(command)
     if not program:
         raise ValueError("expected a program")

@@ -1,4 +1,4 @@
-"""What a person decides: promote, rollback, hold, release, gc. The audit log has each with its reason."""
+"""Operations of a person: promote, rollback, hold, release, gc. The audit log has each with its reason."""
 
 import datetime
 import pathlib
@@ -10,7 +10,7 @@ from pipeline.retraining.champion import ROLLED_BACK
 from pipeline.retraining.collection import collect
 from pipeline.retraining.job import Job
 from pipeline.retraining.reconcile import Clock
-from pipeline.retraining.records import Begun, Root
+from pipeline.retraining.records import Cycle, Root
 from pipeline.retraining.settings import Settings
 
 
@@ -28,60 +28,61 @@ def promote(path: pathlib.Path, settings: Settings, *, cycle: str, reason: str, 
     from pipeline.retraining.decision import put_version, verify_version
 
     with records.open_root(path, name=settings.name) as opened:
-        begun = _promotable(opened, cycle)
-        records.add_entry(opened.audit, "promoted", at=clock(), cycle=begun.id, reason=reason)
-        job = Job(root=opened, settings=settings, id=begun.id, plan=begun.plan, now=clock)
+        found = _promotable(opened, cycle)
+        records.add_entry(opened.audit, "promoted", at=clock(), cycle=found.id, reason=reason)
+        job = Job(root=opened, settings=settings, id=found.id, plan=found.plan, now=clock)
         version = put_version(job, promoted_by=reason)
-        found = verify_version(job, version)
-        if not found["passed"]:
+        result = verify_version(job, version)
+        if not result["passed"]:
             raise InputError(
                 f"version {version}",
-                received="; ".join(found["reasons"]),
+                received="; ".join(result["reasons"]),
                 expected="a version that serves as recorded",
                 action="It was taken back; what was served before is served again.",
             )
         return version
 
 
-def _promotable(opened: Root, asked: str) -> Begun:
+def _promotable(opened: Root, prefix: str) -> Cycle:
+    """Returns the one cycle with that prefix; the newest for an empty one. Raises InputError."""
     cycles = records.cycle_history(opened)
     if not cycles:
-        raise _no_such(asked, "none yet")
-    found = [cycle for cycle in cycles if cycle.id.startswith(asked)]
-    if len(found) != 1 and asked:
-        raise _no_such(asked, ", ".join(cycle.id for cycle in cycles[-5:]))
-    begun = found[-1]
-    if begun.end is None or not (begun.folder / "export").is_dir():
+        raise _no_such(prefix, "none yet")
+    found = [cycle for cycle in cycles if cycle.id.startswith(prefix)]
+    if len(found) != 1 and prefix:
+        raise _no_such(prefix, ", ".join(cycle.id for cycle in cycles[-5:]))
+    cycle = found[-1]
+    if cycle.end is None or not (cycle.folder / "export").is_dir():
         raise InputError(
-            f"cycle {begun.id}",
-            received="one that has not ended" if begun.end is None else "one whose export is gone",
+            f"cycle {cycle.id}",
+            received="one that has not ended" if cycle.end is None else "one whose export is gone",
             expected="a cycle that has ended and still has its export",
             action="Run reconcile; config.keep.cycles says how many keep their export.",
         )
     said = {
-        stage: records.read_result(begun.folder / f"{stage}.json") for stage in ("parity", "infra", "decide")
+        stage: records.read_result(cycle.folder / f"{stage}.json") for stage in ("parity", "infra", "decide")
     }
     if missing := [stage for stage, each in said.items() if each is None]:
         raise InputError(
-            f"cycle {begun.id}",
-            received=f"{begun.decision}: it ended before stage '{missing[0]}'",
+            f"cycle {cycle.id}",
+            received=f"{cycle.decision}: it ended before stage '{missing[0]}'",
             expected="a cycle that came to a decision",
             action="`pipeline.retrain status` lists them.",
         )
     for gate in ("parity", "infra"):
         if not said[gate]["passed"]:
             raise InputError(
-                f"cycle {begun.id}",
+                f"cycle {cycle.id}",
                 received=f"it failed {gate}: {said[gate]['reasons'][0]}",
                 expected="a model that decides and serves as it was trained",
                 action="Nobody can promote this one. Correct the cause and train again.",
             )
-    return begun
+    return cycle
 
 
-def _no_such(asked: str, there: str) -> InputError:
+def _no_such(prefix: str, there: str) -> InputError:
     return InputError(
-        f"--cycle={asked}",
+        f"--cycle={prefix}",
         received="no cycle, or more than one, of that name",
         expected=f"the id of a cycle, or its beginning: {there}",
         action="`pipeline.retrain status` lists them.",
@@ -89,9 +90,9 @@ def _no_such(asked: str, there: str) -> InputError:
 
 
 def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, clock: Clock) -> int:
-    """Serves the bytes of version `to` again, under a higher number, which is returned.
+    """Publishes the bytes of version `to` again, under a higher number, which is returned.
 
-    The cycles published since are quarantined: they are never published again.
+    The cycles published since are quarantined, and never published again.
     """
     with records.open_root(path, name=settings.name) as opened:
         at = clock()
@@ -102,18 +103,18 @@ def rollback(path: pathlib.Path, settings: Settings, *, to: int, reason: str, cl
 
 
 def put_on_hold(path: pathlib.Path, settings: Settings, *, reason: str, at: datetime.datetime) -> None:
-    """Without the lock: a cycle that runs stops before it publishes."""
+    """Holds retraining, without the lock: a running cycle stops before it publishes."""
     records.put_hold(records.existing_root(path, name=settings.name), reason=reason, by="a person", at=at)
 
 
 def release(path: pathlib.Path, settings: Settings, *, reason: str, clock: Clock) -> dict:
-    """Returns why it was held."""
+    """Releases the hold; returns its reason."""
     with records.open_root(path, name=settings.name) as opened:
         return records.release_hold(opened, reason=reason, at=clock())
 
 
 def gc(path: pathlib.Path, settings: Settings, *, clock: Clock) -> dict:
-    """See collect; returns what went."""
+    """Collects garbage; returns what was removed. See collect."""
     with records.open_root(path, name=settings.name) as opened:
         running = [cycle.id for cycle in records.cycle_history(opened) if not cycle.end and not cycle.failure]
         gone = collect(opened, settings, running=running[0] if running else "")

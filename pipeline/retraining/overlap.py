@@ -1,8 +1,8 @@
-"""Whether training saw the rows of a holdout: by the content of each row, not by its file or its key.
+"""Finds rows of a holdout that training saw: by the content of each row, not by its file or its key.
 
-Memory: 10 bytes for each row of training, and 17 for each row of the largest shard. Tried with 100 million
-rows of 160 bytes in blocks, against a holdout of 1 million: 1.0 GB, 24 s of CPU. Of records, only indexes are
-read.
+It needs 10 bytes of memory for each row of training, and 17 for each row of the largest shard. 100 million
+rows of 160 bytes in blocks, against a holdout of 1 million, took 1.0 GB and 24 s of CPU. For records, it
+reads only indexes.
 """
 
 import dataclasses
@@ -19,15 +19,10 @@ from pipeline.data.dataset.manifest import Dataset, Shard
 from pipeline.data.dataset.selection import selected_ranges
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 
-# --- A hash of the content of each stored row, the label included: 64 bits, equal for equal rows of one
-# form.
-#
-# Of records, the index beside a shard has them. A record of blocks holds many rows, so these are hashed
-# here, from the bytes of the file: 80 ns for a row of 160 bytes on one core. No checksum is looked at: that
-# is done where the rows are read to train or to score.
+# --- Hashes of stored rows with their labels: 64 bits, equal for equal rows of one form.
 
 
-_ROWS_AT_ONCE = 1 << 12  # more fall out of the cache, and cost up to 9 times as much
+_ROWS_AT_ONCE = 1 << 12  # more do not fit the cache, and cost up to 9 times as much
 _SEED = 20261101  # of the coefficients: any, but the same for all rows that are compared
 _PROGRESS_AFTER_S = 2.0
 
@@ -45,12 +40,12 @@ class ShardPart:
 
     @property
     def content(self) -> tuple[str, int, int]:
-        """Equal for parts of the same bytes, such as those of a span that was converted twice."""
+        """A key, equal for parts of the same bytes, such as those of a span that was converted twice."""
         return self.shard.sha256, self.first, self.end
 
 
 def shard_parts(dataset: Dataset, expression: str) -> list[ShardPart]:
-    """What a split expression selects, shard by shard, in stored order."""
+    """Returns the selection of a split expression, shard by shard, in stored order."""
     splits, ranges = selected_ranges(dataset, expression)
     parts, start = [], 0
     for shard in (shard for split in splits for shard in dataset.shards(split)):
@@ -63,20 +58,23 @@ def shard_parts(dataset: Dataset, expression: str) -> list[ShardPart]:
 
 
 def hashes_of_parts(
-    dataset: Dataset, parts: list[ShardPart], *, told: str
+    dataset: Dataset, parts: list[ShardPart], *, title: str
 ) -> Iterator[tuple[ShardPart, np.ndarray]]:
-    """Each part with the hashes of its rows, uint64 [rows]; one part is in memory at a time.
+    """Yields each part with the hashes of its rows, uint64 [rows]; one part is in memory at a time.
+
+    For records, the index beside a shard has the hashes. Rows of blocks are hashed here, from the bytes of
+    the file: 80 ns for a row of 160 bytes on one core. Checksums are left to those who read the rows.
 
     Raises:
       InputError: an index does not fit its shard.
     """
     of_layout = {"rows": _of_records, "blocks": _of_block_rows}[dataset.manifest.layout]
-    for part in tqdm(parts, desc=told, unit="shard", delay=_PROGRESS_AFTER_S, leave=False, disable=None):
+    for part in tqdm(parts, desc=title, unit="shard", delay=_PROGRESS_AFTER_S, leave=False, disable=None):
         yield part, of_layout(dataset, part)
 
 
 def stored_form(dataset: Dataset) -> tuple:
-    """What the bytes of a row depend on besides its values: only hashes of one form can be compared."""
+    """Returns what the bytes of a row depend on besides its values; hashes of two forms never compare."""
     is_in_blocks = dataset.manifest.layout == "blocks"
     return dataset.manifest.layout, *(
         (
@@ -104,7 +102,7 @@ def _of_block_rows(dataset: Dataset, part: ShardPart) -> np.ndarray:
 
 
 def _mapped_rows(dataset: Dataset, shard: Shard) -> np.ndarray:
-    """Rows of a shard as they lie in its file, uint16 [blocks, rows in a block, words]; nothing is read yet.
+    """Maps the rows of a shard's file, uint16 [blocks, rows in a block, words], without reading them.
 
     The last block's rows beyond the shard's repeat others.
     """
@@ -119,10 +117,10 @@ def _mapped_rows(dataset: Dataset, shard: Shard) -> np.ndarray:
 class RowHasher:
     """Hashes rows of `words` 16-bit words.
 
-    Two sums over 32-bit words x of a row, a_0 + a_1·x_1 + a_2·x_2 + … modulo 2^64, the upper half of each,
-    with coefficients that were drawn once. Two rows that differ have the same 64 bits with probability 2^-64,
-    however alike they are: D. Lemire and O. Kaser, "Strongly universal string hashing is fast", The Computer
-    Journal 57 (2014), the family Multilinear.
+    A hash is the upper halves of two sums over the 32-bit words x of a row, a_0 + a_1·x_1 + a_2·x_2 + …
+    modulo 2^64, with coefficients that were drawn once. Two different rows have the same 64 bits with
+    probability 2^-64, however similar they are: D. Lemire and O. Kaser, "Strongly universal string hashing is
+    fast", The Computer Journal 57 (2014), the family Multilinear.
     """
 
     def __init__(self, words: int) -> None:
@@ -131,7 +129,7 @@ class RowHasher:
         self._first, self._factors = draws[0], draws[1:]
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Rows, uint16 [n, words] → uint64 [n]."""
+        """Hashes rows, uint16 [n, words], to uint64 [n]."""
         filled = np.zeros((len(rows), 2 * self._pairs), "<u2")
         filled[:, : rows.shape[1]] = rows
         sums = filled.view("<u4").astype(np.uint64) @ self._factors + self._first  # (n, 2)
@@ -139,13 +137,15 @@ class RowHasher:
         return upper[:, 0] << np.uint64(32) | upper[:, 1]
 
 
-_EXAMPLES = 3  # rows that are named
-_BEYOND = 1e-3  # of the chance that is left beyond the upper end of an interval
+# --- The overlap of two datasets.
+
+_EXAMPLES = 3  # rows in a message
+_BEYOND = 1e-3  # the chance beyond the upper end of an interval
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowPlace:
-    """Where a row is stored."""
+    """The place where a row is stored."""
 
     dataset: str  # directory
     split: str
@@ -161,12 +161,12 @@ class Overlap:
     """Rows of a holdout whose content also stands in the rows of training.
 
     Attributes:
-      holdout: what was looked at, in words.
-      rows: of the holdout.
-      seen: how many of these training saw too.
-      training_rows: rows of training, where shards of the same bytes count once.
-      repeated: how many of these have a content that another one of them has.
-      examples: the first of the rows that are seen.
+      holdout: the dataset and split, for messages.
+      rows: the number of rows of the holdout.
+      seen: how many of them training saw too.
+      training_rows: the number of rows of training; shards of the same bytes count once.
+      repeated: how many of these equal another one of them.
+      examples: the first rows that were seen.
     """
 
     holdout: str
@@ -178,25 +178,25 @@ class Overlap:
 
     @property
     def fraction(self) -> float:
-        """Of the holdout's rows, those that training saw."""
+        """The share of the holdout's rows that training saw."""
         return self.seen / self.rows
 
     @property
     def natural(self) -> float:
-        """The probability that a new row, drawn as training's were, has a content that stands among them.
+        """The probability that a new row, drawn as training's were, equals one of them.
 
-        It is 1 − N₁/n, with N₁ of n rows of training whose content stands there once: I. J. Good, "The
+        It is 1 − N₁/n, where N₁ of the n rows of training are unique: I. J. Good, "The
         population frequencies of species and the estimation of population parameters", Biometrika 40 (1953).
         """
         return self.repeated / self.training_rows
 
     def allowed(self, most: float = 0.0) -> int:
-        """Rows that may be seen: `most` of all, and what repeats by nature; of the latter 0 where none does.
+        """Returns how many rows may be seen: the share `most`, and those that repeat by nature.
 
-        What repeats by nature varies by chance twice. Training's rate is taken at the upper end of its
-        interval (C. Clopper and E. Pearson, Biometrika 26, 1934), of half as many rows, as equal ones come in
-        pairs; the holdout's rows at the upper end of the binomial that this rate gives. Of rows that were
-        drawn alike, fewer than 1 in 1,000 holdouts hold more.
+        The number that repeats by nature varies by chance twice. Training's rate is taken at the upper end of
+        its interval (C. Clopper and E. Pearson, Biometrika 26, 1934), for half as many rows, as equal ones
+        come in pairs; the holdout's number at the upper end of the binomial with this rate. Fewer than 1 in
+        1,000 holdouts that were drawn as training was hold more.
         """
         if not self.repeated:
             return int(most * self.rows)
@@ -207,19 +207,19 @@ class Overlap:
 
 
 def overlap(training: Dataset, training_split: str, holdout: Dataset, holdout_split: str) -> Overlap:
-    """Looks for every row of the holdout among those of training.
+    """Searches for every row of the holdout among those of training.
 
     Each dataset may be several spans as one, and each split an expression, such as `train[:90%]`.
 
     Raises:
-      InputError: rows of the two are stored in different forms, an index does not fit its shard, or a split
-        is not there or has no rows.
+      InputError: the two store rows in different forms, an index does not fit its shard, or a split is
+        missing or has no rows.
     """
     _require_one_form(training, holdout)
     known, repeated = _known(training, training_split)
     parts = shard_parts(holdout, holdout_split)
     seen, examples = 0, []
-    for part, hashes in hashes_of_parts(holdout, parts, told="hash the holdout"):
+    for part, hashes in hashes_of_parts(holdout, parts, title="hash the holdout"):
         found = np.flatnonzero(_among(known, hashes))
         seen += len(found)
         examples += [_place(holdout, part, int(row)) for row in found[: _EXAMPLES - len(examples)]]
@@ -234,14 +234,14 @@ def overlap(training: Dataset, training_split: str, holdout: Dataset, holdout_sp
 
 
 def require_disjoint(found: Overlap, *, most: float = 0.0) -> None:
-    """Raises InputError where training saw more of the holdout than can be by nature.
+    """Raises InputError where training saw more of the holdout than repeats by nature.
 
-    Rows of few columns are equal without being the same row. How often, training's own rows tell: see
-    `Overlap.natural`. So a table in which nothing repeats allows for nothing; one in which most rows repeat
-    cannot show leakage by content, and only a key can keep its holdout apart.
+    Different rows of few columns may be equal. Training's own rows show how often: see `Overlap.natural`. So
+    a table without repeated rows allows for none. A table in which most rows repeat cannot show leakage by
+    content; only a key can separate its holdout.
 
     Args:
-      most: the fraction of the holdout's rows that may be seen besides.
+      most: the share of the holdout's rows that may be seen besides.
     """
     allowed = found.allowed(most)
     if found.seen > allowed:
@@ -256,24 +256,24 @@ def require_disjoint(found: Overlap, *, most: float = 0.0) -> None:
 
 
 def _known(dataset: Dataset, expression: str) -> tuple[np.ndarray, int]:
-    """The hashes of all rows, sorted uint64 [n], and how many of them have another's.
+    """Returns the hashes of all rows, sorted uint64 [n], and how many rows equal another one.
 
-    Of shards with the same bytes one counts: a span that was converted twice would look like a table in which
-    rows repeat by nature.
+    Shards with the same bytes count once: else a span that was converted twice would look like a table in
+    which rows repeat by nature.
     """
     parts = [*{part.content: part for part in shard_parts(dataset, expression)}.values()]
     known, filled = np.empty(sum(map(len, parts)), np.uint64), 0
-    for part, hashes in hashes_of_parts(dataset, parts, told="hash training's rows"):
+    for part, hashes in hashes_of_parts(dataset, parts, title="hash training's rows"):
         known[filled : filled + len(part)] = hashes
         filled += len(part)
     known.sort()
-    new = np.ones(len(known) + 1, bool)  # whether each differs from the one before; the end counts as new
+    new = np.ones(len(known) + 1, bool)  # True where a hash differs from the one before, and at the end
     np.not_equal(known[1:], known[:-1], out=new[1:-1])
     return known, len(known) - int(np.count_nonzero(new[1:] & new[:-1]))
 
 
 def _among(known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """Whether each hash, uint64 [n], is among the sorted `known`: bool [n]."""
+    """Returns whether each hash, uint64 [n], is among the sorted `known`: bool [n]."""
     position = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
     return known[position] == hashes
 
@@ -292,6 +292,6 @@ def _require_one_form(training: Dataset, holdout: Dataset) -> None:
             received=f"rows in layout '{holdout.manifest.layout}', of schema "
             f"{holdout.schema.fingerprint[:12]}",
             expected=f"layout '{training.manifest.layout}' and features as in schema "
-            f"{training.schema.fingerprint[:12]}, so that equal rows are equal bytes",
-            action="Convert the holdout again with the schema and the --layout of what is trained on.",
+            f"{training.schema.fingerprint[:12]}, so that equal rows have equal bytes",
+            action="Convert the holdout again with the schema and the --layout of the training data.",
         )

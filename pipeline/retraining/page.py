@@ -1,4 +1,4 @@
-"""`status --html`: what is served, and the history of cycles and versions, on one page."""
+"""The page of `status --html`: the served version, and the history of cycles and versions."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pipeline.report.html import Markup
 from pipeline.report.section import Section, Table, Tiles
 from pipeline.retraining import records
 from pipeline.retraining.champion import Served
-from pipeline.retraining.records import Begun, Root
+from pipeline.retraining.records import Cycle, Root
 from pipeline.retraining.status import cycle_table, hold_line, time, version_table
 
 _ENTRIES = 200  # of the audit log
@@ -17,7 +17,7 @@ _DECISIONS = {"PROMOTE": "promoted", "REJECT": "rejected", "UNDECIDED": "undecid
 
 
 def status_page(root: Root, served: Served | None) -> Markup:
-    """The whole page; links lead to the cycles' reports."""
+    """Renders the whole page, with links to the reports of cycles."""
     cycles, held = records.cycle_history(root), records.why_on_hold(root)
     tiles = [
         (served.version if served else "none", "version served"),
@@ -39,8 +39,8 @@ def _newest_first(table: Table) -> Table:
     return dataclasses.replace(table, header=header, rows=table.rows[::-1])
 
 
-def _values(cycles: Sequence[Begun]) -> Section | None:
-    """What challenger and champion came to, cycle by cycle; None before the second."""
+def _values(cycles: Sequence[Cycle]) -> Section | None:
+    """Draws the values of challenger and champion by cycle; None before the second cycle."""
     known = [(number, metric) for number, cycle in enumerate(cycles, 1) if (metric := _metric(cycle))]
     if len(known) < 2:
         return None
@@ -55,8 +55,8 @@ def _values(cycles: Sequence[Begun]) -> Section | None:
     return Section(title="How good the models were", parts=[chart])
 
 
-def _metric(cycle: Begun) -> dict | None:
-    """The deciding metric of a cycle that came so far."""
+def _metric(cycle: Cycle) -> dict | None:
+    """Returns the deciding metric of a cycle; None where it did not come so far."""
     decided = records.read_result(cycle.folder / "decide.json")
     if not decided:
         return None

@@ -1,4 +1,4 @@
-"""The parity gate: one export against its run, on rows of the holdout."""
+"""The parity gate: compares an export with its run, on rows of the holdout."""
 
 import dataclasses
 import pathlib
@@ -18,10 +18,10 @@ from pipeline.data.schema.feature_types import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import signatures as signatures_lib
 from pipeline.exporting.export import Trained, trained
-from pipeline.exporting.requests import tolerance
+from pipeline.exporting.requests import numpy_arrays, tolerance
 from pipeline.exporting.signatures import raw_names
 from pipeline.retraining.parity_result import Agreement, FeatureSkew, Flips, ParityLimits, ParityResult, Skew
-from pipeline.retraining.parity_rows import AsTrained, RawCells, Sample, asked, first_rows
+from pipeline.retraining.parity_rows import AsTrained, RawCells, Sample, first_rows, request_columns
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment.model import build_model, learned_scale
 from pipeline.training.experiment.restore import RestoredRun
@@ -32,10 +32,10 @@ _DEFAULT = ParityLimits()
 def parity(
     run: RestoredRun, directory: pathlib.Path, holdout: Selection, *, limits: ParityLimits = _DEFAULT
 ) -> ParityResult:
-    """Whether the export at `directory` decides as the run does.
+    """Checks that the export at `directory` decides as the run does.
 
-    Three comparisons: the export with the graph in memory, bit for bit; the run's precision with float32, by
-    decisions; and training's input with serving's, row by row and feature by feature.
+    It makes three comparisons: the export with the graph in memory, bit for bit; the run's precision with
+    float32, by decisions; and training's input with serving's, by row and feature.
 
     Raises:
       InputError: the export is not whole, or a record of the holdout is damaged.
@@ -56,18 +56,18 @@ def parity(
 
 
 def reasons(agreement: Agreement, found: Flips | None, skewed: Skew, limits: ParityLimits) -> Iterator[str]:
-    """A sentence for each comparison that failed."""
+    """Yields a sentence for each comparison that failed."""
     if agreement.differing:
         yield (
             f"the export predicts otherwise than the graph in memory: {agreement.differing:,} of "
             f"{agreement.rows:,} rows, by up to {agreement.worst:.3g}; every bit must be the same"
         )
     if found:
-        yield from _of_precision(found, limits)
-    yield from _of_skew(skewed)
+        yield from _precision_reasons(found, limits)
+    yield from _skew_reasons(skewed)
 
 
-def _of_precision(found: Flips, limits: ParityLimits) -> Iterator[str]:
+def _precision_reasons(found: Flips, limits: ParityLimits) -> Iterator[str]:
     if found.rate > limits.flipped:
         yield (
             f"{found.policy} decides otherwise than float32 on {found.flipped:,} of {found.rows:,} rows, "
@@ -80,7 +80,7 @@ def _of_precision(found: Flips, limits: ParityLimits) -> Iterator[str]:
         )
 
 
-def _of_skew(skewed: Skew) -> Iterator[str]:
+def _skew_reasons(skewed: Skew) -> Iterator[str]:
     for each in skewed.features:
         yield (
             f"feature '{each.feature}' reaches the model as another number in serving than in training, in "
@@ -93,14 +93,14 @@ def _of_skew(skewed: Skew) -> Iterator[str]:
         )
 
 
-# --- What the precision of training decides otherwise than float32 would, with the same weights.
+# --- Precision: decisions that float32 would make otherwise, with the same weights.
 
 
 FLOAT32 = "float32"
 
 
 def flips(run: RestoredRun, sample: Sample) -> Flips | None:
-    """None where the run itself computes in float32."""
+    """Compares the run's precision with float32; returns None where the run computes in float32."""
     policy = run.record.precision["policy"]
     if policy == FLOAT32:
         return None
@@ -108,11 +108,11 @@ def flips(run: RestoredRun, sample: Sample) -> Flips | None:
     predict = AsTrained(run.preprocess, models, run.schema.label, schema=sample.schema)
     pairs = zip(*(predict(some)[1] for some in sample.batches()), strict=True)
     rounded, exact = (np.concatenate(each).astype(np.float64) for each in pairs)
-    return compared(rounded, exact, policy=policy)
+    return compare_precisions(rounded, exact, policy=policy)
 
 
-def compared(rounded: np.ndarray, exact: np.ndarray, *, policy: str) -> Flips:
-    """Of predictions, probabilities [n, classes] or values [n]. What is not finite has moved without end."""
+def compare_precisions(rounded: np.ndarray, exact: np.ndarray, *, policy: str) -> Flips:
+    """Compares predictions: probabilities [n, classes] or values [n]. `moved` is infinite beyond numbers."""
     has_classes = rounded.ndim > 1
     flipped = int(np.sum(rounded.argmax(axis=1) != exact.argmax(axis=1))) if has_classes else 0
     unit = 1.0 if has_classes else float(np.std(exact)) or 1.0
@@ -128,7 +128,7 @@ def compared(rounded: np.ndarray, exact: np.ndarray, *, policy: str) -> Flips:
 
 
 def float32_twin(run: RestoredRun) -> keras.Model:
-    """A model with the run's weights that computes in float32."""
+    """Builds a model with the run's weights that computes in float32."""
     statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
     twin = build_model(
         run.experiment.model,
@@ -141,44 +141,40 @@ def float32_twin(run: RestoredRun) -> keras.Model:
     return twin
 
 
-# --- The same rows through training's input and through the export's signature for raw columns.
+# --- Skew: the same rows through training's input and through the export's signature for raw columns.
 
 
 def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
-    """Of the loaded export `model`. What training makes of a row is computed from the run alone."""
+    """Compares training's input, computed from the run alone, with that of the loaded export `model`."""
     label = trained.schema.label
     as_trained = AsTrained(trained.preprocess, [trained.model], label, schema=sample.schema)
-    blame = Blame(trained.preprocess, trained.schema)
+    attribution = Attribution(trained.preprocess, trained.schema)
     output, allowed = LABEL_TASKS[label.task].output, tolerance(trained.model)
     differing, worst = 0, 0.0
     raw, from_files = RawCells(sample.dataset), 0
     for some in sample.batches():
         cells = raw.of(some.places)
         from_files += sum(each is not None for each in cells)
-        columns = asked(some, cells, trained.schema)
+        columns = request_columns(some, cells, trained.schema)
         tensors = {name: tf.constant(values) for name, values in columns.items()}
         inputs, (expected,) = as_trained(some)
         found = model.signatures[RAW](**tensors)[output].numpy()
         errors = np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)
         differing += int(np.sum(~(errors <= allowed * np.abs(expected).max())))
         worst = max(worst, float(errors.max(initial=0.0)))
-        blame.compare(inputs, _arrays(model.signatures[MODEL_INPUTS](**tensors)), columns)
-    return Skew(
-        rows=len(sample), from_files=from_files, differing=differing, worst=worst, features=blame.features()
-    )
+        served = numpy_arrays(model.signatures[MODEL_INPUTS](**tensors))
+        attribution.compare(inputs, served, columns)
+    features = attribution.features()
+    return Skew(rows=len(sample), from_files=from_files, differing=differing, worst=worst, features=features)
 
 
-def _arrays(tensors: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
-# --- The export against the graph in memory, bit for bit.
+# --- Agreement: the export against the graph in memory, bit for bit.
 
 
 def export_agreement(trained: Trained, model: tf.Module, sample: Sample) -> Agreement:
-    """Of the loaded export's `serving_default` with a function of the trained model, compiled to a graph.
+    """Compares the loaded export's `serving_default` with a graph of the trained model.
 
-    Eagerly computed, bfloat16 differs from either by 1e-3: a graph rounds between fewer operations.
+    Eager bfloat16 differs from either by 1e-3: a graph rounds less often.
     """
     graph = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)[SERVING_DEFAULT]
     served = model.signatures[SERVING_DEFAULT]
@@ -193,7 +189,7 @@ def export_agreement(trained: Trained, model: tf.Module, sample: Sample) -> Agre
 
 
 def rows_of_other_bits(found: np.ndarray, expected: np.ndarray) -> int:
-    """Rows in which one bit or more differs; all, where dtype or shape do."""
+    """Counts rows in which a bit differs; all rows where dtype or shape differ."""
     if (found.dtype, found.shape) != (expected.dtype, expected.shape):
         return len(expected)
     if not len(expected):
@@ -204,12 +200,12 @@ def rows_of_other_bits(found: np.ndarray, expected: np.ndarray) -> int:
     return int(np.sum((one != other).any(axis=1)))
 
 
-# --- Which features reach the model as other numbers in serving than in training.
+# --- Attribution: the features that reach the model as other numbers in serving than in training.
 
 
 Arrays = Mapping[str, np.ndarray]
 
-# Of a standardised number: it is computed in another graph, and may have been read from text.
+# For standardised numbers, which come from another graph, and perhaps from text.
 _TOLERANCE = 1e-6
 _LONGEST = 40  # characters of a value
 
@@ -220,32 +216,32 @@ class _Found:
     example: str = ""
 
 
-class Blame:
-    """Compares the inputs of a model, batch by batch, and counts by feature the rows that differ."""
+class Attribution:
+    """Compares the inputs of a model, batch by batch, and counts the differing rows by feature."""
 
     def __init__(self, preprocess: Preprocess, schema: Schema) -> None:
         self._preprocess = preprocess
         self._names = raw_names(schema)
         self._found: dict[str, _Found] = {}
 
-    def compare(self, training: Arrays, serving: Arrays, asked: Arrays) -> None:
-        """Inputs of one batch, by their names in ModelInputs, [n, …] each; and the request's columns."""
+    def compare(self, training: Arrays, serving: Arrays, request: Arrays) -> None:
+        """Compares one batch: inputs by their names in ModelInputs, [n, …] each, for a request."""
         for feature in self._names:
-            differs = np.zeros(len(next(iter(asked.values()))), bool)
+            differs = np.zeros(len(next(iter(request.values()))), bool)
             example = ""
             for name, at in self._columns(feature):
                 pair = _column(training[name], at), _column(serving[self._served(name)], at)
                 rows = _differ(*pair)
                 if rows.any() and not example:
                     row = int(rows.argmax())
-                    value = asked[self._names[feature]][row]
+                    value = request[self._names[feature]][row]
                     kind = "id " if name == "categories" else ""
                     example = _example(value, *(each[row] for each in pair), kind=kind)
                 differs |= rows
             self._add(feature, int(differs.sum()), example)
 
     def features(self) -> list[FeatureSkew]:
-        """Those that differ, the most rows first."""
+        """Returns the features that differ, the most rows first."""
         found = [
             FeatureSkew(feature=name, rows=each.rows, example=each.example)
             for name, each in self._found.items()
@@ -253,7 +249,7 @@ class Blame:
         return sorted(found, key=lambda each: -each.rows)
 
     def _columns(self, feature: str) -> Iterator[tuple[str, int | None]]:
-        """Where a feature stands among the model's inputs: a tensor's name, and its column; None: all."""
+        """Yields the places of a feature among the model's inputs: a tensor's name and column; None: all."""
         for name, columns in self._preprocess.columns.items():
             yield from ((name, at) for at, column in enumerate(columns) if column == feature)
         if feature in self._preprocess.inputs.sequences:
@@ -262,7 +258,7 @@ class Blame:
             yield "image", None
 
     def _served(self, name: str) -> str:
-        """The name of an input in the export, which renames what TensorFlow cannot take."""
+        """Returns the name of an input in the export, which renames what TensorFlow cannot take."""
         return self._names[name] if name in self._preprocess.inputs.sequences else name
 
     def _add(self, feature: str, rows: int, example: str) -> None:
@@ -276,7 +272,7 @@ def _column(values: np.ndarray, at: int | None) -> np.ndarray:
 
 
 def _differ(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Bool [n]: the rows in which the model gets something else."""
+    """Returns True where the model gets different values: bool [n]."""
     if one.shape != other.shape:
         return np.ones(len(one), bool)
     if not np.issubdtype(one.dtype, np.floating):
@@ -288,11 +284,11 @@ def _differ(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _example(value: object, one: np.ndarray, other: np.ndarray, *, kind: str) -> str:
-    return f"{_told(value)} is {kind}{_told(one)} in training, {kind}{_told(other)} in serving"
+    return f"{_format(value)} is {kind}{_format(one)} in training, {kind}{_format(other)} in serving"
 
 
-def _told(value: object) -> str:
-    """A value, short: text in quotes, a number, or the size of an array."""
+def _format(value: object) -> str:
+    """Formats a value: text in quotes, a number, or the size of an array."""
     if isinstance(value, bytes):
         text = value.decode("utf-8", "backslashreplace")
         return f"'{text[:_LONGEST]}{'…' * (len(text) > _LONGEST)}'"

@@ -1,21 +1,20 @@
-"""What the parity gate found, for the gate, the report and the receipt."""
+"""The result of the parity gate, for the decision, the report and the stage result."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
 
-# --- How far an export may be from what was trained.
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParityLimits:
-    """Attributes:
+    """The limits of differences between an export and its run.
 
-    rows: of the holdout that are asked, the first ones as they are stored, which is a random order.
-    flipped: the largest part of the rows whose class may be another than in float32.
-    moved: for a regression, the largest difference to float32, root of the mean square, as a part of the
-      spread of what float32 predicts.
+    Attributes:
+      rows: how many of the holdout are compared, the first ones as stored, which is a random order.
+      flipped: the largest share of rows with another class than in float32.
+      moved: for a regression, the largest difference to float32, root of the mean square, as a share of the
+        spread of float32's predictions.
     """
 
     rows: int = 2_000
@@ -23,7 +22,6 @@ class ParityLimits:
     moved: float = 0.05
 
     def __post_init__(self) -> None:
-        """Raises InputError where a limit cannot be one."""
         for name, least in (("rows", 1), ("flipped", 0), ("moved", 0)):
             if not getattr(self, name) >= least:
                 raise InputError(
@@ -36,9 +34,9 @@ class ParityLimits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """The export's predictions against those of the graph in memory, bit for bit.
+    """The comparison of the export with the graph in memory, bit for bit.
 
-    `differing` rows have another bit; `worst` is the largest difference.
+    `differing` counts rows with another bit; `worst` is the largest difference.
     """
 
     rows: int
@@ -48,13 +46,13 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flips:
-    """Predictions in the run's precision against those of the same weights in float32.
+    """The comparison of predictions in the run's precision with those of the same weights in float32.
 
     Attributes:
       policy: the run's precision, as Keras calls it.
-      flipped: rows of another class; of a regression, which has none, 0.
-      rate: `flipped` as a part of the rows.
-      moved: the root of the mean squared difference: of probabilities, or of a regression's values as a part
+      flipped: the number of rows with another class; 0 for a regression.
+      rate: `flipped` as a share of the rows.
+      moved: the root of the mean squared difference: of probabilities, or of a regression's values as a share
         of the spread of float32's.
     """
 
@@ -69,7 +67,7 @@ class Flips:
 class FeatureSkew:
     """A feature that reaches the model as another number in serving than in training.
 
-    `example` tells of one row: what was asked, what training makes of it and what serving does.
+    `example` describes one row: the request, and what training and serving make of it.
     """
 
     feature: str
@@ -79,14 +77,14 @@ class FeatureSkew:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Skew:
-    """The same rows through training's input and through the export's signature `raw`.
+    """The comparison of training's input with the export's signature `raw`, on the same rows.
 
     Attributes:
-      from_files: rows of which the raw files' own cells were asked with; of the others it was what is stored,
-        spelled as the raw data spell it.
-      differing: rows whose prediction differs by more than computing it otherwise can; `worst` is the largest
+      from_files: the number of rows whose request had the cells of the raw files; the others had the stored
+        values, as the raw data spell them.
+      differing: the number of rows whose predictions differ by more than rounding; `worst` is the largest
         difference.
-      features: those to blame, the most rows first.
+      features: those that differ, the most rows first.
     """
 
     rows: int
@@ -98,10 +96,11 @@ class Skew:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParityResult:
-    """Attributes:
+    """The result of the parity gate.
 
-    reasons: why the export must not serve, a sentence each; none: it may.
-    flips: None where the run computes in float32.
+    Attributes:
+      reasons: why the export must not serve, a sentence each; none: it may.
+      flips: None where the run computes in float32.
     """
 
     reasons: Sequence[str]
@@ -115,5 +114,5 @@ class ParityResult:
         return not self.reasons
 
     def to_json(self) -> Mapping[str, object]:
-        """All of it, and `passed`."""
+        """Returns all of it, and `passed`."""
         return {"passed": self.passed, **dataclasses.asdict(self)}

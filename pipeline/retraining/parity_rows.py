@@ -1,4 +1,4 @@
-"""Some rows of a holdout: as records, as features, and as training gives them to the model."""
+"""Samples rows of a holdout: as records, as features, as training's inputs, and as requests of clients."""
 
 import csv
 import dataclasses
@@ -34,10 +34,11 @@ BATCH = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Attributes:
+    """Some rows of a dataset.
 
-    stored: rows as they are read, string [n] or uint16 [n, words].
-    places: of each row its shard, as the manifest calls it, and its number there.
+    Attributes:
+      stored: rows as they are read, string [n] or uint16 [n, words].
+      places: for each row the name of its shard in the manifest, and its number there.
     """
 
     stored: tf.Tensor
@@ -46,24 +47,23 @@ class Sample:
 
     @property
     def schema(self) -> Schema:
-        """That of the dataset."""
         return self.dataset.schema
 
     def __len__(self) -> int:
         return len(self.stored)
 
     def batches(self) -> Iterator["Sample"]:
-        """The same rows, BATCH at a time: pictures of all would fill the memory."""
+        """Yields the rows, BATCH at a time: images of all would fill the memory."""
         for first in range(0, len(self), BATCH):
             rows = slice(first, first + BATCH)
             yield dataclasses.replace(self, stored=self.stored[rows], places=self.places[rows])
 
     def features(self) -> Mapping[str, tf.Tensor]:
-        """What a record holds, as parsing gives it: [n, …] each."""
+        """Returns the features as parsing gives them: [n, …] each."""
         return parsing.stored_features(self.stored, self.schema)
 
     def examples(self) -> tf.Tensor:
-        """Serialized examples, string [n]."""
+        """Returns serialized examples, string [n]."""
         if self.stored.dtype == tf.string:
             return self.stored
         features = {name: values.numpy() for name, values in self.features().items()}
@@ -71,11 +71,11 @@ class Sample:
 
 
 def first_rows(selection: Selection, count: int) -> Sample:
-    """The first rows of a selection; raises InputError where a record of theirs is damaged."""
-    alone = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
+    """Returns the first rows of a selection; raises InputError where one of their records is damaged."""
+    rows_of_windows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
     found, left = [], count
     with naming_damage(selection):
-        for rows in alone:
+        for rows in rows_of_windows:
             found.append(rows[:left])
             left -= len(found[-1])
             if not left:
@@ -88,7 +88,7 @@ def first_rows(selection: Selection, count: int) -> Sample:
 
 
 def _places(selection: Selection) -> Iterator[tuple[str, int]]:
-    """Of every row, in stored order."""
+    """Yields the place of every row, in stored order."""
     shards = selection.shards
     for row in itertools.chain.from_iterable(itertools.starmap(range, selection.ranges)):
         shard = shards.shard_of_row(row)
@@ -96,11 +96,11 @@ def _places(selection: Selection) -> Iterator[tuple[str, int]]:
 
 
 class AsTrained:
-    """What training and evaluation make of rows, by their own code: one graph for batches of any size.
+    """Computes inputs and predictions with the code of training and evaluation, in one graph.
 
     Args:
-      models: each gives predictions, of the same inputs.
-      schema: of the dataset that the rows are of.
+      models: they predict from the same inputs.
+      schema: that of the rows' dataset.
     """
 
     def __init__(
@@ -108,25 +108,22 @@ class AsTrained:
     ) -> None:
         task = task_of(label)
 
-        def computed(rows: tf.Tensor) -> tuple[Mapping[str, tf.Tensor], list[tf.Tensor]]:
+        def compute(rows: tf.Tensor) -> tuple[Mapping[str, tf.Tensor], list[tf.Tensor]]:
             inputs = preprocess(parsing.parse_rows(rows, schema)[0])
             return inputs, [task.predictions(model(inputs, training=False)) for model in models]
 
-        self._computed = computed
+        self._compute = compute
         self._graph: Callable | None = None
 
     def __call__(self, sample: Sample) -> tuple[Mapping[str, np.ndarray], list[np.ndarray]]:
-        """The models' inputs by name, [n, …] each, and the predictions of each model, [n, …]."""
+        """Returns the models' inputs by name, [n, …] each, and the predictions of each model, [n, …]."""
         if self._graph is None:
             rows = tf.TensorSpec([None, *sample.stored.shape[1:]], sample.stored.dtype)
-            self._graph = tf.function(self._computed, input_signature=[rows], autograph=False)
+            self._graph = tf.function(self._compute, input_signature=[rows], autograph=False)
         return tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(sample.stored))
 
 
-# --- The cells of rows as they stand in the raw files, of CSV and JSON Lines.
-#
-# A dataset knows the file and line of each row (pipeline/data/dataset/origins), and its schema how CSV files
-# are read. What cannot be found again is left out: another format, a file that is gone or was changed since.
+# --- Cells of rows in the raw files, CSV and JSON Lines.
 
 
 Cells = Mapping[str, str]  # by column
@@ -134,20 +131,24 @@ _UTF_8 = ("", "utf-8", "utf8", "utf-8-sig", "ascii")
 
 
 class RawCells:
-    """Finds the cells of a dataset's rows again."""
+    """Finds the cells of a dataset's rows in the raw files.
+
+    A dataset knows the file and line of each row (pipeline/data/origins), and its schema how to read CSV.
+    Rows of other formats, and of files that are gone or changed, are not found.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        told = dataset.schema.raw_files
-        self._is_readable = str(told.get("encoding", "")).lower() in _UTF_8
-        self._delimiter = {"\\t": "\t"}.get(str(told.get("delimiter")), str(told.get("delimiter") or ","))
-        names = told.get("column_names") or ()
+        raw = dataset.schema.raw_files
+        self._is_readable = str(raw.get("encoding", "")).lower() in _UTF_8
+        self._delimiter = {"\\t": "\t"}.get(str(raw.get("delimiter")), str(raw.get("delimiter") or ","))
+        names = raw.get("column_names") or ()
         self._names = tuple(names.split(",") if isinstance(names, str) else names)
-        self._has_header = told.get("header", "yes") == "yes" and not self._names
+        self._has_header = raw.get("header", "yes") == "yes" and not self._names
         self._headers: dict[str, Sequence[str]] = {}
 
     def of(self, places: Sequence[tuple[str, int]]) -> list[Cells | None]:
-        """Of each row, a shard as the manifest calls it and a number there; None where it is not found."""
+        """Returns the cells of each row, given by shard name and number; None where they are not found."""
         if not self._is_readable or not places:
             return [None] * len(places)
         return [self._cells(raw) if raw else None for raw in raw_rows(self._dataset, places)]
@@ -156,7 +157,7 @@ class RawCells:
         if raw.text is None:
             return None
         if raw.text.lstrip().startswith("{"):
-            return _of_json(raw.text)
+            return _json_cells(raw.text)
         cells = self._split(raw.text)
         names = self._names_for(raw, len(cells))
         return dict(zip(names, cells, strict=True)) if len(names) == len(cells) else None
@@ -178,7 +179,7 @@ class RawCells:
         return self._headers[path]
 
     def _header(self, path: pathlib.Path) -> Sequence[str]:
-        """The first line's cells; none where the file cannot be read."""
+        """Returns the cells of the first line; none where the file cannot be read."""
         if not path.is_file():
             return ()
         whole = Entry(name=path.name, file_bytes=path.stat().st_size)
@@ -186,8 +187,8 @@ class RawCells:
         return self._split(first.removeprefix("\ufeff"))
 
 
-def _of_json(text: str) -> Cells | None:
-    """The scalars of an object, as CSV would spell them; null is empty."""
+def _json_cells(text: str) -> Cells | None:
+    """Returns the scalars of an object as CSV spells them; null is empty."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -202,17 +203,17 @@ def _spelled(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-# --- What clients would ask of rows: their cells as they stand in the raw files, where these can be read.
+# --- Requests of clients: the cells of the raw files, where these can be read.
 
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def asked(sample: Sample, cells: Sequence[Cells | None], schema: Schema) -> dict[str, np.ndarray]:
-    """The arguments of `raw`, by name, [n, …] each.
+def request_columns(sample: Sample, cells: Sequence[Cells | None], schema: Schema) -> dict[str, np.ndarray]:
+    """Returns the arguments of `raw`, by name, [n, …] each.
 
-    A value is that of the row's cell: text as it stands, which serving cleans; a number as a client reads it,
-    an empty one NaN. Where there is no such cell, it is what the record holds, spelled as raw data spell it.
+    A value comes from the row's cell: text as it is, which serving cleans; a number as a client reads it, NaN
+    for an empty one. Without such a cell, it is the stored value, as the raw data spell it.
     """
     stored = {name: tensor.numpy() for name, tensor in raw_inputs(sample.features(), schema).items()}
     names = raw_names(schema)
@@ -226,7 +227,7 @@ def asked(sample: Sample, cells: Sequence[Cells | None], schema: Schema) -> dict
 
 
 def _value(feature: Feature, cell: str | None) -> bytes | float | int | None:
-    """What a client sends of a cell; None where that is no text and no single number."""
+    """Returns what a client sends for a cell; None where that is no text and no single number."""
     if cell is None or feature.shape:
         return None
     if feature.is_text_in_requests:

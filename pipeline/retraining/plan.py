@@ -1,4 +1,4 @@
-"""What would happen now, and why. The same inputs give the same cycle, whoever asks and however often."""
+"""Plans what would happen now, and why. The same inputs always give the same cycle."""
 
 import dataclasses
 import datetime
@@ -19,11 +19,11 @@ from pipeline.gate.metrics import METRICS
 from pipeline.retraining import champion, groups, records
 from pipeline.retraining.champion import Drift, Served
 from pipeline.retraining.datasets import Span
-from pipeline.retraining.records import PROMOTE, Begun, Root
+from pipeline.retraining.records import PROMOTE, Cycle, Root
 from pipeline.retraining.settings import CHAMPION, LATER, Settings
 from pipeline.training.experiment import example_weights
 
-# --- Which spans a model is trained on, and which it is judged on.
+# --- The window: spans to train on, and spans to evaluate on.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Window:
 
     Attributes:
       left_out: spans that cannot be used; their `unusable` says why.
-      missing: why there is nothing to train on or to judge with; empty where there is.
+      missing: why there is nothing to train on or to evaluate with; empty where there is.
     """
 
     training: tuple[Span, ...]
@@ -42,18 +42,17 @@ class Window:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """All that are read, each once, in order."""
+        """All spans of the window, each once, in order."""
         return tuple(dict.fromkeys((*self.training, *self.holdout)))
 
 
 def choose_window(spans: Sequence[Span], settings: Settings) -> Window:
-    """The window that the settings ask for; spans that nobody has converted yet count as usable.
+    """Chooses the window of the settings; spans that are not converted yet count as usable.
 
     Raises:
       InputError: config.window.start is behind config.window.end.
     """
-    asked, holdout = settings.window, settings.holdout
-    start, end = asked.start, asked.end
+    holdout, start, end = settings.holdout, settings.window.start, settings.window.end
     if start and end and start > end:
         raise InputError(
             "config.window.start",
@@ -66,11 +65,11 @@ def choose_window(spans: Sequence[Span], settings: Settings) -> Window:
     is_later = holdout.kind == LATER
     held = holdout.last if is_later else 0
     before = usable[: len(usable) - held] if held <= len(usable) else []
-    training = before[-asked.last :] if asked.last else before
-    least = asked.least
+    training = before[-settings.window.last :] if settings.window.last else before
+    least = settings.window.least
     missing = (
         f"{_count(len(usable))} can be used; {least} to train on"
-        f"{f' and {held} behind them to judge with' if held else ''} are needed"
+        f"{f' and {held} behind them to evaluate with' if held else ''} are needed"
         if len(training) < least
         else ""
     )
@@ -86,24 +85,28 @@ def _count(spans: int) -> str:
     return "1 span" if spans == 1 else f"{spans or 'no'} spans"
 
 
+# --- The plan.
+
+
 FORMAT = "penstock.cycle/1"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Attributes:
+    """The next step of retraining.
 
-    id: of the cycle that these inputs make.
-    work: digest of what is trained and judged on, without the champion.
-    due: why a cycle is due, a sentence each; none: nothing is.
-    waits: where nothing is due, what for.
-    held: why nothing may happen at all; empty where nothing holds it.
-    drifts: of new spans, too far to go on without a person.
-    goes_on: the cycle that was begun with these inputs, or may still go on; None where there is none.
-    failed: the cycle of these inputs that failed: it would fail again; None where there is none.
-    left: cycles that were begun, are not finished, and whose inputs are gone.
-    rewritten: spans that are not what an earlier cycle used, a sentence each.
-    left_out: spans that cannot be used, a sentence each.
+    Attributes:
+      id: that of the cycle that these inputs make.
+      work: the digest of the data to train and evaluate on, without the champion.
+      due: why a cycle is due, a sentence each; none: it is not.
+      waits: what it waits for where it is not due.
+      held: why nothing may happen at all; empty where nothing holds it.
+      drifts: those of new spans that are too large to go on without a person.
+      goes_on: the unfinished cycle with these inputs, or that may still go on; None where there is none.
+      failed: the cycle with these inputs that failed, and would fail again; None where there is none.
+      left: unfinished cycles whose inputs are gone.
+      rewritten: spans that changed since an earlier cycle used them, a sentence each.
+      left_out: spans that cannot be used, a sentence each.
     """
 
     id: str
@@ -116,31 +119,31 @@ class Plan:
     waits: tuple[str, ...]
     held: str
     drifts: tuple[Drift, ...]
-    goes_on: Begun | None
-    failed: Begun | None
-    left: tuple[Begun, ...]
+    goes_on: Cycle | None
+    failed: Cycle | None
+    left: tuple[Cycle, ...]
     rewritten: tuple[str, ...]
     left_out: tuple[str, ...]
     new: tuple[Span, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of the spans."""
+        """Notes for a person about the spans."""
         return (*self.rewritten, *self.left_out)
 
 
 def make(
     root: Root, settings: Settings, spans: Sequence[Span], *, now: datetime.datetime, backfill: bool = False
 ) -> Plan:
-    """Looks at everything and changes nothing.
+    """Makes the plan; changes nothing.
 
     Args:
-      backfill: whether a person asks for a cycle of the past: it has an id of its own, and is not compared
-        with a model that was trained on what it is judged by.
+      backfill: whether a person requests a cycle of the past: it has an id of its own, and is not compared
+        with a model that was trained on its holdout.
 
     Raises:
-      InputError: a receipt is damaged, the champion or the anchor is gone, the clock was set back, or the
-        config cannot be, such as of a feature that the schema does not have.
+      InputError: a stage result is damaged, the champion or the anchor is gone, the clock was set back, or
+        the config is invalid, for example names a feature that the schema lacks.
     """
     check_features(settings, schema_lib.load(settings.sources(root).conversion.schema))
     records.check_clock(root.audit, now)
@@ -151,23 +154,23 @@ def make(
     window = choose_window(spans, settings)
     if backfill:
         served, anchor = (_unseen(root, each, window) for each in (served, anchor))
-    judged = [cycle for cycle in cycles if cycle.has_judged and not cycle.plan["backfill"]]
-    new = new_spans(window.spans, judged)
+    decided = [cycle for cycle in cycles if cycle.has_decided and not cycle.plan["backfill"]]
+    new = new_spans(window.spans, decided)
     digest = settings.digest()
     work = _work(settings, digest, window, served)
-    met = [each and each.identity for each in (served, anchor)]
-    own = _digest([FORMAT, work, *met, *(["backfill"] if backfill else [])])[:16]
+    others = [each and each.identity for each in (served, anchor)]
+    own = _digest([FORMAT, work, *others, *(["backfill"] if backfill else [])])[:16]
     drifts = champion.measure_drift(root, new, served, ignored=settings.drift.ignore)
     situation = Situation(
         settings=settings,
         settings_digest=digest,
         spans=window.spans,
         champion=served,
-        judged=judged,
+        decided=decided,
         drifts=drifts,
         now=now,
     )
-    again = () if backfill else _judged_before(judged, work, served)
+    again = () if backfill else _decided_before(decided, work, served)
     due = () if window.missing or again else tuple(due_triggers(situation))
     open_ones = [
         cycle
@@ -196,17 +199,17 @@ def make(
 
 
 def _unseen(root: Root, served: Served | None, window: Window) -> Served | None:
-    """The model, unless it was trained on a span that is judged by now."""
-    begun = records.read_cycle(root.cycle(served.cycle)) if served else None
-    if begun is None:
+    """Returns the model, unless it was trained on a span of the holdout."""
+    cycle = records.read_cycle(root.cycle(served.cycle)) if served else None
+    if cycle is None:
         return None
-    trained = {span["name"] for span in begun.plan["spans"] if "training" in span["roles"]}
+    trained = {span["name"] for span in cycle.plan["spans"] if "training" in span["roles"]}
     is_later = {span.name for span in window.holdout}.isdisjoint(span.name for span in window.training)
     return None if is_later and trained & {span.name for span in window.holdout} else served
 
 
 def _work(settings: Settings, digest: str, window: Window, served: Served | None) -> str:
-    """The champion is an input of the training where its weights are the first."""
+    """Digests the inputs of the work. The champion is one where training starts with its weights."""
     warmed = settings.train.start == CHAMPION and served
     return _digest(
         [
@@ -219,24 +222,24 @@ def _work(settings: Settings, digest: str, window: Window, served: Served | None
     )
 
 
-def _judged_before(judged: Sequence[Begun], work: str, served: Served | None) -> tuple[str, ...]:
-    """Why the same work is not done again: what it comes to is known, unless it met another champion."""
-    for cycle in judged:
+def _decided_before(decided: Sequence[Cycle], work: str, served: Served | None) -> tuple[str, ...]:
+    """Says why the same work is not done again: its outcome is known, unless the champion was another."""
+    for cycle in decided:
         if cycle.plan["work"] != work:
             continue
         if cycle.decision == PROMOTE or _met(cycle, served):
-            return (f"cycle {cycle.id} has judged these spans with this config: {cycle.decision}",)
+            return (f"cycle {cycle.id} has evaluated these spans with this config: {cycle.decision}",)
     return ()
 
 
 def _still_holds(
-    cycle: Begun,
+    cycle: Cycle,
     own: str,
     digest: str,
     spans: Sequence[Span],
     served: Served | None,
 ) -> bool:
-    """Whether a cycle that was begun may go on, though there may be more spans by now."""
+    """Returns whether an unfinished cycle may go on, though there may be more spans by now."""
     plan = cycle.plan
     usable = {span.key for span in spans if not span.unusable}
     return cycle.id == own or (
@@ -247,8 +250,8 @@ def _still_holds(
     )
 
 
-def _met(cycle: Begun, served: Served | None) -> bool:
-    """Whether the champion is the one that the cycle met, or what it published."""
+def _met(cycle: Cycle, served: Served | None) -> bool:
+    """Returns whether the champion is the one of the cycle's plan, or what the cycle published."""
     met = cycle.plan["champion"]
     if served is None:
         return not met
@@ -261,12 +264,12 @@ def _held(root: Root) -> str:
 
 
 def _holding(drifts: Sequence[Drift], settings: Settings, entries: Sequence[Mapping]) -> Iterator[Drift]:
-    """Those that a person must look at first, and has not."""
+    """Yields the drifts that a person has not accepted yet."""
     least, passed = settings.drift.hold, records.accepted_spans(entries)
     yield from (each for each in drifts if least and each.value >= least and each.span.key not in passed)
 
 
-def _rewritten(window: Window, cycles: Sequence[Begun]) -> Iterator[str]:
+def _rewritten(window: Window, cycles: Sequence[Cycle]) -> Iterator[str]:
     used = {(name, fingerprint): cycle.id for cycle in cycles for name, fingerprint in cycle.spans}
     names = {name: cycle for (name, _), cycle in used.items()}
     for span in window.spans:
@@ -278,17 +281,17 @@ def _digest(of: object) -> str:
     return hashlib.sha256(json.dumps(of).encode()).hexdigest()
 
 
-# --- Why a cycle is due: new spans, the clock, the age of what is served, drift, or another config.
+# --- Triggers: new spans, the schedule, the age of the champion, drift, or another config.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What the triggers look at.
+    """The inputs of the triggers.
 
     Attributes:
-      spans: of the window and the holdout.
-      judged: cycles that came to a decision, the oldest first.
-      drifts: of the new spans that are converted.
+      spans: those of the window and the holdout.
+      decided: cycles that came to a decision, the oldest first.
+      drifts: those of the new spans that are converted.
       settings_digest: see Settings.digest.
     """
 
@@ -296,36 +299,46 @@ class Situation:
     settings_digest: str
     spans: Sequence[Span]
     champion: Served | None
-    judged: Sequence[Begun]
+    decided: Sequence[Cycle]
     drifts: Sequence[Drift]
     now: datetime.datetime
 
 
-def new_spans(spans: Sequence[Span], judged: Sequence[Begun]) -> list[Span]:
-    """Spans that no cycle has come to a decision about, as they are now."""
-    seen = {key for cycle in judged for key in cycle.spans}
+def new_spans(spans: Sequence[Span], decided: Sequence[Cycle]) -> list[Span]:
+    """Returns the spans that no decided cycle has used as they are now."""
+    seen = {key for cycle in decided for key in cycle.spans}
     return [span for span in spans if span.key not in seen]
 
 
 def due_triggers(situation: Situation) -> Iterator[str]:
-    """A sentence for each trigger that makes a cycle due."""
-    yield from _of_spans(situation)
-    yield from _of_config(situation)
-    yield from _of_cron(situation)
-    yield from _of_age(situation)
-    yield from _of_drift(situation)
+    """Yields a sentence for each trigger that makes a cycle due."""
+    triggers, decided, now = situation.settings.triggers, situation.decided, situation.now
+    fresh = new_spans(situation.spans, decided)
+    if triggers.new_spans and len(fresh) >= triggers.new_spans:
+        names = ", ".join(span.name for span in fresh[:3]) + (", …" if len(fresh) > 3 else "")
+        yield f"{len(fresh)} new span{'s' * (len(fresh) != 1)}: {names}"
+    if decided and decided[-1].plan["settings"] != situation.settings_digest:
+        yield f"the config is another than that of cycle {decided[-1].id}"
+    last = _last_scheduled(triggers.cron, now) if triggers.cron else None
+    if last and (not decided or datetime.datetime.fromisoformat(decided[-1].plan["at"]) < last):
+        yield f"the schedule '{triggers.cron}' was due at {_format(last)}"
+    if triggers.age_days and situation.champion and _age(situation) > triggers.age_days:
+        age = f"{_age(situation):.1f} days old"
+        yield f"version {situation.champion.version} is {age}, more than {triggers.age_days:g}"
+    if triggers.drift and situation.drifts and situation.drifts[0].value >= triggers.drift:
+        yield f"{situation.drifts[0]}, {triggers.drift:g} or more"
 
 
 def why_not_yet(situation: Situation) -> Iterator[str]:
-    """What each trigger waits for, where none makes a cycle due."""
+    """Yields what each trigger waits for, where none makes a cycle due."""
     triggers = situation.settings.triggers
     if triggers.new_spans:
-        there = len(new_spans(situation.spans, situation.judged))
+        there = len(new_spans(situation.spans, situation.decided))
         needed = f"{triggers.new_spans} new span{'s' * (triggers.new_spans != 1)}"
         yield f"{needed} needed, {there} there"
     if triggers.cron:
         coming = _when(croniter(triggers.cron, situation.now).get_next)
-        when = f"is due next at {_told(coming)}" if coming else "is never due again"
+        when = f"is due next at {_format(coming)}" if coming else "is never due again"
         yield f"the schedule '{triggers.cron}' {when}"
     if triggers.age_days and situation.champion:
         age = f"{_age(situation):.1f} days old"
@@ -335,75 +348,42 @@ def why_not_yet(situation: Situation) -> Iterator[str]:
         yield f"new spans drifted by {farthest:.3f} at most, of {triggers.drift:g}"
 
 
-def _of_spans(situation: Situation) -> Iterator[str]:
-    needed = situation.settings.triggers.new_spans
-    fresh = new_spans(situation.spans, situation.judged)
-    if needed and len(fresh) >= needed:
-        names = ", ".join(span.name for span in fresh[:3]) + (", …" if len(fresh) > 3 else "")
-        yield f"{len(fresh)} new span{'s' * (len(fresh) != 1)}: {names}"
-
-
-def _of_config(situation: Situation) -> Iterator[str]:
-    if situation.judged and situation.judged[-1].plan["settings"] != situation.settings_digest:
-        yield f"the config is another than that of cycle {situation.judged[-1].id}"
-
-
-def _of_cron(situation: Situation) -> Iterator[str]:
-    cron = situation.settings.triggers.cron
-    if not cron:
-        return
-    last = _when(croniter(cron, situation.now).get_prev)
-    if croniter.match(cron, situation.now):
-        last = situation.now.replace(second=0, microsecond=0)
-    since = situation.judged[-1].plan["at"] if situation.judged else ""
-    if last is None:
-        return
-    if not since or datetime.datetime.fromisoformat(since) < last:
-        yield f"the schedule '{cron}' was due at {_told(last)}"
+def _last_scheduled(cron: str, now: datetime.datetime) -> datetime.datetime | None:
+    if croniter.match(cron, now):
+        return now.replace(second=0, microsecond=0)
+    return _when(croniter(cron, now).get_prev)
 
 
 def _when(search: Callable[[type], datetime.datetime]) -> datetime.datetime | None:
-    """None where there is no such time: a schedule may name a year."""
+    """Returns the time; None where there is none: a schedule may name a year."""
     try:
         return search(datetime.datetime)
     except CroniterBadDateError:
         return None
 
 
-def _of_age(situation: Situation) -> Iterator[str]:
-    most = situation.settings.triggers.age_days
-    if most and situation.champion and _age(situation) > most:
-        yield f"version {situation.champion.version} is {_age(situation):.1f} days old, more than {most:g}"
-
-
-def _of_drift(situation: Situation) -> Iterator[str]:
-    least = situation.settings.triggers.drift
-    if least and situation.drifts and situation.drifts[0].value >= least:
-        yield f"{situation.drifts[0]}, {least:g} or more"
-
-
 def _age(situation: Situation) -> float:
-    """Days since the champion was published."""
+    """Returns the days since the champion was published."""
     published = datetime.datetime.fromisoformat(situation.champion.at)
     return (situation.now - published).total_seconds() / 86_400
 
 
-def _told(time: datetime.datetime) -> str:
+def _format(time: datetime.datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-# --- Which code trains and judges: a digest of this project's files and of what computes beneath them.
+# --- The code that trains and evaluates: a digest of this project's files and of the packages below.
 
 
 _PROJECT = pathlib.Path(__file__).parents[2]
 _ROOMS = ("beam_jobs", "models", "pipeline")
-# What trains, converts and judges; the sums of Python itself have other bits from 3.12 on.
-_BENEATH = ("tensorflow", "keras", "numpy", "apache-beam", "pyarrow", "pillow", "scipy", "statsmodels")
+# The packages that compute. From 3.12 on, sums of Python itself have other bits.
+_PACKAGES = ("tensorflow", "keras", "numpy", "apache-beam", "pyarrow", "pillow", "scipy", "statsmodels")
 
 
 @functools.cache
 def code_digest() -> str:
-    """SHA-256 of the sources, but for those of configs, which the cycle names by itself, and of versions."""
+    """Digests the sources and the versions of packages, but not configs, which the cycle's id has already."""
     found = hashlib.sha256()
     for room in _ROOMS:
         for path in sorted((_PROJECT / room).rglob("*.py")):
@@ -411,20 +391,20 @@ def code_digest() -> str:
             if "configs" not in inner.parts:
                 found.update(f"{inner}\0".encode() + path.read_bytes() + b"\0")
     found.update(f"python {platform.python_version()}\0".encode())
-    for name in _BENEATH:
+    for name in _PACKAGES:
         found.update(f"{name} {importlib.metadata.version(name)}\0".encode())
     return found.hexdigest()
 
 
-# --- Features and metrics that the config names, held to the schema before anything is trained.
+# --- Features and metrics of the config, compared with the schema before anything is trained.
 
 
 def check_features(settings: Settings, schema: Schema) -> None:
-    """Raises InputError for a feature that the schema, or a metric that its task does not have."""
+    """Raises InputError for a feature that the schema lacks, or a metric that its task lacks."""
     gate = settings.gate
-    groups.require_columns(gate.slices, schema, told="config.gate.slices")
+    groups.require_columns(gate.slices, schema, key="config.gate.slices")
     clustered_by = (gate.clustered_by,) if gate.clustered_by else ()
-    groups.require_columns(clustered_by, schema, told="config.gate.clustered_by")
+    groups.require_columns(clustered_by, schema, key="config.gate.clustered_by")
     example_weights.named(settings.holdout.weighted_by, schema, flag="config.holdout.weighted_by")
     names = [feature.name for feature in schema.features]
     for name in settings.drift.ignore:

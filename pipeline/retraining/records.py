@@ -1,4 +1,4 @@
-"""audit.jsonl: what was done to this retraining and why, a line each, only ever added to."""
+"""Records of retraining: the audit log, stage results, paths, the history of cycles, and HOLD."""
 
 import contextlib
 import dataclasses
@@ -13,50 +13,45 @@ from pipeline.base import documents, files
 from pipeline.base.cli import flags
 from pipeline.base.errors import InputError
 
+# --- audit.jsonl: a line for each operation and its reason; lines are only ever added.
+
 _CLOCK_MAY_STEP = datetime.timedelta(minutes=2)  # back, where machines that take turns disagree
 
 
 def audit_entries(path: pathlib.Path) -> list[dict]:
-    """Every entry, the oldest first. A line that a killed process left unfinished at the end counts as none.
+    """Reads every entry, the oldest first. An unfinished last line of a killed process does not count.
 
     Raises:
       InputError: another line is damaged.
     """
-    return list(_parsed(path, _content(path)))
+    return list(_parse(path, _content(path)))
 
 
-def add_entry(path: pathlib.Path, act: str, *, at: datetime.datetime, **said: object) -> None:
-    """Adds an entry, which is on the disk when this returns.
-
-    Args:
-      act: such as "held".
-    """
-    entry = {"at": at.isoformat(), "act": act, **json.loads(json.dumps(said, default=str))}
+def add_entry(path: pathlib.Path, operation: str, *, at: datetime.datetime, **values: object) -> None:
+    """Adds an entry for an operation such as "held"; it is on the disk when this returns."""
+    entry = {"at": at.isoformat(), "act": operation, **json.loads(json.dumps(values, default=str))}
     _append(path, json.dumps(documents.with_digest(entry)).encode() + b"\n")
 
 
-def add_entry_once(path: pathlib.Path, act: str, *, at: datetime.datetime, **said: object) -> None:
-    """As `add`, unless an entry says the same but for its time.
+def add_entry_once(path: pathlib.Path, operation: str, *, at: datetime.datetime, **values: object) -> None:
+    """Adds an entry unless there is an equal one but for its time.
 
-    So a process that was killed behind its entry may do the act again.
+    So an operation may be repeated whose process was killed after its entry.
     """
-    entry = {"act": act, **json.loads(json.dumps(said, default=str))}
-    if entry not in (_without_time(each) for each in audit_entries(path)):
-        add_entry(path, act, at=at, **said)
+    entry = {"act": operation, **json.loads(json.dumps(values, default=str))}
+    if all({**each, "at": None} != {**entry, "at": None} for each in audit_entries(path)):
+        add_entry(path, operation, at=at, **values)
 
 
-def last_entry(path: pathlib.Path, act: str, **said: object) -> dict | None:
-    """The newest entry of an act that says this; None where there is none."""
-    found = [
-        entry
-        for entry in audit_entries(path)
-        if entry["act"] == act and all(entry.get(key) == value for key, value in said.items())
-    ]
+def last_entry(path: pathlib.Path, operation: str, **values: object) -> dict | None:
+    """Returns the newest entry of an operation with these values; None where there is none."""
+    wanted = {"act": operation, **values}.items()
+    found = [entry for entry in audit_entries(path) if all(entry.get(key) == value for key, value in wanted)]
     return found[-1] if found else None
 
 
 def check_clock(path: pathlib.Path, now: datetime.datetime) -> None:
-    """Raises InputError where the clock is behind what was written: ages and schedules would be wrong."""
+    """Raises InputError where the clock is behind the log: ages and schedules would be wrong."""
     times = [datetime.datetime.fromisoformat(entry["at"]) for entry in audit_entries(path)]
     if times and now < max(times) - _CLOCK_MAY_STEP:
         raise InputError(
@@ -67,10 +62,6 @@ def check_clock(path: pathlib.Path, now: datetime.datetime) -> None:
         )
 
 
-def _without_time(entry: Mapping[str, object]) -> dict:
-    return {key: value for key, value in entry.items() if key != "at"}
-
-
 def _content(path: pathlib.Path) -> bytes:
     try:
         return files.read_bytes(path)
@@ -78,24 +69,19 @@ def _content(path: pathlib.Path) -> bytes:
         return b""
 
 
-def _parsed(path: pathlib.Path, content: bytes) -> Iterator[dict]:
+def _parse(path: pathlib.Path, content: bytes) -> Iterator[dict]:
     lines = content.split(b"\n")[:-1]
     for number, line in enumerate(lines, 1):
         try:
             entry = documents.loads(line)
         except documents.UNREADABLE as error:
-            raise InputError(
-                f"line {number} of {path}",
-                received=f"other content than was written ({error})",
-                expected="an entry that pipeline.retrain wrote",
-                action="Restore the file from a copy.",
-            ) from None
+            raise _damaged(f"line {number} of {path}", error) from None
         del entry[documents.KEY]
         yield entry
 
 
 def _append(path: pathlib.Path, line: bytes) -> None:
-    """Writes behind the last whole line: one that a killed process left unfinished is cut off first.
+    """Writes after the last whole line; first cuts off an unfinished one of a killed process.
 
     `hold` may write while a cycle runs, so each waits for the other.
     """
@@ -108,7 +94,7 @@ def _append(path: pathlib.Path, line: bytes) -> None:
             os.pwrite(descriptor, line, whole)
             os.fsync(descriptor)
         except OSError as error:
-            os.ftruncate(descriptor, whole)  # of a full disk: no half line stays
+            os.ftruncate(descriptor, whole)  # a full disk leaves no half line
             error.filename = str(path)
             raise
     finally:
@@ -116,16 +102,16 @@ def _append(path: pathlib.Path, line: bytes) -> None:
     files.synchronise(path.parent)
 
 
-# --- Receipts: JSON files that are written once, whole, and carry their own digest.
+# --- Stage results: JSON files that are written once, whole, with their own digest.
 
 
-_OF = "receipt_of"  # a copy at another place says of itself that it is one
+_OF = "receipt_of"  # the key of the original place, which shows a copy
 
 
 def write_result(path: pathlib.Path, document: Mapping[str, object]) -> dict:
-    """Writes a receipt, whole and on the disk; returns what it says, as `read` gives it.
+    """Writes a stage result, whole and on the disk; returns it as `read_result` does.
 
-    One that is there already stays as it is, and is returned: what was done once is not told otherwise later.
+    One that exists stays as it is, and is returned: a stage is not recorded twice.
     """
     if (there := read_result(path)) is not None:
         return there
@@ -136,7 +122,7 @@ def write_result(path: pathlib.Path, document: Mapping[str, object]) -> dict:
 
 
 def read_result(path: pathlib.Path) -> dict | None:
-    """What a receipt says; None where there is none.
+    """Reads a stage result; returns None where there is none.
 
     Raises:
       InputError: it is damaged.
@@ -144,26 +130,30 @@ def read_result(path: pathlib.Path) -> dict | None:
     try:
         document = documents.read(path)
         if document.pop(_OF) != _of(path):
-            raise ValueError("it is the receipt of something else")
+            raise ValueError("it is the result of something else")
     except FileNotFoundError:
         return None
     except documents.UNREADABLE as error:
-        raise InputError(
-            f"receipt {path}",
-            received=f"other content than was written ({error})",
-            expected="what pipeline.retrain wrote there",
-            action="Restore the file from a copy.",
-        ) from None
+        raise _damaged(f"stage result {path}", error) from None
     del document[documents.KEY]
     return document
 
 
+def _damaged(thing: str, error: Exception) -> InputError:
+    return InputError(
+        thing,
+        received=f"other content than was written ({error})",
+        expected="what pipeline.retrain wrote there",
+        action="Restore the file from a copy.",
+    )
+
+
 def _of(path: pathlib.Path) -> str:
-    """Which receipt it is: the folder's name and its own. A root may be moved."""
+    """Returns the name of a result with its folder's: a root may be moved."""
     return f"{path.parent.name}/{path.name}"
 
 
-# --- Where everything of a retraining is: the folder that --root names.
+# --- The paths of a retraining, below --root.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,7 +165,7 @@ class Root:
 
     @property
     def serving(self) -> pathlib.Path:
-        """What TensorFlow Serving watches: a folder a version."""
+        """The folder that TensorFlow Serving watches, with a folder for each version."""
         return self.path / "serving" / self.name
 
     @property
@@ -188,7 +178,7 @@ class Root:
 
     @property
     def spans(self) -> pathlib.Path:
-        """Datasets of spans, and a receipt beside each."""
+        """The datasets of spans, with the result of the conversion beside each."""
         return self.path / "spans"
 
     @property
@@ -197,23 +187,23 @@ class Root:
 
     @property
     def digests(self) -> pathlib.Path:
-        """Digests of raw files by size and times, so that they are read once. It may be deleted."""
+        """A cache of the digests of raw files, by size and times. It may be deleted."""
         return self.path / "cache" / "raw_digests.json"
 
     def cycle(self, cycle: str) -> pathlib.Path:
         return self.cycles / cycle
 
     def absolute(self, path: str) -> pathlib.Path:
-        """A path of the config, which is relative to the root."""
+        """Returns the absolute path of one in the config, which is relative to the root."""
         return self.path / path
 
 
 @contextlib.contextmanager
 def open_root(path: pathlib.Path, *, name: str) -> Iterator[Root]:
-    """The root while no other process retrains in it.
+    """Yields the root, and keeps other processes from retraining in it.
 
     Raises:
-      InputError: there is no such folder, or the name cannot be a folder's.
+      InputError: there is no such folder, or the name is no name of a folder.
       TryAgainError: another process retrains in it (exit code 75).
     """
     root = existing_root(path, name=name)
@@ -222,7 +212,7 @@ def open_root(path: pathlib.Path, *, name: str) -> Iterator[Root]:
 
 
 def existing_root(path: pathlib.Path, *, name: str) -> Root:
-    """The root, to look at only. Raises as `opened`, but never TryAgainError."""
+    """Returns the root for reading only. Raises as `open_root` does, but never TryAgainError."""
     if not path.is_dir():
         raise InputError(
             f"--root={path}",
@@ -240,7 +230,7 @@ def existing_root(path: pathlib.Path, *, name: str) -> Root:
     return Root(path=flags.absolute(path), name=name)
 
 
-# --- Cycles that were begun, and how each ended: read from their receipts.
+# --- The history of cycles: how each started and ended, from their results.
 
 
 PLAN, ENDED, FAILED = "plan.json", "ended.json", "failed.json"
@@ -250,7 +240,7 @@ TAKEN_BACK, SUPERSEDED = "TAKEN_BACK", "SUPERSEDED"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Begun:
+class Cycle:
     """A cycle: its plan, and its end or failure where it has one."""
 
     id: str
@@ -260,34 +250,34 @@ class Begun:
     failure: Mapping | None
 
     @property
-    def has_judged(self) -> bool:
-        """Whether it came to a decision."""
+    def has_decided(self) -> bool:
+        """Whether the cycle came to a decision."""
         return bool(self.end) and self.end["decision"] != SUPERSEDED
 
     @property
     def spans(self) -> set[tuple[str, str]]:
-        """Name and fingerprint of each span it is about."""
+        """The name and fingerprint of each span of the cycle."""
         return {(span["name"], span["fingerprint"]) for span in self.plan["spans"]}
 
     @property
     def decision(self) -> str:
-        """How it ended, for people."""
+        """The outcome of the cycle, for people."""
         return self.end["decision"] if self.end else "FAILED" if self.failure else "unfinished"
 
 
-def cycle_history(root: Root) -> list[Begun]:
-    """Every cycle that was begun, the oldest first. Raises InputError for a damaged receipt."""
+def cycle_history(root: Root) -> list[Cycle]:
+    """Returns every cycle, the oldest first. Raises InputError for a damaged result."""
     folders = [path for path in root.cycles.iterdir() if path.is_dir()] if root.cycles.is_dir() else []
-    found = [begun for folder in folders if (begun := read_cycle(folder))]
+    found = [cycle for folder in folders if (cycle := read_cycle(folder))]
     return sorted(found, key=lambda each: (each.plan["at"], each.id))
 
 
-def read_cycle(folder: pathlib.Path) -> Begun | None:
-    """The cycle in a folder; None where it was never begun."""
+def read_cycle(folder: pathlib.Path) -> Cycle | None:
+    """Reads the cycle in a folder; returns None where none was started."""
     plan = read_result(folder / PLAN)
     if plan is None:
         return None
-    return Begun(
+    return Cycle(
         id=folder.name,
         folder=folder,
         plan=plan,
@@ -303,36 +293,36 @@ RELEASED = "released"
 
 
 def why_on_hold(root: Root) -> dict | None:
-    """Why it is held: {"at", "by", "reason", …}; None where it is not. A file of a person's counts too."""
+    """Returns {"at", "by", "reason", …} where retraining is held; else None. A person's file counts, too."""
     try:
         text = files.read_bytes(root.hold).decode(errors="replace")
     except FileNotFoundError:
         return None
     try:
-        return _told(json.loads(text))
+        return _check_hold(json.loads(text))
     except (ValueError, TypeError, RecursionError):
         return {"by": "a file", "reason": " ".join(text.split()) or "no reason given", "at": ""}
 
 
-def _told(found: Mapping) -> dict:
-    """What `put` wrote; raises TypeError or ValueError for what a person wrote in another form."""
-    told = {"by": "", "reason": "", "at": "", "spans": [], **found}
-    if not all(isinstance(told[key], str) for key in ("by", "reason", "at")):
+def _check_hold(found: Mapping) -> dict:
+    """Returns what `put_hold` wrote; raises TypeError or ValueError for a person's file of another form."""
+    hold = {"by": "", "reason": "", "at": "", "spans": [], **found}
+    if not all(isinstance(hold[key], str) for key in ("by", "reason", "at")):
         raise TypeError
-    for name, fingerprint in told["spans"]:
+    for name, fingerprint in hold["spans"]:
         if not (isinstance(name, str) and isinstance(fingerprint, str)):
             raise TypeError
-    return told
+    return hold
 
 
 def put_hold(
     root: Root, *, reason: str, by: str, at: datetime.datetime, spans: Sequence[Sequence[str]] = ()
 ) -> None:
-    """Holds; where it is held already, that reason stays.
+    """Holds retraining; where it is held already, that reason stays.
 
     Args:
       by: "a person" or "drift".
-      spans: name and fingerprint of each span that a person should look at.
+      spans: name and fingerprint of each span that a person should check.
     """
     if why_on_hold(root):
         return
@@ -344,10 +334,10 @@ def put_hold(
 
 
 def release_hold(root: Root, *, reason: str, at: datetime.datetime) -> dict:
-    """Ends the hold, and accepts the spans it was for; returns why it was held.
+    """Ends the hold, and accepts its spans; returns the hold.
 
     Raises:
-      InputError: it is not held.
+      InputError: nothing is held.
     """
     held = why_on_hold(root)
     if held is None:
@@ -364,5 +354,5 @@ def release_hold(root: Root, *, reason: str, at: datetime.datetime) -> dict:
 
 
 def accepted_spans(entries: Sequence[dict]) -> set[tuple[str, str]]:
-    """Name and fingerprint of each span that a person has let pass, of the entries of the audit log."""
+    """Returns name and fingerprint of each span that a person accepted, from entries of the audit log."""
     return {tuple(span) for entry in entries if entry["act"] == RELEASED for span in entry.get("spans", [])}

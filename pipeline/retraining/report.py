@@ -1,4 +1,4 @@
-"""report.html of a cycle: what it was trained on, how the models compare, what was decided and why."""
+"""Writes report.html of a cycle: its data, the comparison of the models, the decision and the reasons."""
 
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,29 +27,29 @@ from pipeline.training.state.workdir import Workdir
 FILE_NAME = "report.html"
 _STAGES = ("data", "train", "export", "parity", "evaluate", "infra", "decide", "publish", "verify", "gc")
 _SLICES_DRAWN = 40  # the worst first
-_FEATURES_DRAWN = 20  # those first that moved farthest
+_FEATURES_DRAWN = 20  # the farthest first
 
 
 def write(job: Job) -> pathlib.Path:
-    """Writes the page from the receipts that are there now: a reader never sees half of one."""
+    """Writes the page from the stage results so far; a reader never sees half a page."""
     path = job.folder / FILE_NAME
     files.write_bytes(path, render(job).encode(errors="backslashreplace"))
     return path
 
 
 def render(job: Job) -> Markup:
-    """The whole page."""
-    begun = records.read_cycle(job.folder)
-    said = {stage: found for stage in _STAGES if (found := records.read_result(job.receipt_of(stage)))}
+    """Renders the whole page."""
+    cycle = records.read_cycle(job.folder)
+    said = {stage: found for stage in _STAGES if (found := records.read_result(job.result_path(stage)))}
     decided = said.get("decide", {})
     reasons = [Finding(text=reason) for reason in decided.get("reasons") or ()]
     gate = decided.get("gate")
     return html.page(
-        Section(title=f"{job.root.name}: cycle {job.id}", parts=[_headline(begun, decided), why(begun)]),
+        Section(title=f"{job.root.name}: cycle {job.id}", parts=[_headline(cycle, decided), why(cycle)]),
         [
             Section(title="Why", parts=reasons, style="findings") if reasons else None,
             *((_models(gate), _slices(gate)) if gate else ()),
-            _window(begun.plan, said),
+            _window(cycle.plan, said),
             _drift(job),
             _training(job.run),
             _checks(said),
@@ -58,22 +58,22 @@ def render(job: Job) -> Markup:
     )
 
 
-def _headline(begun: records.Begun, decided: Mapping) -> Tiles:
-    has_ended = begun.end or begun.failure
-    decision = begun.decision if has_ended else decided.get("decision", "runs")
-    version = (begun.end or {}).get("version")
+def _headline(cycle: records.Cycle, decided: Mapping) -> Tiles:
+    has_ended = cycle.end or cycle.failure
+    decision = cycle.decision if has_ended else decided.get("decision", "runs")
+    version = (cycle.end or {}).get("version")
     return Tiles(
         items=[
             (Cell(text=decision, style=f"decision {decision}"), "decision"),
             *([(version, "version")] if version else []),
-            (time(begun.plan["at"]), "begun, UTC"),
-            (begun.plan["champion"].get("version", "none"), "champion, version"),
+            (time(cycle.plan["at"]), "begun, UTC"),
+            (cycle.plan["champion"].get("version", "none"), "champion, version"),
         ]
     )
 
 
 def _models(gate: Mapping) -> Section:
-    """Every metric of every model, and the paired differences."""
+    """Shows every metric of every model, and the paired differences."""
     roles = [*dict.fromkeys(role for metric in gate["metrics"] for role in metric["values"])]
     others = [role for role in roles if role != "challenger"]
     rows = [
@@ -95,7 +95,7 @@ def _models(gate: Mapping) -> Section:
 
 
 def _differences(gate: Mapping) -> Iterator[Figure | None]:
-    """The paired differences of each metric: each has a unit of its own, so each is a figure."""
+    """Draws the paired differences, one figure for each metric: each has its own unit."""
     for metric in gate["metrics"]:
         name, drawn = metric["name"], []
         for role, each in metric["differences"].items():
@@ -106,20 +106,20 @@ def _differences(gate: Mapping) -> Iterator[Figure | None]:
 
 
 def _slices(gate: Mapping) -> Section | None:
-    """Each value of the slice features; None where none was asked for."""
+    """Shows each slice; None where there are none."""
     slices, more = gate["slices"]["results"], sum(gate["slices"]["left_out"].values())
     if not slices:
         return None
     others = [each for each in slices if not each["difference"]]
-    judged = [each for each in slices if each["difference"]]
-    judged.sort(key=lambda each: each["difference"]["value"])
+    evaluated = [each for each in slices if each["difference"]]
+    evaluated.sort(key=lambda each: each["difference"]["value"])
     drawn = [
         Interval(
             label=f"{each['feature']} = {each['value']}",
             style="wrong" if each["verdict"] == REGRESSED else "first",
             **_ends(each["difference"]),
         )
-        for each in judged[:_SLICES_DRAWN]
+        for each in evaluated[:_SLICES_DRAWN]
         if None not in _ends(each["difference"]).values()
     ]
     rows = [
@@ -131,7 +131,7 @@ def _slices(gate: Mapping) -> Section | None:
             each["verdict"],
             each["reason"],
         ]
-        for each in [*judged, *others]
+        for each in [*evaluated, *others]
     ]
     header = ["slice", "rows", "better by", "p (Holm)", "", "why"]
     rest = f"Not listed, and not evaluated: {formats.count(more)} slices with fewer rows."
@@ -153,7 +153,7 @@ def _with_interval(each: Mapping | None) -> Cell | str:
 
 
 def _methods(differences: Mapping[str, Mapping]) -> str:
-    """How the intervals of the differences were found, each way once."""
+    """Names the methods of the differences' intervals, each once."""
     known = (each["method"] for each in differences.values() if each["value"] is not None)
     return "; ".join(dict.fromkeys(known))
 
@@ -163,7 +163,7 @@ def _ends(each: Mapping) -> dict[str, float]:
 
 
 def _window(plan: Mapping, said: Mapping) -> Section:
-    """Spans with their rows and roles, and what was left out."""
+    """Shows the spans with their rows and roles, and those left out."""
     rows = [
         [span["name"], formats.count(sum(span["rows"].values())), " and ".join(span["roles"]), span["raw"]]
         for span in plan["spans"]
@@ -179,7 +179,7 @@ def _window(plan: Mapping, said: Mapping) -> Section:
 
 
 def _drift(job: Job) -> Section | None:
-    """How far each feature of the newest span lies from the training statistics of this cycle's model."""
+    """Shows the distance of each feature of the newest span from the model's training statistics."""
     before, newest = job.export / STATISTICS_FILE_NAME, job.plan["spans"][-1]
     if not before.exists():
         return None
@@ -221,7 +221,7 @@ def _distance(far: drift.Distance | None) -> list[str]:
 
 
 def centre(feature: FeatureStatistics, declared: Feature) -> str:
-    """The mean, as the raw data has it, or the commonest value and its part; – where neither is known."""
+    """Formats the mean, as in the raw data, or the commonest value and its share; – where unknown."""
     if feature.numeric:
         mean = feature.numeric.mean
         if isinstance(declared, Datetime):
@@ -235,7 +235,7 @@ def centre(feature: FeatureStatistics, declared: Feature) -> str:
 
 
 def _training(run: pathlib.Path) -> Section | None:
-    """The loss of training and validation, None where the run's files are gone; its own report has all."""
+    """Shows the loss of training and validation; None where the run's files are gone."""
     path = Workdir(run).history
     points = workdir.read_history(path) if path.exists() else []
     if not points:
@@ -253,7 +253,7 @@ def _loss(name: str, points: Sequence[Mapping], **look: object) -> Series:
 
 
 def _checks(said: Mapping) -> Section | None:
-    """Parity and the infra check."""
+    """Shows parity and the infra check."""
     parts: list[object] = []
     for name, title in (("parity", "Parity"), ("infra", "Infra check")):
         if name in said:
@@ -267,7 +267,7 @@ def _checks(said: Mapping) -> Section | None:
 
 
 def _cost(infra: Mapping | None) -> Table | None:
-    """Latency, memory and size beside the champion's."""
+    """Compares latency, memory and size with the champion's."""
     if not infra or not infra.get("measured"):
         return None
     models = {"challenger": infra["measured"], "champion": infra.get("champion")}

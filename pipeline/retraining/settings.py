@@ -54,7 +54,7 @@ _Section = TypeVar("_Section")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Commands:
-    """Modules that a cycle starts as processes of their own. Only a binary may name binaries."""
+    """Modules that a cycle runs as processes of their own. Only a binary may name binaries."""
 
     convert: str
     train: str
@@ -125,11 +125,11 @@ class Notify:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that a config of retraining says.
+    """A parsed config of retraining.
 
     Attributes:
-      store: of config.publish_to; None: versions are published nowhere else.
-      given: the config as JSON has it, which the plan of a cycle holds.
+      store: that of config.publish_to; None: versions are published nowhere else.
+      given: the config as JSON, for the plan of a cycle.
     """
 
     name: str
@@ -167,16 +167,16 @@ class Settings:
         )
 
     def digest(self) -> str:
-        """Digests what changes the work or the decision of a cycle, and the experiment, wherever it is.
+        """Digests the settings that change the work or the decision of a cycle, and the experiment.
 
         Raises:
           InputError: the experiment's file gives no config.
         """
-        told = {key: self.given[key] for key in ("holdout", "gate", "gate_anchor", "parity", "infra")}
-        told["train"] = {key: value for key, value in self.given["train"].items() if key != "config"}
+        values = {key: self.given[key] for key in ("holdout", "gate", "gate_anchor", "parity", "infra")}
+        values["train"] = {key: value for key, value in self.given["train"].items() if key != "config"}
         path = _experiment(self.train.config)
-        told["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        values["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def ending_at(settings: Settings, name: str) -> Settings:
@@ -192,7 +192,7 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
       like: the values of the shared config, with its defaults.
 
     Raises:
-      InputError: a setting is unknown or missing, cannot be meant, or needs a library that is missing.
+      InputError: a setting is unknown, missing or invalid, or needs a library that is not installed.
     """
     check_types(config, like)
     for key, choices in _CHOICES.items():
@@ -226,7 +226,7 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
 
 
 def check_types(config: Values, like: Values, *, group: str = "") -> None:
-    """Compares with `like`, whose values have the types that are meant; an empty group of it holds anything.
+    """Compares types with those of the values in `like`; an empty group there allows anything.
 
     Raises:
       InputError: a setting is missing, is unknown, or has a value of another type.
@@ -234,7 +234,7 @@ def check_types(config: Values, like: Values, *, group: str = "") -> None:
     for key in config:
         if key not in like:
             meant = did_you_mean(key, list(like), otherwise="Leave it out.")
-            raise _error(f"{group}{key}", "a setting that there is not", "one of base.py", meant)
+            raise _error(f"{group}{key}", "an unknown setting", "one of base.py", meant)
     for key, meant in like.items():
         name = f"{group}{key}"
         if key not in config:
@@ -259,9 +259,9 @@ def _check_type(key: str, value: object, meant: object) -> None:
 
 
 def _is_number(value: object, kind: object) -> bool:
-    """Whether the value is of a type such as `int` or `float | None`; a whole number is a float, too.
+    """Returns whether the value is of a type such as `int` or `float | None`; a whole number is a float, too.
 
-    NaN is none: every comparison with it fails, so that as a limit it would limit nothing.
+    NaN is no number here: comparisons with it fail, so that as a limit it would limit nothing.
     """
     if isinstance(value, bool):
         return False
@@ -278,7 +278,7 @@ def _is_finite(value: float) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is one that can be written to a file and given to a command."""
+    """Returns whether the value is a text that can be written to a file and passed to a command."""
     return isinstance(value, str) and "\0" not in value and value.encode(errors="ignore").decode() == value
 
 
@@ -288,7 +288,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_schedule(cron: str) -> bool:
-    """Whether it is one that ever comes: the 30th of February does not."""
+    """Returns whether the schedule ever comes due: the 30th of February does not."""
     try:
         return croniter.is_valid(cron) and bool(croniter(cron, _LONG_AGO).get_next())
     except CroniterBadDateError:
@@ -296,7 +296,7 @@ def _is_schedule(cron: str) -> bool:
 
 
 def _experiment(path: str) -> pathlib.Path:
-    """The file of --config for pipeline.train."""
+    """Returns the file of --config for pipeline.train."""
     found = pathlib.Path(path)
     _check(
         "train.config",
@@ -308,10 +308,10 @@ def _experiment(path: str) -> pathlib.Path:
 
 
 def _values(path: pathlib.Path) -> dict:
-    """What an experiment sets. Most of that stands in files that it begins with, such as configs/base.py."""
+    """Returns the values of an experiment, most of which come from files such as configs/base.py."""
     try:
         return json.loads(config.get_config(str(path)).to_json_best_effort())
-    except Exception as error:  # of any kind: it is the user's code
+    except Exception as error:  # any kind: it is the user's code
         raise InputError(
             f"config.train.config={path}",
             received=f"{type(error).__name__}: {' '.join(str(error).split())}",

@@ -1,4 +1,4 @@
-"""Which spans of raw data there are: a glob, and what its matches hold."""
+"""Finds spans of raw data by a glob, with digests of their files."""
 
 import contextlib
 import dataclasses
@@ -14,44 +14,43 @@ from typing import NoReturn
 from pipeline.base import documents, files
 from pipeline.base.errors import InputError
 
-# --- Digests of raw files. Each file is read once: while its size and times stay, the cache knows its
-# digest.
+# --- Digests of raw files. A cache keeps them, so that a file is read once while its size and times stay.
 
 
 class Digests:
     """SHA-256 by path.
 
     Args:
-      path: of the cache. A damaged or absent one only costs time.
+      path: that of the cache. A damaged or missing one only costs time.
       clock: nanoseconds since 1970.
     """
 
     def __init__(self, path: pathlib.Path, *, clock: Callable[[], int] = time.time_ns) -> None:
         self._path, self._clock = path, clock
-        self._known: dict[str, list] = _loaded(path)
-        self._asked: dict[str, list] = {}
+        self._known: dict[str, list] = _load(path)
+        self._used: dict[str, list] = {}
 
     def of(self, file: str) -> str:
-        """SHA-256, in hexadecimal. Raises OSError, as opening does."""
+        """Returns the SHA-256 in hexadecimal. Raises OSError, as opening does."""
         state = files.file_state(file)
         known = self._known.get(file)
         if known and known[:-1] == list(state):
-            self._asked[file] = known
+            self._used[file] = known
             return known[-1]
         now = self._clock()
         digest = files.sha256(file)
         if files.file_state(file) == state and state.is_settled(now):
-            self._asked[file] = [*state, digest]
+            self._used[file] = [*state, digest]
         return digest
 
     def save(self) -> None:
-        """Keeps those that were asked for, where the disk takes them: without, they are computed again."""
-        if self._asked != self._known:
+        """Keeps the digests that were used, if the disk takes them; else they are computed again."""
+        if self._used != self._known:
             with contextlib.suppress(OSError):
-                documents.write(self._path, self._asked)
+                documents.write(self._path, self._used)
 
 
-def _loaded(path: pathlib.Path) -> dict[str, list]:
+def _load(path: pathlib.Path) -> dict[str, list]:
     try:
         found = documents.read(path)
         return {file: list(entry) for file, entry in found.items() if file != documents.KEY}
@@ -64,9 +63,9 @@ class RawSpan:
     """A file or folder of raw data.
 
     Attributes:
-      name: what the glob's wildcards matched; of `date=2026-11-01` only what is behind the equals sign.
-      digest: SHA-256 over the names and contents of all its files.
-      content: the same over the contents alone: of a copy under another name it is the same.
+      name: the match of the glob's wildcards; of `date=2026-11-01`, only the value.
+      digest: the SHA-256 of the names and contents of all its files.
+      content: the SHA-256 of the contents alone, equal for a copy under another name.
     """
 
     name: str
@@ -78,16 +77,16 @@ class RawSpan:
 
 
 def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
-    """The spans, in the order of their names.
+    """Finds the spans, in the order of their names.
 
     Args:
       pattern: an absolute glob. Each match is a span.
-      marker: the name of a file without which a folder is not whole yet; empty: every folder is.
+      marker: the name of a file that every whole folder has; empty: every folder is whole.
 
     Raises:
       InputError: two matches have one name, or a file cannot be read.
     """
-    # Of an absolute pattern: pathlib takes relative ones only.
+    # pathlib takes no absolute pattern.
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207
     paths = [pathlib.Path(path) for path in found]
     whole = [path for path in paths if not (marker and path.is_dir()) or (path / marker).exists()]
@@ -97,20 +96,20 @@ def find(pattern: str, digests: Digests, *, marker: str = "") -> list[RawSpan]:
 
 
 def _name(pattern: str, path: pathlib.Path) -> str:
-    """What stands where the pattern has wildcards; the last part where it has none."""
+    """Returns the match of the pattern's wildcards; the last part of the path where it has none."""
     parts, patterns = path.parts, pathlib.Path(pattern).parts
     if "**" in patterns or len(parts) != len(patterns):
         return _bare(parts[-1])
     matched = [
         _bare(part)
-        for part, asked in zip(parts, patterns, strict=True)
-        if asked not in (part, glob.escape(part))
+        for part, wanted in zip(parts, patterns, strict=True)
+        if wanted not in (part, glob.escape(part))
     ]
     return "_".join(matched) or _bare(parts[-1])
 
 
 def _bare(part: str) -> str:
-    """`date=2026-11-01` is the span 2026-11-01, as `2026-11-01.csv` is."""
+    """Shortens `date=2026-11-01` and `2026-11-01.csv` to 2026-11-01."""
     value = part.rpartition("=")[2] or part
     return value.partition(".")[0] or value
 
@@ -158,7 +157,7 @@ def _read(name: str, path: pathlib.Path, digests: Digests) -> RawSpan:
 
 
 def _files(path: pathlib.Path) -> list[str]:
-    """All files of a span, in every folder of it; a link to a folder is followed."""
+    """Returns all files of a span, in all its folders; links to folders are followed."""
     if not path.is_dir():
         return [str(path)]
     found = []
@@ -170,7 +169,7 @@ def _files(path: pathlib.Path) -> list[str]:
 
 
 def _check_no_circle(folder: pathlib.Path) -> None:
-    """Raises OSError for a link to a folder above it: two of them would be walked for ages."""
+    """Raises OSError for a link to a folder above it: a walk through two of them would not end."""
     if folder.is_symlink() and folder.resolve() in folder.parent.resolve().joinpath("x").parents:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
 

@@ -1,4 +1,4 @@
-"""DATA: the datasets of the spans are what the plan says, and the holdout is no part of the training rows."""
+"""The stages of a cycle from DATA to INFRA: what is trained, exported, evaluated and checked."""
 
 import json
 import pathlib
@@ -20,12 +20,14 @@ from pipeline.serving import check
 from pipeline.serving.result import InfraResult
 from pipeline.training.experiment.restore import restore_model
 
+# --- DATA: the datasets are those of the plan, and training has not seen the holdout.
+
 
 def data(job: Job) -> dict:
-    """Rows and digests of both parts, and how much of the holdout the training rows have too.
+    """Checks the datasets; returns rows and digests of both parts, and their overlap.
 
     Raises:
-      InputError: a dataset is damaged or another than was planned, or the holdout overlaps the window.
+      InputError: a dataset is damaged or not that of the plan, or training has seen the holdout.
     """
     _check_planned(job)
     overlap = overlap_lib.overlap(
@@ -33,14 +35,14 @@ def data(job: Job) -> dict:
     )
     overlap_lib.require_disjoint(overlap, most=job.settings.holdout.most_seen)
     return {
-        "training": _told(job.training),
-        "holdout": _told(job.holdout),
+        "training": _summary(job.training),
+        "holdout": _summary(job.holdout),
         "overlap": {"rows": overlap.seen, "fraction": overlap.fraction},
     }
 
 
 def _check_planned(job: Job) -> None:
-    """Raises InputError where a span's dataset has another digest than when the cycle was planned."""
+    """Raises InputError where a span's dataset has another digest than in the plan."""
     planned = {span["name"]: span["dataset_digest"] for span in job.plan["spans"]}
     for part in (job.training, job.holdout):
         for member in part.dataset.published:
@@ -50,11 +52,11 @@ def _check_planned(job: Job) -> None:
                     f"dataset {member.directory}",
                     received=f"digest {member.manifest.digest[:12]}",
                     expected=f"digest {planned[name][:12]}, as the plan of cycle {job.id} has it",
-                    action="Restore it from a copy; or delete it and its receipt, to convert it again.",
+                    action="Restore it from a copy; or delete it and its .json, to convert it again.",
                 )
 
 
-def _told(part: Part) -> dict:
+def _summary(part: Part) -> dict:
     dataset = part.dataset
     return {
         "split": part.split,
@@ -64,11 +66,11 @@ def _told(part: Part) -> dict:
     }
 
 
-# --- TRAIN: pipeline.train in a process of its own; a killed one goes on from its checkpoint.
+# --- TRAIN: pipeline.train in a process of its own, which goes on from its checkpoint.
 
 
 def train(job: Job) -> dict:
-    """What the run's last evaluation says. Raises as `children.run`."""
+    """Trains; returns the metrics of the last evaluation. Raises as `children.run`."""
     config = job.settings.train
     metrics = job.folder / "metrics.json"
     children.run(
@@ -87,7 +89,7 @@ def train(job: Job) -> dict:
 
 
 def warm_start(job: Job) -> list[str]:
-    """The flag that begins from the champion's weights where the config says so and there is a champion."""
+    """Returns the flag to start from the champion's weights, if the config says so and there is one."""
     cycle = job.plan["champion"].get("cycle")
     is_warm = job.settings.train.start == CHAMPION and cycle
     return [f"--warm_start={job.root.cycle(cycle) / 'run'}"] if is_warm else []
@@ -97,7 +99,7 @@ def warm_start(job: Job) -> list[str]:
 
 
 def export(job: Job) -> dict:
-    """Digest, step and size of the exported model. Raises as `children.run`."""
+    """Exports; returns digest, step and size of the model. Raises as `children.run`."""
     if not (job.export / records.FILE_NAME).exists():
         children.run(
             (job.settings.commands.export, f"--workdir={job.run}", f"--output={job.export}"),
@@ -116,8 +118,7 @@ def export(job: Job) -> dict:
 
 
 def evaluate(job: Job) -> dict:
-    """Which models answered, and where; raises InputError where one cannot read the holdout's records."""
-
+    """Saves the answers of all models; raises InputError where one cannot read the holdout's records."""
     gate = job.settings.gate
     answers = holdout.score(
         job.models(),
@@ -135,8 +136,7 @@ def evaluate(job: Job) -> dict:
 
 
 def parity(job: Job) -> dict:
-    """See ParityResult. Raises InputError where the export or a record is damaged."""
-
+    """Returns a ParityResult as JSON. Raises InputError where the export or a record is damaged."""
     holdout = select(job.holdout.dataset, job.holdout.split)
     result = parity_lib.parity(restore_model(job.run), job.export, holdout, limits=job.settings.parity)
     return dict(result.to_json())
@@ -146,37 +146,33 @@ def parity(job: Job) -> dict:
 
 
 def infra(job: Job) -> dict:
-    """See InfraResult."""
+    """Returns an InfraResult as JSON."""
     champion = job.models().get("champion")
-    return dict(checked(job, job.export, against=champion).to_json())
+    return dict(check_serving(job, job.export, against=champion).to_json())
 
 
-def checked(job: Job, directory: pathlib.Path, *, against: pathlib.Path | None) -> InfraResult:
-    """What a fresh process makes of a version directory. The requests are those of the cycle's export."""
+def check_serving(job: Job, directory: pathlib.Path, *, against: pathlib.Path | None) -> InfraResult:
+    """Checks a version directory in a fresh process, with the requests of the cycle's export."""
     return check.check(directory, requests_lib.load(job.export), against=against, limits=job.settings.infra)
 
 
-# --- What a first model must beat: a prediction that knows no features, only the training rows' labels.
+# --- The prior, which a first model must beat: a prediction from the labels of training alone.
 
 
 def prior_of(statistics: SplitStatistics, label: Label) -> float | np.ndarray | None:
-    """The positive class's share, the share of each class [classes], or the mean; None where nobody knows.
+    """Returns the share of the positive class, those of all classes [classes], or the mean; None if unknown.
 
     Args:
-      statistics: of the rows that were trained on.
+      statistics: those of the training rows.
     """
     measured = statistics.features[label.name]
     if label.task == "regression":
         return measured.numeric.mean if measured.numeric else None
     if measured.values is None or not measured.values.complete:
         return None
-    counts = _by_class(dict(measured.values.values), label)
+    known = dict(measured.values.values)  # only classes that occur
+    counts = np.array([known.get(name, 0) for name in label.classes], np.float64)
     if not counts.sum():
         return None
     shares = counts / counts.sum()
     return float(shares[1]) if label.task == "binary" else shares
-
-
-def _by_class(counts: dict[str, int], label: Label) -> np.ndarray:
-    """[classes]. Statistics name only classes that occur."""
-    return np.array([counts.get(name, 0) for name in label.classes], np.float64)

@@ -1,4 +1,4 @@
-"""What is served, what is planned, and what was done: sections for a terminal, and the same as JSON."""
+"""Formats what is served, planned and done: as sections for a terminal, as JSON, and in lines."""
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from pipeline.retraining import records
 from pipeline.retraining.champion import PUBLISHED, TAKEN_BACK, Served
 from pipeline.retraining.datasets import Span
 from pipeline.retraining.plan import Plan
-from pipeline.retraining.records import PROMOTE, Begun, Root
+from pipeline.retraining.records import PROMOTE, Cycle, Root
 
 AFTER_DRIFT = (
     "look at it; then `release --reason=…` lets it pass, config.spans.exclude leaves a span out, and "
     "config.drift.ignore a feature that always moves, such as a date"
 )
-_SHOWN = 12  # cycles and spans; --json has all
+_LISTED = 12  # cycles and spans; --json has all
 _CYCLE = ("cycle", "begun", "data", "decision", "version", "why")
 _VERSION = ("version", "published", "cycle", "")
 _SHORT = (0, 1, 3, 4, 5)  # the columns of cycles that fit a terminal
@@ -25,28 +25,31 @@ _SHORT = (0, 1, 3, 4, 5)  # the columns of cycles that fit a terminal
 def status(
     root: Root, served: Served | None, *, now: datetime.datetime, store: Mapping | None = None
 ) -> list[Section]:
-    """What is served, what holds, and the newest cycles; `store` is what store.said says."""
+    """Shows the served version, a hold, and the newest cycles; `store` is from store.describe."""
     cycles, there = cycle_table(root), version_table(root, served)
-    hidden = len(cycles.rows) - _SHOWN
+    hidden = len(cycles.rows) - _LISTED
     older = f" ({hidden} older ones: --json)" if hidden > 0 else ""
     newest = Table(
         header=[_CYCLE[at] for at in _SHORT],
-        rows=[[row[at] for at in _SHORT] for row in cycles.rows[-_SHOWN:]],
+        rows=[[row[at] for at in _SHORT] for row in cycles.rows[-_LISTED:]],
     )
-    gone = [f"quarantined: cycle {cycle}, {reason}" for cycle, reason in _quarantined(root).items()]
+    gone = [
+        f"quarantined: cycle {cycle}, {reason}"
+        for cycle, reason in publish_lib.quarantined(root.serving).items()
+    ]
     listed = Table(header=_VERSION[:3], rows=[row[:3] for row in there.rows])
     title = "versions, the newest last, which is served:" if there.rows else ""
     return [
         Section(parts=[*_served(root, served, now), *(store_lines(store) if store else ()), *_held(root)]),
         Section(title=f"cycles, the newest last{older}:", parts=[newest])
         if cycles.rows
-        else Section(parts=["no cycle was begun yet"]),
+        else Section(parts=["no cycle was started yet"]),
         *([Section(title=title, parts=[*([listed] if title else []), *gone])] if title or gone else []),
     ]
 
 
 def plan(plan: Plan) -> list[Section]:
-    """What reconcile would do now, and why."""
+    """Shows what reconcile would do now, and why."""
     champion = f"version {plan.champion.version}" if plan.champion else "nothing yet"
     anchor = f"; anchor: version {plan.anchor.version}" if plan.anchor else ""
     notes = (f"note: {note}" for note in plan.notes)
@@ -59,7 +62,7 @@ def plan(plan: Plan) -> list[Section]:
 
 
 def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) -> dict:
-    """Everything, for programs; `store` is what store.said says."""
+    """Returns everything, for programs; `store` is from store.describe."""
     here = {"version": served.version, "cycle": served.cycle, "at": served.at} if served else None
     return {
         "model": root.name,
@@ -76,14 +79,16 @@ def as_json(root: Root, served: Served | None, *, store: Mapping | None = None) 
             }
             for cycle in records.cycle_history(root)
         ],
-        "versions": [dict(versions.published(root.serving, each)) for each in _there(root)],
-        "quarantined": dict(_quarantined(root)),
+        "versions": [
+            dict(versions.published(root.serving, each)) for each in versions.versions(root.serving)
+        ],
+        "quarantined": publish_lib.quarantined(root.serving),
         "audit": records.audit_entries(root.audit),
     }
 
 
 def plan_as_json(plan: Plan) -> dict:
-    """What `plan` says, for programs."""
+    """Returns the content of `plan`, for programs."""
     return {
         "cycle": plan.id,
         "due": plan.due,
@@ -102,7 +107,7 @@ def plan_as_json(plan: Plan) -> dict:
 
 
 def cycle_table(root: Root) -> Table:
-    """All cycles, the newest last."""
+    """Lists all cycles, the newest last."""
     found = published(root)
     rows = [
         [
@@ -119,7 +124,7 @@ def cycle_table(root: Root) -> Table:
 
 
 def version_table(root: Root, served: Served | None) -> Table:
-    """All versions that may be served, the newest last."""
+    """Lists all versions that may be served, the newest last."""
     rows = [
         [
             each["version"],
@@ -127,21 +132,21 @@ def version_table(root: Root, served: Served | None) -> Table:
             each["cycle"],
             "served" if served and each["version"] == served.version else "",
         ]
-        for each in (versions.published(root.serving, version) for version in _there(root))
+        for each in (versions.published(root.serving, version) for version in versions.versions(root.serving))
     ]
     return Table(header=_VERSION, rows=rows, numbers={0})
 
 
 def published(root: Root) -> dict[str, int]:
-    """The version that each cycle was published as, also by a person; none that was taken back."""
+    """Returns cycle → its published version, also by a person, less those taken back."""
     entries = records.audit_entries(root.audit)
     back = {entry["version"] for entry in entries if entry["act"] == TAKEN_BACK}
     came = [entry for entry in entries if entry["act"] == PUBLISHED and entry["version"] not in back]
     return {entry["cycle"]: entry["version"] for entry in came}
 
 
-def why(cycle: Begun) -> str:
-    """Why a cycle ended as it did, in a line."""
+def why(cycle: Cycle) -> str:
+    """Says in a line why a cycle ended as it did."""
     if cycle.failure:
         return f"{cycle.failure['stage']}: {cycle.failure['error']}"
     if cycle.end:
@@ -151,48 +156,48 @@ def why(cycle: Begun) -> str:
 
 
 def time(text: str) -> str:
-    """To the minute, as people write it."""
+    """Formats a time to the minute."""
     return f"{datetime.datetime.fromisoformat(text):%Y-%m-%d %H:%M}"
 
 
 def span_line(span: Span) -> str:
-    """Says what became of a span that was converted just now."""
+    """Formats the result of a conversion."""
     if span.unusable:
         return f"span {span.name}: left out, {span.unusable}"
     return f"span {span.name}: {span.rows:,} rows"
 
 
-def cycle_line(plan: Plan, receipt: Mapping) -> str:
-    """Stands above the stages of a cycle."""
+def cycle_line(plan: Plan, written: Mapping) -> str:
+    """Formats the head above the stages of a cycle, whose plan is `written`."""
     how = "goes on" if plan.goes_on else "begins"
-    due = f": {'; '.join(receipt['due'])}" if receipt["due"] else ""
-    return "\n  ".join([f"cycle {plan.id} {how}{due}", *plan.rewritten, window_line(receipt)])
+    due = f": {'; '.join(written['due'])}" if written["due"] else ""
+    return "\n  ".join([f"cycle {plan.id} {how}{due}", *plan.rewritten, window_line(written)])
 
 
-def window_line(receipt: Mapping) -> str:
-    """What a cycle is trained on, judged on and compared with."""
-    trained, judged = (
-        _range([span["name"] for span in receipt["spans"] if role in span["roles"]])
+def window_line(plan: Mapping) -> str:
+    """Says what a cycle is trained on, evaluated on and compared with."""
+    trained, evaluated = (
+        _range([span["name"] for span in plan["spans"] if role in span["roles"]])
         for role in ("training", "holdout")
     )
-    champion = receipt["champion"].get("version")
+    champion = plan["champion"].get("version")
     against = f"against version {champion}" if champion else "the first model"
-    return f"trained on {trained}, judged on {judged}, {against}"
+    return f"trained on {trained}, evaluated on {evaluated}, {against}"
 
 
 def hold_line(found: Mapping) -> str:
-    """Why nothing happens."""
+    """Formats a hold."""
     since = f" since {found['at'][:16]}" if found["at"] else ""
     return f"held by {found['by'] or 'a person'}{since}: {found['reason']}"
 
 
 def after_hold(found: Mapping) -> str:
-    """What a person does next."""
+    """Says what a person does next."""
     return AFTER_DRIFT if found["by"] == "drift" else "`release --reason=…` ends the hold"
 
 
 def store_lines(said: Mapping) -> Iterator[str]:
-    """What the store serves, and a line for each difference; `said` is what store.said says."""
+    """Yields the store's served version and a line for each difference; `said` is from store.describe."""
     if "error" in said:
         yield f"store {said['place']}: it cannot be looked at: {said['error']}"
         return
@@ -209,16 +214,15 @@ def store_lines(said: Mapping) -> Iterator[str]:
 
 
 def stage_line(name: str, said: Mapping) -> str:
-    """What a stage came to, in a few words."""
+    """Formats the result of a stage in a few words."""
     return _STAGES[name](said)
 
 
 def _data(said: Mapping) -> str:
     training, holdout = (said[part]["rows"] for part in ("training", "holdout"))
+    evaluated = sum(holdout.values())
     splits = ", ".join(f"{split} {rows:,}" for split, rows in training.items())
-    return (
-        f"{sum(training.values()):,} rows to train with ({splits}), {sum(holdout.values()):,} to judge with"
-    )
+    return f"{sum(training.values()):,} rows to train with ({splits}), {evaluated:,} to evaluate with"
 
 
 def _train(said: Mapping) -> str:
@@ -272,17 +276,17 @@ def _held(root: Root) -> list[str]:
 
 
 def _would(plan: Plan) -> Sequence[str]:
-    """What would happen, then why."""
+    """Returns what would happen, then why."""
     if plan.held:
         return [f"nothing would happen: {plan.held}"]
     if plan.drifts:
-        drifts = [*map(str, plan.drifts[:_SHOWN]), AFTER_DRIFT]
+        drifts = [*map(str, plan.drifts[:_LISTED]), AFTER_DRIFT]
         return ["retraining would be held, and a person asked, because new data moved far:", *drifts]
     if plan.failed:
         failure = f"{plan.failed.failure['stage']}: {plan.failed.failure['error']}"
         return [f"nothing would happen: cycle {plan.id} failed with these inputs", failure]
     if plan.goes_on:
-        return [f"cycle {plan.id} would go on: it was begun {time(plan.goes_on.plan['at'])}"]
+        return [f"cycle {plan.id} would go on: it was started {time(plan.goes_on.plan['at'])}"]
     if plan.due:
         return [f"cycle {plan.id} would begin, which is due:", *plan.due]
     return ["nothing would happen:", *plan.waits]
@@ -292,39 +296,31 @@ def _spans(plan: Plan) -> Section:
     shown = sorted([*plan.window.spans, *plan.window.left_out], key=lambda each: each.name)
     rows = [
         (span.name, "" if span.rows is None else f"{span.rows:,}", _role(span, plan), _state(span, plan))
-        for span in shown[-_SHOWN:]
+        for span in shown[-_LISTED:]
     ]
-    older = f" ({len(shown) - _SHOWN} older ones: --json)" if len(shown) > _SHOWN else ""
+    older = f" ({len(shown) - _LISTED} older ones: --json)" if len(shown) > _LISTED else ""
     table = Table(header=("span", "rows", "role", "state"), rows=rows)
     return Section(title=f"spans{older}:", parts=[table]) if shown else Section(parts=["no spans"])
 
 
 def _role(span: Span, plan: Plan) -> str:
-    roles = {"train": plan.window.training, "judge": plan.window.holdout}
+    roles = {"train": plan.window.training, "evaluate": plan.window.holdout}
     return " and ".join(role for role, spans in roles.items() if span in spans) or "left out"
 
 
 def _state(span: Span, plan: Plan) -> str:
     if span.unusable:
         return span.unusable
-    if span.receipt is None:
+    if span.result is None:
         return "new: would be converted first"
     return "new" if span in plan.new else "seen"
 
 
-def _decision(cycle: Begun, found: Mapping[str, int]) -> str:
-    """What was decided, and whether a person decided otherwise; `found` is what `published` says."""
+def _decision(cycle: Cycle, found: Mapping[str, int]) -> str:
+    """Formats the decision, and whether a person decided otherwise; `found` is from `published`."""
     by_person = cycle.id in found and cycle.decision != PROMOTE
     backfill = " (backfill)" if cycle.plan["backfill"] else ""
     return f"{cycle.decision}{backfill}{', promoted by a person' if by_person else ''}"
-
-
-def _there(root: Root) -> list[int]:
-    return versions.versions(root.serving) if root.serving.is_dir() else []
-
-
-def _quarantined(root: Root) -> Mapping[str, str]:
-    return publish_lib.quarantined(root.serving) if root.serving.is_dir() else {}
 
 
 def _numbers(numbers: Sequence[int]) -> str:

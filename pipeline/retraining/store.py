@@ -1,4 +1,4 @@
-"""The object store of config.publish_to, which has the versions of ROOT/serving and follows every act."""
+"""Brings the object store of config.publish_to to the versions of ROOT/serving after every operation."""
 
 import datetime
 
@@ -16,12 +16,12 @@ FOLLOWED = "store"
 def follow(root: Root, settings: Settings, *, at: datetime.datetime) -> None:
     """Brings the store to the versions of ROOT/serving; does nothing where config.publish_to is empty.
 
-    The audit log says what is about to be done: a call that is killed, and the one that finishes it, have an
-    entry each.
+    The audit log has an entry before each change: one for a killed call, and one for the call that finishes
+    it.
 
     Raises:
       TryAgainError: another process writes there, or the store does not answer.
-      InputError: it has versions that were never published here, or does not let us in.
+      InputError: it has versions that were never published here, or denies access.
     """
     place = settings.store
     if place is None:
@@ -37,11 +37,11 @@ def follow(root: Root, settings: Settings, *, at: datetime.datetime) -> None:
 
 
 def describe(root: Root, settings: Settings) -> dict | None:
-    """What the store serves and what differs from ROOT/serving; None where config.publish_to is empty.
+    """Describes the store and its differences from ROOT/serving; None where config.publish_to is empty.
 
-    `place`, `served` (a version or None), `missing`, `removed` (versions that it lacks, or still has),
-    `foreign` (versions that were never published here), `unfinished` (whether a process writes there, or was
-    killed while it did); or `place` and `error`, where it cannot be looked at.
+    The keys are `place`, `served` (a version or None), `missing`, `removed` (versions that it lacks, or still
+    has), `foreign` (versions that were never published here), `unfinished` (whether a process writes there,
+    or was killed); or `place` and `error`, where it cannot be read.
     """
     place = settings.store
     if place is None:

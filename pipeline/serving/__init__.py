@@ -1,4 +1,4 @@
 """Checks that a fresh process serves an exported model as recorded, fast and small enough.
 
-May import exporting. Start with check.py; servers.py asks a running TensorFlow Serving.
+May import exporting. Start with check.py; servers.py checks a running TensorFlow Serving.
 """

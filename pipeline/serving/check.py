@@ -26,14 +26,14 @@ def check(
     against: pathlib.Path | None,
     limits: Limits = _DEFAULT,
 ) -> InfraResult:
-    """Whether the export at `directory` may serve.
+    """Checks whether the export at `directory` may serve.
 
-    What goes wrong in the process that loads it is a reason of the result, never an exception.
+    A failure in the process that loads it becomes a reason of the result, never an exception.
 
     Args:
-      requests: as they were recorded when the model was exported.
-      against: the champion's version directory, with which latency, memory and size are compared; None: they
-        are held against the limits that need no champion.
+      requests: those recorded when the model was exported.
+      against: the champion's version directory, to compare latency, memory and size with; None: only the
+        limits that need no champion apply.
     """
     result = InfraResult(directory=str(directory), against=str(against or ""), reasons=(), limits=limits)
     try:
@@ -43,33 +43,15 @@ def check(
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as processes:
         requests_lib.save(requests, pathlib.Path(folder))
 
-        def start(told: str, model: pathlib.Path) -> Subject:
+        def start(name: str, model: pathlib.Path) -> Subject:
             child = Child(model, pathlib.Path(folder), seconds=limits.seconds, process_mib=limits.process_mib)
-            return Subject(told=told, directory=model, child=processes.enter_context(child))
+            return Subject(name=name, directory=model, child=processes.enter_context(child))
 
         return _checked(result, start, requests)
 
 
-def require(
-    directory: pathlib.Path,
-    requests: Requests,
-    *,
-    against: pathlib.Path | None = None,
-    limits: Limits = _DEFAULT,
-) -> None:
-    """As `check`; raises InputError with the reasons where the export may not serve."""
-    found = check(directory, requests, against=against, limits=limits)
-    if not found.passed:
-        raise InputError(
-            f"model {directory}",
-            received="; ".join(found.reasons),
-            expected="what was recorded when it was exported, within the limits of the infra check",
-            action="Do not serve it.",
-        )
-
-
 def _checked(result: InfraResult, start: _Start, requests: Requests) -> InfraResult:
-    """The result with what was found; the champion's process starts only where the model answers right."""
+    """Fills the result. The champion's process starts only if the model answers as recorded."""
     try:
         model = start("the process that loads the model", pathlib.Path(result.directory))
         loaded = model.load()
@@ -91,7 +73,7 @@ def _checked(result: InfraResult, start: _Start, requests: Requests) -> InfraRes
 
 
 def _replayed(result: InfraResult, model: Subject, requests: Requests) -> InfraResult:
-    """The result with how the model answered, garbage too. Raises ChildError."""
+    """Adds to the result how the model answered, also to garbage. Raises ChildError."""
     found = model.ask("replay", during="while it answered the recorded requests")
     garbage = model.ask("garbage", during="while it was asked with bytes that are no example")
     refusal = "bytes that are no serialized example were answered as if they were one, not with an error"
@@ -106,7 +88,7 @@ def _replayed(result: InfraResult, model: Subject, requests: Requests) -> InfraR
     return dataclasses.replace(result, reasons=reasons, replayed=replayed)
 
 
-# --- What a model costs, against the limits and the champion: pure arithmetic.
+# --- Costs of a model against the limits and the champion: pure arithmetic.
 
 
 Ways = Mapping[str, Mapping[str, Sequence]]  # inputs and outputs → name → dtype and shape
@@ -114,38 +96,39 @@ Declared = Mapping[str, Ways]
 
 
 def signature_reasons(found: Declared, declared: Declared) -> list[str]:
-    """A sentence for each signature, input or output that is missing or another. More is no fault."""
-    return [reason for name, expected in declared.items() for reason in _of_signature(name, found, expected)]
+    """Returns a sentence for each signature, input or output that is missing or differs. More is no fault."""
+    return [text for name, expected in declared.items() for text in _signature_reasons(name, found, expected)]
 
 
 def cost_reasons(measured: Measured, champion: Measured | None, limits: Limits) -> list[str]:
-    """A sentence for each limit that the model is beyond."""
-    return [*_alone(measured, limits), *(_beside(measured, champion, limits) if champion else ())]
+    """Returns a sentence for each limit that the model exceeds."""
+    return [*_absolute(measured, limits), *(_relative(measured, champion, limits) if champion else ())]
 
 
-def _of_signature(name: str, found: Declared, expected: Ways) -> Iterator[str]:
+def _signature_reasons(name: str, found: Declared, expected: Ways) -> Iterator[str]:
     if name not in found:
         others = ", ".join(f"'{other}'" for other in sorted(found)) or "none"
         yield f"signature '{name}' is missing; the model has {others}"
         return
     for way, tensors in expected.items():
-        for tensor, told in tensors.items():
+        for tensor, spec in tensors.items():
             has = found[name][way].get(tensor)
             if has is None:
                 others = ", ".join(f"'{other}'" for other in sorted(found[name][way])) or "none"
                 yield f"signature '{name}': {way[:-1]} '{tensor}' is missing; it has {others}"
-            elif list(has) != list(told):
-                yield f"signature '{name}': {way[:-1]} '{tensor}' is {_spec(has)}, declared is {_spec(told)}"
+            elif list(has) != list(spec):
+                what = f"signature '{name}': {way[:-1]} '{tensor}'"
+                yield f"{what} is {_format(has)}, declared is {_format(spec)}"
     for tensor in sorted(set(found[name]["inputs"]) - set(expected["inputs"])):
         yield f"signature '{name}' asks for an input '{tensor}' that is not declared"
 
 
-def _spec(told: Sequence) -> str:
-    dtype, shape = told
+def _format(spec: Sequence) -> str:
+    dtype, shape = spec
     return f"{dtype}{'' if shape is None else shape}"
 
 
-def _alone(measured: Measured, limits: Limits) -> Iterator[str]:
+def _absolute(measured: Measured, limits: Limits) -> Iterator[str]:
     one = measured.latency[0]
     for what, value, most, unit in (
         ("the median latency of one row", one.median_ms, limits.median_ms, "ms"),
@@ -157,10 +140,10 @@ def _alone(measured: Measured, limits: Limits) -> Iterator[str]:
             yield f"{what} is {three_digits(value)} {unit}; at most {three_digits(most)} {unit} is allowed"
 
 
-def _beside(measured: Measured, champion: Measured, limits: Limits) -> Iterator[str]:
+def _relative(measured: Measured, champion: Measured, limits: Limits) -> Iterator[str]:
     for mine, other in zip(measured.latency, champion.latency, strict=True):
         rows = "one row" if mine.rows == 1 else f"{mine.rows:,} rows"
-        yield from _of_latency(rows, mine, other, limits)
+        yield from _latency_reasons(rows, mine, other, limits)
     for what, mine, other, ratio, slack in (
         (
             "the memory that the model takes",
@@ -174,8 +157,8 @@ def _beside(measured: Measured, champion: Measured, limits: Limits) -> Iterator[
         yield from _beyond(what, mine, other, ratio=ratio, slack=slack, unit="MiB")
 
 
-def _of_latency(rows: str, mine: Latency, other: Latency, limits: Limits) -> Iterator[str]:
-    """The medians are compared round by round: what else the machine did in a round met both models."""
+def _latency_reasons(rows: str, mine: Latency, other: Latency, limits: Limits) -> Iterator[str]:
+    """Compares medians round by round: other load on the machine in a round slowed both models."""
     pairs = list(zip(mine.medians, other.medians, strict=True))
     difference = statistics.median(one - another for one, another in pairs)
     ratio = statistics.median(one / max(another, 1e-9) for one, another in pairs)

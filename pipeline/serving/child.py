@@ -1,4 +1,4 @@
-"""A probe in a process of its own, which may crash, hang or be killed without harm to this one."""
+"""Runs a probe in a process of its own, which may crash, hang or be killed without harm to this one."""
 
 import contextlib
 import dataclasses
@@ -22,14 +22,14 @@ import numpy as np
 from pipeline.exporting.requests import Requests
 from pipeline.serving.result import Latency, Limits, Measured
 
-_PROBE = "pipeline.serving.probe"  # by name: importing it here would take what it must do without
-_ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # the first of two would take all of a GPU's memory
+_PROBE = "pipeline.serving.probe"  # by name: an import would start TensorFlow here
+_ENVIRONMENT = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}  # else the first of two takes all of a GPU's memory
 _BLOCK_BYTES = 1 << 16
-_LONGEST_LINE = 300  # characters of what a process said last
+_LONGEST_LINE = 300  # characters of a process's last line
 
 
 class ChildError(Exception):
-    """The process ended, hung, or answered with an error; the message says which, as part of a sentence."""
+    """The process ended, hung, or answered with an error; the message says which, as a predicate."""
 
 
 class Child:
@@ -37,7 +37,7 @@ class Child:
 
     Args:
       requests: the directory in which they are saved.
-      seconds: that may be spent on waiting for its answers, all together.
+      seconds: the time limit for all its answers together.
       process_mib: see Limits.
     """
 
@@ -75,27 +75,27 @@ class Child:
 
     def start(self) -> None:
         """Waits until it has imported what it needs; raises ChildError."""
-        self._answered("while it started")
+        self._receive("while it started")
 
     def ask(self, question: str, *, during: str, **arguments: object) -> Mapping:
-        """The answer to a question of `Probe`.
+        """Returns the answer to a question of `Probe`.
 
         Raises:
-          ChildError: there is none; `during` says what the process did, as in "while it was loaded".
+          ChildError: there is none; `during` says what the process did, such as "while it was loaded".
         """
         line = json.dumps({"ask": question, "with": arguments}) + "\n"
         try:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise ChildError(self._ended(during)) from None
-        document = self._answered(during)
+            raise ChildError(self._describe_end(during)) from None
+        document = self._receive(during)
         if "error" in document:
             raise ChildError(f"raised {document['error']} {during}")
         return document["answer"]
 
-    def _answered(self, during: str) -> Mapping:
-        """The next line that is an answer: what is imported may print lines of its own."""
+    def _receive(self, during: str) -> Mapping:
+        """Returns the next line that is an answer: imported code may print lines of its own."""
         while True:
             with contextlib.suppress(ValueError):
                 found = json.loads(self._line(during))
@@ -112,29 +112,27 @@ class Child:
                 raise ChildError(f"did not answer within {self._seconds:g} seconds {during}, and was killed")
             block = os.read(self._process.stdout.fileno(), _BLOCK_BYTES)
             if not block:
-                raise ChildError(self._ended(during))
+                raise ChildError(self._describe_end(during))
             self._read += block
         line, _, self._read = self._read.partition(b"\n")
         return line
 
-    def _ended(self, during: str) -> str:
+    def _describe_end(self, during: str) -> str:
         code = self._process.wait()
-        return f"{_told(code)} {during}{self._said_last()}"
-
-    def _said_last(self) -> str:
         self._errors.seek(0)
         lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
-        return f"; it said last: {lines[-1].strip()[:_LONGEST_LINE]}" if lines else ""
+        last = f"; it said last: {lines[-1].strip()[:_LONGEST_LINE]}" if lines else ""
+        return f"{_format_code(code)} {during}{last}"
 
     def _kill(self) -> None:
-        """Ends it, and what it started."""
+        """Ends the process, and those that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
 
-def _told(code: int) -> str:
-    """How a process ended, of its return code."""
+def _format_code(code: int) -> str:
+    """Formats a return code as a predicate."""
     if code == -signal.SIGKILL:
         return "was killed (SIGKILL), as the kernel does where memory runs out,"
     if code < 0:
@@ -142,7 +140,7 @@ def _told(code: int) -> str:
     return f"ended with exit code {code}"
 
 
-# --- Latency, memory and size of models that are loaded side by side, each in a process of its own.
+# --- Measurement: latency, memory and size of models that are loaded at once, each in its own process.
 
 
 _MIB = 1 << 20
@@ -150,51 +148,56 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A model in its process; `told` names it as the subject of a sentence."""
+    """A model in its process; `name` is the subject of a sentence."""
 
-    told: str
+    name: str
     directory: pathlib.Path
     child: Child
 
     def ask(self, question: str, *, during: str, **arguments: object) -> Mapping:
-        """As Child.ask; the message of its ChildError is a whole sentence."""
-        try:
+        """Asks as Child.ask does; the message of its ChildError is a whole sentence."""
+        with self._naming_errors():
             return self.child.ask(question, during=during, **arguments)
-        except ChildError as error:
-            raise ChildError(f"{self.told} {error}") from None
 
     def load(self) -> Mapping:
         """Starts the process and loads the model; see Probe.load."""
-        try:
+        with self._naming_errors():
             self.child.start()
-        except ChildError as error:
-            raise ChildError(f"{self.told} {error}") from None
         return self.ask("load", during="while it was loaded")
+
+    @contextlib.contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ChildError as error:
+            raise ChildError(f"{self.name} {error}") from None
 
 
 def measure(
     subjects: Sequence[Subject], load_seconds: Sequence[float], requests: Requests, limits: Limits
 ) -> list[Measured]:
-    """What each of the loaded models costs; they take turns. Raises ChildError."""
-    asked = [each.ask("choose", during="while it was asked for the first time")["asked"] for each in subjects]
+    """Measures the cost of each loaded model; they take turns. Raises ChildError."""
+    sources = [
+        each.ask("choose", during="while it was asked for the first time")["asked"] for each in subjects
+    ]
     sizes = dict.fromkeys((1, max(1, len(requests.examples))))
     latencies = [_latencies(subjects, rows, limits) for rows in sizes]
     return [
         Measured(
-            latency=of_subject,
+            latency=latency,
             load_seconds=seconds,
             disk_mib=disk_mib(subject.directory),
-            asked=examples,
+            asked=source,
             **subject.ask("memory", during="while its memory was measured"),
         )
-        for subject, seconds, examples, of_subject in zip(
-            subjects, load_seconds, asked, zip(*latencies, strict=True), strict=True
+        for subject, seconds, source, latency in zip(
+            subjects, load_seconds, sources, zip(*latencies, strict=True), strict=True
         )
     ]
 
 
 def disk_mib(directory: pathlib.Path) -> float:
-    """Of all files."""
+    """Returns the size of all files."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / _MIB
 
 
@@ -203,11 +206,11 @@ def _latencies(subjects: Sequence[Subject], rows: int, limits: Limits) -> list[L
         [each.ask("time", during="while it was timed", rows=rows, calls=calls)["ms"] for each in subjects]
         for calls in _parts(limits.calls, limits.rounds)
     ]
-    return [_latency(rows, of_subject) for of_subject in zip(*rounds, strict=True)]
+    return [_latency(rows, of_model) for of_model in zip(*rounds, strict=True)]
 
 
 def _parts(calls: int, rounds: int) -> Iterator[int]:
-    """The calls of each round, as even as can be, none empty."""
+    """Yields the calls of each round, as even as possible, none 0."""
     bounds = [calls * number // rounds for number in range(rounds + 1)]
     return (last - first for first, last in itertools.pairwise(bounds) if last > first)
 

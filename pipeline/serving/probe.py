@@ -1,7 +1,7 @@
 """The fresh process of the infra check: `python -m pipeline.serving.probe DIRECTORY REQUESTS`.
 
-It reads a question a line from stdin, answers each with a line of JSON on stdout, and ends where stdin ends.
-It imports neither Keras nor this project's layers: what serves has TensorFlow alone.
+It reads questions from stdin, one a line, answers each with a line of JSON on stdout, and ends with stdin.
+It imports neither Keras nor this project's layers: a server has TensorFlow alone.
 """
 
 from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
@@ -27,15 +27,11 @@ from pipeline.data.dataset.records import GOLDEN_EXAMPLES, SERVING_DEFAULT
 from pipeline.exporting import requests
 from pipeline.exporting.requests import EXAMPLES, Answers, Requests, refused
 
-# isort: split
-
-
 _WARM_CALLS = 5
-_GARBAGE = b"no serialized example"
 
 
 class Probe:
-    """A loaded model and what it is asked."""
+    """A loaded model, and the questions that it answers."""
 
     def __init__(self, directory: pathlib.Path, requests: Requests) -> None:
         self._directory = directory
@@ -48,8 +44,8 @@ class Probe:
         forget_peak()
 
     def answer(self, question: Mapping) -> Mapping:
-        """What one question asks for; see the methods."""
-        asked = {
+        """Answers one question; see the methods."""
+        answers = {
             "load": self.load,
             "replay": self.replay,
             "garbage": self.garbage,
@@ -57,17 +53,17 @@ class Probe:
             "time": self.time,
             "memory": self.memory,
         }
-        return asked[question["ask"]](**question.get("with", {}))
+        return answers[question["ask"]](**question.get("with", {}))
 
     def load(self) -> Mapping:
-        """Loads the model; its signatures as `Requests.declared` has them."""
+        """Loads the model; returns the time, and its signatures as `Requests.declared` has them."""
         started = time.monotonic()
         self._model = tf.saved_model.load(str(self._directory))
         seconds = time.monotonic() - started
         return {"seconds": seconds, "signatures": dict(_signatures(self._model))}
 
     def replay(self) -> Mapping:
-        """All recorded calls: how they were answered, a sentence for each that was not as recorded."""
+        """Replays all recorded calls; returns a sentence for each answer that is not as recorded."""
         exact = requests.computed_by() == dict(self._requests.computed_by)
         answers = Answers(exact=exact, tolerance=self._requests.tolerance)
         for call in self._requests.calls:
@@ -75,26 +71,26 @@ class Probe:
         return {"exact": exact, "worst": answers.worst, "reasons": answers.reasons}
 
     def garbage(self) -> Mapping:
-        """Whether a request of bytes that are no example is answered with an error."""
-        return {"refused": refused(self._model.signatures[SERVING_DEFAULT], [_GARBAGE])}
+        """Checks that a request of bytes that are no example is answered with an error."""
+        return {"refused": refused(self._model.signatures[SERVING_DEFAULT], [requests.GARBAGE])}
 
     def choose(self) -> Mapping:
-        """Takes the examples to be timed with: those recorded, or the model's own if it cannot read those."""
+        """Chooses examples for timing: the recorded ones, or the model's own if it cannot read those."""
         self._asked, self._examples = "the recorded requests", self._requests.examples
         if refused(self._model.signatures[SERVING_DEFAULT], self._examples):
             self._asked, self._examples = f"its own {GOLDEN_EXAMPLES}", self._golden()
         return {"asked": self._asked}
 
     def time(self, *, rows: int, calls: int) -> Mapping:
-        """Milliseconds of each call with so many rows, after a few that do not count."""
+        """Returns the milliseconds of each call with so many rows, after a few calls to warm up."""
         serve = self._model.signatures[SERVING_DEFAULT]
         examples = tf.constant(np.resize(self._examples, rows))
         for _ in range(_WARM_CALLS):
-            _called(serve, examples)
+            _call(serve, examples)
         return {"ms": [_timed(serve, examples) for _ in range(calls)]}
 
     def memory(self) -> Mapping:
-        """See Measured."""
+        """Measures memory; see Measured."""
         peak = peak_mib()
         return {"process_mib": peak, "memory_mib": max(0.0, peak - self._before)}
 
@@ -118,18 +114,18 @@ def _described(spec: tf.TensorSpec) -> list:
 
 def _timed(serve: Callable, examples: tf.Tensor) -> float:
     started = time.perf_counter_ns()
-    _called(serve, examples)
+    _call(serve, examples)
     return (time.perf_counter_ns() - started) / 1e6
 
 
-def _called(serve: Callable, examples: tf.Tensor) -> None:
-    """Calls it and waits for the numbers."""
+def _call(serve: Callable, examples: tf.Tensor) -> None:
+    """Calls the signature and waits for the numbers."""
     for output in serve(**{EXAMPLES: examples}).values():
         output.numpy()
 
 
 def _questions() -> Iterator[Mapping]:
-    """Those on stdin. The process ends with it, also where TensorFlow never returns."""
+    """Yields the questions on stdin. The process ends with stdin, even if TensorFlow never returns."""
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def read() -> None:
@@ -144,7 +140,7 @@ def _questions() -> Iterator[Mapping]:
 
 def main(argv: Sequence[str]) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a model prints is no answer
+    os.dup2(2, 1)  # a model may print to stdout
     limit = int(argv[3]) if argv[3:] else 0
     if limit:
         limit_memory(limit)
@@ -153,7 +149,7 @@ def main(argv: Sequence[str]) -> None:
     for question in _questions():
         try:
             answer = {"answer": probe.answer(question)}
-        except Exception as error:  # of any kind: TensorFlow's, and those of what a model calls
+        except Exception as error:  # any kind: TensorFlow's, and those of code that a model calls
             answer = {"error": _one_line(error)}
         answers.write(json.dumps(answer) + "\n")
 
@@ -163,7 +159,7 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:500]}"
 
 
-# --- Memory of this process, as Linux tells it; needs no package.
+# --- Memory of this process, from Linux.
 
 
 _STATUS = pathlib.Path("/proc/self/status")
@@ -172,27 +168,27 @@ _FORGET_PEAK = "5"  # see proc(5)
 
 
 def resident_mib() -> float:
-    """What is in memory now."""
-    return _told("VmRSS")
+    """Returns the resident memory."""
+    return _status_mib("VmRSS")
 
 
 def peak_mib() -> float:
-    """The most that was in memory since the start, or since `forget_peak`."""
-    return _told("VmHWM")
+    """Returns the largest resident memory since the start, or since `forget_peak`."""
+    return _status_mib("VmHWM")
 
 
 def forget_peak() -> None:
-    """Lets the peak be counted anew, where the kernel permits it."""
+    """Resets the peak, if the kernel permits it."""
     with contextlib.suppress(OSError):
         _CLEAR.write_text(_FORGET_PEAK)
 
 
 def limit_memory(mib: int) -> None:
-    """Lets the kernel refuse what this process asks for beyond so much of memory that it can write to."""
+    """Limits the writable memory that the kernel gives to this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (mib << 20, mib << 20))
 
 
-def _told(field: str) -> float:
+def _status_mib(field: str) -> float:
     found = re.search(rf"^{field}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
     return int(found[1]) / 1024
 

@@ -1,26 +1,24 @@
-"""What the infra check found, for the gate, the report and the receipt."""
+"""The result of the infra check, for the gate, the report and the stage result."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
 
-# --- How slow and how large a model may be, alone and beside the champion.
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a model may cost. Each ratio is to the champion, and counts only beyond its slack.
+    """Limits of a model's cost. Each ratio is to the champion, and counts only beyond its slack.
 
-    A difference within the slack is never a fault: of a model that answers in 0.2 ms, twice as much is noise.
+    A difference within the slack is never a fault: in a model of 0.2 ms, twice as much is noise.
 
     Attributes:
-      calls: that are timed, of one row and of the largest recorded batch each.
-      rounds: in which the two models take turns, so that a busy moment of the machine meets both.
-      seconds: that a model's process has for all that it is asked, from its start on.
-      median_ms, p99_ms, memory_mib, disk_mib: the most that a model may have whatever the champion has; None:
-        any. The times are those of one row.
-      process_mib: the most memory that the process may ask the kernel for; None: as much as there is.
+      calls: how many are timed, each for one row and for the largest recorded batch.
+      rounds: how often the two models take turns, so that a busy moment of the machine meets both.
+      seconds: the time limit of a model's process for all its answers, from its start on.
+      median_ms, p99_ms, memory_mib, disk_mib: limits whatever the champion has; None: none. The times are
+        those of one row.
+      process_mib: the most memory that the process may get from the kernel; None: no limit.
     """
 
     calls: int = 200
@@ -41,7 +39,6 @@ class Limits:
     process_mib: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises InputError where a limit is no number from 0 on, or a ratio is below 1."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             least = 1 if field.name.endswith("_ratio") or field.name in ("calls", "rounds") else 0
@@ -56,7 +53,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Of calls of `serving_default` in a warm process, milliseconds of wall time.
+    """Milliseconds of wall time of calls of `serving_default` in a warm process.
 
     `medians` are those of each round, in which champion and challenger took turns.
     """
@@ -70,15 +67,15 @@ class Latency:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a model costs.
+    """The cost of a model.
 
     Attributes:
-      latency: of a row alone, and of the largest recorded batch if it has more.
-      memory_mib: the most resident memory of its process beyond what TensorFlow took before it was loaded.
-      process_mib: the most resident memory of all.
-      load_seconds: from the call to load until it was loaded.
-      disk_mib: of all files of its directory.
-      asked: whose examples it was timed with: "the recorded requests", or its own golden examples where it
+      latency: that of one row, and of the largest recorded batch if it has more.
+      memory_mib: the largest resident memory of its process, less TensorFlow's before it was loaded.
+      process_mib: the largest resident memory of its process.
+      load_seconds: the time to load it.
+      disk_mib: the size of all files of its directory.
+      asked: the examples it was timed with: "the recorded requests", or its own golden examples where it
         cannot read those.
     """
 
@@ -95,7 +92,7 @@ class Replayed:
     """The answers to recorded requests.
 
     Attributes:
-      exact: whether they had to be those recorded, bit for bit.
+      exact: whether they had to equal the recorded ones, bit for bit.
       worst: the largest difference as a share of the largest number of its answer.
     """
 
@@ -108,12 +105,12 @@ class Replayed:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InfraResult:
-    """Attributes:
+    """The result of the infra check of `directory`.
 
-    directory: that was checked.
-    reasons: why it must not serve, a sentence each; none: it may.
-    replayed, measured: None where it did not come so far.
-    champion: what it was compared with; None where there was none or it could not be measured.
+    Attributes:
+      reasons: why it must not serve, a sentence each; none: it may.
+      replayed, measured: None where the check ended before.
+      champion: the cost that it was compared with; None where there was no champion, or no measurement.
     """
 
     directory: str
@@ -129,5 +126,5 @@ class InfraResult:
         return not self.reasons
 
     def to_json(self) -> Mapping[str, object]:
-        """All of it, and `passed`."""
+        """Returns all of it, and `passed`."""
         return {"passed": self.passed, **dataclasses.asdict(self)}

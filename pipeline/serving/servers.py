@@ -1,4 +1,4 @@
-"""Asks a server with recorded requests, and compares its answers."""
+"""Sends recorded requests to a model server, and compares its answers."""
 
 import base64
 import contextlib
@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.records import SERVING_DEFAULT
 from pipeline.exporting import messages
-from pipeline.exporting.requests import EXAMPLES, Answers, Call, Requests, arrays, fill_request
+from pipeline.exporting.requests import EXAMPLES, GARBAGE, Answers, Call, Requests, arrays, fill_request
 
 # --- TensorFlow Serving's gRPC API: PredictionService.Predict.
 
@@ -32,7 +32,7 @@ _ANY_SIZE = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 
 
 class GrpcClient:
-    """Asks a server at `host:port`, without encryption, for one version of a model."""
+    """Calls one version of a model at `host:port`, without encryption."""
 
     def __init__(self, *, host: str, port: int, model: str, version: int) -> None:
         self._channel = grpc.insecure_channel(f"{host}:{port}", options=_ANY_SIZE)
@@ -44,23 +44,21 @@ class GrpcClient:
         )
 
     def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
-        """See Client."""
         request = messages.predict_request()
         fill_request(request, call, model=self._model, version=self._version)
         try:
             response = self._predict(request, timeout=seconds)
         except grpc.RpcError as error:
             kind = AbsentError if error.code() in _GRPC_ABSENT else RefusedError
-            told = " ".join(str(error.details()).split())[:_LONGEST_ERROR]
-            raise kind(f"gRPC status {error.code().name}: {told}") from None
+            details = " ".join(str(error.details()).split())[:_LONGEST_ERROR]
+            raise kind(f"gRPC status {error.code().name}: {details}") from None
         return arrays(response.outputs)
 
     def close(self) -> None:
-        """Ends the connection."""
         self._channel.close()
 
 
-# --- What a server is asked through, and how it may fail to answer.
+# --- Clients, and how a server may fail to answer.
 
 
 class AbsentError(Exception):
@@ -75,25 +73,24 @@ class Client(Protocol):
     """A connection to a server of one version of one model."""
 
     def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
-        """The outputs for the call's inputs, by name. Raises AbsentError and RefusedError."""
+        """Returns the outputs by name. Raises AbsentError and RefusedError."""
 
     def close(self) -> None:
         """Ends the connection."""
 
 
 _SECONDS_A_CALL = 30.0
-_PAUSE = 0.5  # seconds, after which a server is asked again whether it has the version
-_GARBAGE = b"no serialized example"
+_PAUSE = 0.5  # seconds between two tries while a server lacks the version
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Served:
-    """What a server answered.
+    """The answers of a server.
 
     Attributes:
-      reasons: what was wrong, a sentence each.
-      worst: the largest difference to what was recorded, as a share of the largest number of its answer.
-      median_ms: of the calls, from here to the server and back; 0 where there was none.
+      reasons: the faults, a sentence each.
+      worst: the largest difference to the recorded answer, as a share of the largest number of that answer.
+      median_ms: that of the calls, from here to the server and back; 0 where there was none.
     """
 
     url: str
@@ -110,7 +107,7 @@ class Served:
         return not self.reasons
 
     def to_json(self) -> Mapping[str, object]:
-        """All of it, and `passed`."""
+        """Returns all of it, and `passed`."""
         return {"passed": self.passed, **dataclasses.asdict(self)}
 
 
@@ -123,15 +120,15 @@ def ask(
     seconds: float = 120.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Served:
-    """Whether the server at `url` answers as recorded, within the tolerance: a server is another build.
+    """Checks that the server at `url` answers as recorded, within the tolerance: a server is another build.
 
     Requests without a row are left out: over REST an empty list has no type.
 
     Args:
-      seconds: that the server has to load the version, after which its absence is a reason.
+      seconds: how long the server may take to load the version; after that its absence is a reason.
 
     Raises:
-      InputError: `url` is no address of a server.
+      InputError: `url` is not the address of a server.
     """
     result = Served(url=url, model=model, version=version, reasons=())
     calls = [call for call in requests.calls if call.rows]
@@ -140,8 +137,8 @@ def ask(
             _wait(client, calls[0], seconds, sleep)
             answers, took = _answers(client, calls, requests.tolerance)
         except AbsentError as error:
-            told = f"the server at {url} does not serve version {version} of model '{model}': {error}"
-            return dataclasses.replace(result, reasons=[told])
+            reason = f"the server at {url} does not serve version {version} of model '{model}': {error}"
+            return dataclasses.replace(result, reasons=[reason])
         garbage = _garbage_reasons(client)
     return dataclasses.replace(
         result,
@@ -154,7 +151,7 @@ def ask(
 
 
 def _wait(client: Client, call: Call, seconds: float, sleep: Callable[[float], None]) -> None:
-    """Asks until the server has the version; raises AbsentError after so many seconds."""
+    """Waits until the server has the version; raises AbsentError after so many seconds."""
     for left in range(int(seconds / _PAUSE), -1, -1):
         try:
             client.predict(call, seconds=_SECONDS_A_CALL)
@@ -168,24 +165,23 @@ def _wait(client: Client, call: Call, seconds: float, sleep: Callable[[float], N
 
 
 def _answers(client: Client, calls: Sequence[Call], tolerance: float) -> tuple[Answers, list[float]]:
-    """What the server made of the calls, and the milliseconds that each took."""
+    """Makes the calls; returns the compared answers, and the milliseconds that each call took."""
     answers, took = Answers(exact=False, tolerance=tolerance), []
     for call in calls:
         started = time.monotonic()
-        where = f"'{call.signature}' asked with {call.rows:,} row{'s' * (call.rows != 1)}"
         try:
             outputs = client.predict(call, seconds=_SECONDS_A_CALL)
         except RefusedError as error:
-            answers.reasons.append(f"{where}: it refused: {error}")
+            answers.reasons.append(f"{call}: it refused: {error}")
             continue
         took.append(1000 * (time.monotonic() - started))
-        answers.of_answer(where, outputs, call.outputs)
+        answers.compare_outputs(call, outputs)
     return answers, took
 
 
 def _garbage_reasons(client: Client) -> list[str]:
     garbage = Call(
-        signature=SERVING_DEFAULT, inputs={EXAMPLES: np.array([_GARBAGE], object)}, outputs={"": np.zeros(1)}
+        signature=SERVING_DEFAULT, inputs={EXAMPLES: np.array([GARBAGE], object)}, outputs={"": np.zeros(1)}
     )
     try:
         client.predict(garbage, seconds=_SECONDS_A_CALL)
@@ -197,9 +193,6 @@ def _garbage_reasons(client: Client) -> list[str]:
 
 
 # --- TensorFlow Serving's REST API: https://www.tensorflow.org/tfx/serving/api_rest.
-#
-# Requests are columns (`inputs`). All text is sent in base64, so that any bytes pass. NaN stands in the JSON
-# as such, which that API allows.
 
 
 _REST_ABSENT = (http.HTTPStatus.NOT_FOUND, http.HTTPStatus.SERVICE_UNAVAILABLE)
@@ -207,7 +200,11 @@ _LONGEST_ERROR = 300  # characters
 
 
 class RestClient:
-    """Asks `http://host:port/v1/models/MODEL/versions/VERSION:predict`, each time by a new connection."""
+    """Posts to `http://host:port/v1/models/MODEL/versions/VERSION:predict`, with a new connection each time.
+
+    Requests are columns (`inputs`). Text is sent in base64, so that any bytes pass. JSON holds NaN as such,
+    which that API allows.
+    """
 
     def __init__(self, *, host: str, port: int, secure: bool, model: str, version: int) -> None:
         self._connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -215,22 +212,22 @@ class RestClient:
         self._path = f"/v1/models/{model}/versions/{version}:predict"
 
     def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
-        """See Client. Numbers come as JSON has them, and become what was recorded, by name."""
+        """Returns the outputs with the types of the recorded ones: JSON has none."""
         body = json.dumps({"signature_name": call.signature, "inputs": columns_as_json(call.inputs)})
-        status, answer = self._posted(body.encode(), seconds)
+        status, answer = self._post(body.encode(), seconds)
         try:
             document = json.loads(answer)
             if status != http.HTTPStatus.OK:
                 raise _error(status, str(document["error"]))
             return _outputs(document["outputs"], call.outputs)
         except (ValueError, TypeError, KeyError) as error:
-            told = f"HTTP status {status} and no answer of TensorFlow Serving's REST API: {error!r}"
-            raise RefusedError(told) from None
+            text = f"HTTP status {status} and no answer of TensorFlow Serving's REST API: {error!r}"
+            raise RefusedError(text) from None
 
     def close(self) -> None:
         """Nothing is open between calls."""
 
-    def _posted(self, body: bytes, seconds: float) -> tuple[int, bytes]:
+    def _post(self, body: bytes, seconds: float) -> tuple[int, bytes]:
         connection = self._connect(self._host, self._port, timeout=seconds)
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
@@ -242,57 +239,44 @@ class RestClient:
             connection.close()
 
 
-def _error(status: int, told: str) -> AbsentError | RefusedError:
+def _error(status: int, text: str) -> AbsentError | RefusedError:
     kind = AbsentError if status in _REST_ABSENT else RefusedError
-    return kind(f"HTTP status {status}: {' '.join(told.split())[:_LONGEST_ERROR]}")
+    return kind(f"HTTP status {status}: {' '.join(text.split())[:_LONGEST_ERROR]}")
 
 
 def columns_as_json(inputs: Mapping[str, np.ndarray]) -> dict[str, object]:
-    """`inputs` of a request: nested lists by name."""
-    return {name: _json(values) for name, values in inputs.items()}
+    """Returns the `inputs` of a request: nested lists by name, of numbers, or of text in base64."""
+    return {
+        name: _encode(values.tolist()) if values.dtype == object else values.tolist()
+        for name, values in inputs.items()
+    }
 
 
-def _json(values: np.ndarray) -> object:
-    """Nested lists of numbers, or of text in base64."""
-    if values.dtype != object:
-        return values.tolist()
-    return _encoded(values.tolist())
-
-
-def _encoded(value: bytes | Sequence) -> object:
+def _encode(value: bytes | Sequence) -> object:
     if isinstance(value, bytes):
         return {"b64": base64.b64encode(value).decode()}
-    return [_encoded(each) for each in value]
+    return [_encode(each) for each in value]
 
 
 def _outputs(outputs: object, expected: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """By name; where there is one output, the API gives it without its name."""
+    """Returns outputs by name. The API leaves out the name of a single output."""
     named = outputs if isinstance(outputs, Mapping) else {next(iter(expected)): outputs}
     return {
         name: np.array(values, expected[name].dtype) for name, values in named.items() if name in expected
     }
 
 
-# --- Where a model server is: the value of `--serving_url`.
+# --- The address of a model server.
 
 
-FLAG = "--serving_url"
 _PORTS = {"http": 8501, "https": 443, "grpc": 8500}  # those of TensorFlow Serving, and of HTTPS
 
 
-def check(url: str) -> None:
-    """Raises InputError where the address is none."""
-    _parts(url)
-
-
 def client_of(url: str, *, model: str, version: int) -> Client:
-    """A client of the server at `http://host:port`, `https://host:port` or `grpc://host:port`."""
+    """Returns a client of the server at `http://host:port`, `https://host:port` or `grpc://host:port`."""
     scheme, host, port = _parts(url)
     if scheme == "grpc":
-        # Imported here: whoever asks over REST needs no gRPC.
-
         return GrpcClient(host=host, port=port, model=model, version=version)
-
     return RestClient(host=host, port=port, secure=scheme == "https", model=model, version=version)
 
 
@@ -300,11 +284,11 @@ def _parts(url: str) -> tuple[str, str, int]:
     try:
         parts = urllib.parse.urlsplit(url)
         found = parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         found, parts = ("", "", None), None
     if found[0] not in _PORTS or not found[1] or (parts and (parts.path.strip("/") or parts.query)):
         raise InputError(
-            FLAG,
+            "config.serving_url",
             received=repr(url),
             expected="http://HOST:PORT of TensorFlow Serving's REST API, or grpc://HOST:PORT",
             action="Leave out what stands behind the port: model and version are added.",

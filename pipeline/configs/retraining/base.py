@@ -58,7 +58,7 @@ def get_config() -> Config:
 
     config.keep = {}
     config.keep.versions = 5  # published versions, besides the anchor
-    config.keep.cycles = 5  # cycles whose run and export are kept; receipts and reports always are
+    config.keep.cycles = 5  # cycles whose run and export are kept; stage results and reports always are
 
     config.attempts = 10  # starts of one stage that is killed each time; then the cycle has failed
 

@@ -15,7 +15,7 @@ METHOD = "DeLong 1988, ranks of Sun & Xu 2014"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Areas where every row counts the same and stands alone.
+    """Areas for unweighted, independent rows.
 
     E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, "Comparing the areas under two or more correlated
     receiver operating characteristic curves" (1988). The parts of an area come from ranks, as in X. Sun and
@@ -28,13 +28,12 @@ class Ranks:
         return dataclasses.replace(self._estimate(*self._parts[model]), bounds=(0.0, 1.0))
 
     def difference(self, model: str, other: str) -> StudentT:
-        """`model` less `other`."""
         pairs = zip(self._parts[model], self._parts[other], strict=True)
         return self._estimate(*(one - another for one, another in pairs))
 
     @functools.cached_property
     def _parts(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Of each model the part of each positive, float64 [positives], and of each negative row."""
+        """Returns by model the parts of the positive rows, float64 [positives], and of the negative ones."""
         return {model: parts(scores, self.sample.positive) for model, scores in self.sample.columns.items()}
 
     def _estimate(self, positives: np.ndarray, negatives: np.ndarray) -> StudentT:
@@ -51,9 +50,9 @@ class Ranks:
 
 
 def parts(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each positive row the share of negative ones below it, of each negative that of positives above it.
+    """Returns the share of negative rows below each positive row, and of positive rows above each negative.
 
-    Equal scores count half. The mean of either is the area. NaN where one class alone is there.
+    Equal scores count half. The mean of either is the area. NaN where there is only one class.
     """
     above, below = scores[positive], scores[~positive]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -66,12 +65,12 @@ def parts(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndar
 # --- Areas under ROC curves of weighted rows or of rows in clusters: the paired bootstrap.
 
 
-_LEAST_VALID = 0.99  # of the resamples must hold both classes
+_LEAST_VALID = 0.99  # this share of the resamples must hold both classes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Resampled:
-    """Each resample draws as many units as there are, with replacement, the same ones for all models.
+    """Areas with the paired bootstrap: a resample draws as many units as there are, the same for all models.
 
     B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 6 and 13: the standard
     error is the spread of the resampled values. Units are clusters where rows come in clusters: C. A. Field
@@ -87,18 +86,17 @@ class Resampled:
         return dataclasses.replace(self._estimate(areas), bounds=(0.0, 1.0))
 
     def difference(self, model: str, other: str) -> StudentT:
-        """`model` less `other`, resample by resample."""
         return self._estimate(self._areas[model] - self._areas[other])
 
     @functools.cached_property
     def _areas(self) -> dict[str, np.ndarray]:
-        """Of each model the area of all rows, then that of each resample: float64 [1 + resamples]."""
+        """Returns by model the area of all rows, then those of the resamples: float64 [1 + resamples]."""
         curves = {model: _Curve.of(scores, self.sample) for model, scores in self.sample.columns.items()}
         areas = [[curve.area(counts) for curve in curves.values()] for counts in self._counts()]
         return dict(zip(curves, np.array(areas).T, strict=True))
 
     def _counts(self) -> Iterator[np.ndarray]:
-        """How often each unit is there, int64 [units]: once, then as it is drawn."""
+        """Yields how often each unit counts, int64 [units]: once, then as often as it is drawn."""
         units, rng = self.sample.units, np.random.default_rng(self.seed)
         yield np.ones(units, np.int64)
         for _ in range(self.resamples):
@@ -120,22 +118,22 @@ class Resampled:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Class:
-    """Rows of one class in the order of their scores: the unit of each, int64 [rows], and what it weighs."""
+    """Rows of one class in the order of their scores: their units, int64 [rows], and their weights."""
 
     units: np.ndarray
     weights: np.ndarray
 
     def weigh(self, counts: np.ndarray) -> np.ndarray:
-        """Float64 [rows], where each unit is there as often as `counts` [units] says."""
+        """Returns the weights, float64 [rows], where `counts` [units] says how often each unit counts."""
         return counts[self.units] * self.weights
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Curve:
-    """What of a ranking holds for every resample, so that none is sorted.
+    """A ranking, prepared so that no resample is sorted.
 
-    `less` and `not_more`: how many of the rows of `negative` have a lower score than each of `positive`, and
-    how many no higher one; int64 [positives].
+    `less` and `not_more` count, for each row of `positive`, the rows of `negative` with a lower score, and
+    those with no higher one; int64 [positives].
     """
 
     positive: _Class
@@ -157,9 +155,9 @@ class _Curve:
         )
 
     def area(self, counts: np.ndarray) -> float:
-        """Where each unit is there as often as `counts` [units] says; NaN where a class weighs nothing."""
+        """Returns the area where `counts` [units] says how often each unit counts; NaN for an empty class."""
         positive = self.positive.weigh(counts)
-        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # by so many rows, what they weigh
+        beaten = np.append(0.0, np.cumsum(self.negative.weigh(counts)))  # the weight of so many negative rows
         pairs = positive.sum() * beaten[-1]
         if not pairs:
             return math.nan

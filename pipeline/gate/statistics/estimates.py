@@ -1,4 +1,4 @@
-"""A number that was estimated from examples, and what it leaves open: intervals and p-values."""
+"""Numbers that are estimated from examples, with their intervals and p-values."""
 
 import abc
 import dataclasses
@@ -14,10 +14,10 @@ class Estimate(abc.ABC):
     """A metric of a model, or the difference of two models.
 
     Attributes:
-      value: the estimate itself; NaN where the examples have none.
-      standard_error: of `value`; NaN where the examples do not tell it.
-      units: that are independent of each other: clusters where rows come in clusters, else rows.
-      method: how interval and p-value are made, with its source.
+      value: the estimate itself; NaN where the examples give none.
+      standard_error: that of `value`; NaN where the examples give none.
+      units: how many are independent of each other: clusters where rows come in clusters, else rows.
+      method: how interval and p-value are computed, with its source.
     """
 
     value: float
@@ -27,17 +27,14 @@ class Estimate(abc.ABC):
 
     @abc.abstractmethod
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The two-sided confidence interval, (low, high); NaNs where there is none."""
+        """Returns the two-sided confidence interval, (low, high); NaNs where there is none."""
 
     @abc.abstractmethod
     def tails(self, null: float) -> tuple[float, float]:
-        """How likely an estimate so (low, high) or more so is where the truth is `null`."""
+        """Returns the chance of an estimate as low, and as high, as this one, if the truth is `null`."""
 
     def p(self, null: float = 0.0) -> float:
-        """The two-sided p-value of the hypothesis that the truth is `null`: twice the smaller tail.
-
-        NaN where the examples do not tell it.
-        """
+        """Returns the two-sided p-value of the truth being `null`: twice the smaller tail."""
         return float(np.minimum(1.0, 2 * np.min(self.tails(null))))
 
 
@@ -70,16 +67,16 @@ class StudentT(Estimate):
         return float(special.stdtr(self.degrees, t)), float(special.stdtr(self.degrees, -t))
 
 
-# --- One number of each model for each example: what statistics are made of.
+# --- Samples: one number for each model and example.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Examples, all of a weight above 0, and the models' numbers on them.
+    """Examples with weights above 0, and the numbers of the models on them.
 
     Attributes:
-      columns: of each model a number for each example, float64 [n]: a loss, 0 or 1 for a right answer, or the
-        score of the positive class.
+      columns: by model a number for each example, float64 [n]: a loss, 1 for a right answer and 0 for a wrong
+        one, or the score of the positive class.
       positive: whether the label is the positive class, bool [n]; None where nothing is ranked.
       weights: float64 [n], above 0; None: all are 1.
       clusters: int64 [n], from 0 on without gaps; None: each row is independent of the others.
@@ -96,19 +93,19 @@ class Sample:
 
     @property
     def units(self) -> int:
-        """Clusters where there are some, else rows."""
+        """The number of clusters where there are some, else of rows."""
         return self.rows if self.clusters is None else int(self.clusters.max(initial=-1)) + 1
 
     @property
     def effective_rows(self) -> float:
-        """As many rows of equal weight as would tell as much."""
+        """The number of rows of equal weight that would be as informative."""
         return _effective(np.ones(self.rows) if self.weights is None else self.weights)
 
     @property
     def effective_clusters(self) -> float:
-        """As many clusters of equal weight as would tell as much; rows are independent where there are none.
+        """The number of clusters of equal weight that would be as informative; rows where there are none.
 
-        A mean of clusters of which one is most of all follows that one, and its spread cannot be seen: A. V.
+        Where one cluster outweighs the others, the mean follows it, and its spread cannot be seen: A. V.
         Carter, K. T. Schnepel and D. G. Steigerwald, "Asymptotic behavior of a t-test robust to cluster
         heterogeneity" (2017).
         """
@@ -117,7 +114,7 @@ class Sample:
         return _effective(np.bincount(self.clusters, weights=self.weights).astype(np.float64))
 
     def take(self, rows: np.ndarray) -> "Sample":
-        """Those rows alone; `rows` are indices, or bool [n]."""
+        """Returns the sample of some rows; `rows` are indices, or bool [n]."""
         clusters = None
         if self.clusters is not None:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1]
@@ -130,7 +127,7 @@ class Sample:
 
 
 def _effective(weights: np.ndarray) -> float:
-    """(Σ w)² / Σ w² of weights [n]: L. Kish, "Survey Sampling" (1965)."""
+    """Computes (Σ w)² / Σ w² of weights [n]: L. Kish, "Survey Sampling" (1965)."""
     scaled = weights / weights.max()  # the squares of tiny weights would vanish
     return float(scaled.sum() ** 2 / (scaled**2).sum())
 
@@ -145,7 +142,7 @@ CLUSTERED = "Student's t, cluster-robust (Liang & Zeger 1986)"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Means:
-    """The metric of a model is the weighted mean of its column, that of two the mean of the differences."""
+    """Metrics that are the weighted mean of a column; differences are the mean of paired differences."""
 
     sample: Sample
     bounds: tuple[float, float] = (-math.inf, math.inf)
@@ -154,7 +151,6 @@ class Means:
         return dataclasses.replace(self._mean(self.sample.columns[model]), bounds=self.bounds)
 
     def difference(self, model: str, other: str) -> StudentT:
-        """`model` less `other`, pair by pair."""
         return self._mean(self.sample.columns[model] - self.sample.columns[other])
 
     def _mean(self, numbers: np.ndarray) -> StudentT:
@@ -162,7 +158,7 @@ class Means:
 
 
 def mean(numbers: np.ndarray, *, weights: np.ndarray | None, clusters: np.ndarray | None) -> StudentT:
-    """The weighted mean of float64 [n], as a regression on a constant estimates it.
+    """Estimates the weighted mean of float64 [n] as a regression on a constant does.
 
     Its variance is the sandwich of K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized
     linear models" (1986): the squares of the clusters' weighted residual sums, over the square of the sum of
@@ -187,21 +183,21 @@ def mean(numbers: np.ndarray, *, weights: np.ndarray | None, clusters: np.ndarra
     )
 
 
-# --- How many examples would decide what these did not.
+# --- Power: how many examples would decide what these did not.
 
 
-_MOST = 10**12  # examples; more is never
+_MOST = 10**12  # examples; more counts as never
 
 
 def deciding_examples(
     estimate: Estimate, *, null: float, rows: int, confidence: float, power: float
 ) -> int | None:
-    """Examples like the `rows` that gave `estimate`, with which its interval would exclude `null`.
+    """Returns how many examples like the given `rows` would make the interval exclude `null`.
 
-    With a chance of `power`, if the truth is as estimated: n = ((z of confidence + z of power) · s / d)²
-    is the sample size of a test for means, as in S.-C. Chow, J. Shao and H. Wang, "Sample Size Calculations
-    in Clinical Research" (2003), section 3.1. Clusters are counted, and turned into rows at their mean size.
-    None where no number would do, or where the error is not known.
+    They do so with a chance of `power`, if the truth is as estimated: n = ((z of confidence + z of power) ·
+    s / d)² is the sample size of a test for means, as in S.-C. Chow, J. Shao and H. Wang, "Sample Size
+    Calculations in Clinical Research" (2003), section 3.1. Clusters are counted, and turned into rows at
+    their mean size. None where no number would do, or where the error is not known.
     """
     distance = abs(estimate.value - null)
     if not (distance > 0 and estimate.standard_error >= 0):  # NaN neither

@@ -1,4 +1,4 @@
-"""Shares of right answers where every row counts the same and stands alone: Wilson, and McNemar's pairs."""
+"""Shares of right answers for unweighted, independent rows: Wilson's interval, and McNemar's pairs."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ MCNEMAR = "McNemar 1947, interval by Tango 1998"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shares:
-    """The metric of a model is the mean of its column of zeros and ones."""
+    """Metrics that are the mean of a column of zeros and ones."""
 
     sample: Sample
 
@@ -25,7 +25,6 @@ class Shares:
         return Share(right=int(column.sum()), units=len(column))
 
     def difference(self, model: str, other: str) -> "PairedShares":
-        """`model` less `other`, pair by pair."""
         pairs = self.sample.columns[model] - self.sample.columns[other]
         return PairedShares(gained=int((pairs > 0).sum()), lost=int((pairs < 0).sum()), units=len(pairs))
 
@@ -56,7 +55,7 @@ class Share(Estimate):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PairedShares(Estimate):
-    """Pairs of answers: in `gained` the first alone is right, in `lost` the second alone.
+    """Pairs of answers: `gained` counts those where only the first is right, `lost` only the second.
 
     The test of no difference is Q. McNemar's (1947) without the correction for continuity, as advised by
     M. W. Fagerland, S. Lydersen and P. Laake, "The McNemar test for binary matched-pairs data" (2013).
@@ -91,7 +90,7 @@ class PairedShares(Estimate):
         return float(special.ndtr(score)), float(special.ndtr(-score))
 
     def score(self, null: float) -> float:
-        """How many standard errors the difference is above `null`: Tango's equations 3 to 5."""
+        """Returns how many standard errors the difference is above `null`: Tango's equations 3 to 5."""
         distance = self.gained - self.lost - self.units * null
         if not distance:
             return 0.0
@@ -99,7 +98,7 @@ class PairedShares(Estimate):
         return distance / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, distance)
 
     def _lost_share(self, null: float) -> float:
-        """The most likely share of lost pairs where the difference is `null`: the root of a quadratic."""
+        """Returns the most likely share of lost pairs if the difference is `null`: a root of a quadratic."""
         a = 2 * self.units
         b = -self.gained - self.lost + (a - self.gained + self.lost) * null
         c = -self.lost * null * (1 - null)
@@ -107,7 +106,7 @@ class PairedShares(Estimate):
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function passes 0; the end that it does not pass, where it stays on one side."""
+    """Returns where a falling function passes 0, or the nearer end where it stays on one side of 0."""
     if excess(low) <= 0:
         return low
     if excess(high) >= 0:

@@ -1,7 +1,7 @@
-"""What is asked of an object store: whole objects, each with a generation, and writes that depend on it.
+"""The interface of an object store: whole objects with generations, and writes that depend on them.
 
-A generation is a number that no two contents of a name ever share. `Refused` is the store's own word that a
-condition did not hold; the store tests it and acts in one step, so no other writer comes between.
+No two contents of a name share a generation. RefusedError means that a condition did not hold; the store
+tests it and acts in one step, so that no other writer comes between.
 """
 
 import base64
@@ -17,7 +17,7 @@ ABSENT = 0  # as a generation: there is no object of that name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stored:
-    """An object as the store tells it. `crc32c` is in base64, as Cloud Storage has it; `size` in bytes."""
+    """An object in the store. `crc32c` is in base64, as in Cloud Storage; `size` is in bytes."""
 
     name: str
     generation: int
@@ -26,27 +26,27 @@ class Stored:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def holds(self, other: "Stored") -> bool:
-        """Whether both have the same bytes, as far as size and checksum tell."""
+        """Returns whether both have the same size and checksum."""
         return (self.size, self.crc32c) == (other.size, other.crc32c)
 
 
 class RefusedError(Exception):
-    """The object has another generation than the request named, or is not there, or is there already."""
+    """The object has another generation than the request named, is absent, or exists already."""
 
 
 class Bucket(Protocol):
-    """Objects under one prefix; names are relative to it. Whatever it lists or finds is up to date.
+    """Objects under one prefix; names are relative to it. Lists and finds are up to date.
 
-    Each method raises TryAgainError where the store does not answer, InputError where it does not let us.
+    Each method raises TryAgainError where the store does not answer, InputError where it denies access.
     """
 
     def list(self, prefix: str = "") -> Sequence[Stored]:
-        """Every object whose name begins so."""
+        """Lists every object whose name begins with `prefix`."""
 
     def find(self, name: str) -> Stored | None: ...
 
     def read(self, stored: Stored) -> bytes:
-        """Raises RefusedError where the object is gone, or another by now."""
+        """Reads an object; raises RefusedError where it is gone or has changed."""
 
     def write(
         self,
@@ -56,19 +56,17 @@ class Bucket(Protocol):
         generation: int,
         metadata: Mapping[str, str] = {},
     ) -> Stored:
-        """Puts a whole object in the place of that of `generation`; ABSENT: where there is none."""
+        """Replaces the object of `generation` by a whole new one; ABSENT: there must be none."""
 
     def copy(self, source: Stored, target: str) -> Stored:
-        """Copies within the store, metadata too; raises RefusedError unless `source` still is that one and
-        there is no `target`.
-        """
+        """Copies within the store; raises RefusedError if `source` changed or `target` exists."""
 
     def delete(self, stored: Stored) -> None:
-        """Nothing happens where it is gone; raises RefusedError where it is another by now."""
+        """Deletes an object, if it is still there; raises RefusedError where it has changed."""
 
 
 def crc32c(content: bytes) -> str:
-    """As Cloud Storage tells it: 4 bytes, big-endian, in base64."""
+    """Returns the checksum as Cloud Storage does: 4 bytes, big-endian, in base64."""
     return encoded(google_crc32c.value(content))
 
 

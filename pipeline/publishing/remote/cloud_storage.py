@@ -21,17 +21,17 @@ _URL = re.compile(f"gs://({_BUCKET})/({_FOLDER}(?:/{_FOLDER})*)/?")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """`open` connects; `url` is what a TensorFlow Serving would be given as its model_base_path."""
+    """A folder of a bucket. `open` connects; `url` is TensorFlow Serving's model_base_path."""
 
     url: str
     open: Callable[[], Bucket]
 
 
 def parse(url: str) -> Place | None:
-    """None for an empty text.
+    """Parses config.publish_to; returns None where it is empty.
 
     Raises:
-      InputError: it is no place that can be published to, or the library for it is not installed.
+      InputError: it is not a URL of the expected form, or the library for it is not installed.
     """
     if not url:
         return None
@@ -69,24 +69,24 @@ class GoogleBucket:
 
         self._place = f"gs://{bucket}/{prefix}"
         self._prefix = f"{prefix}/" if prefix else ""
-        with _told(self._place):
+        with _translate_errors(self._place):
             self._bucket = storage.Client().bucket(bucket)
 
     def list(self, prefix: str = "") -> list[Stored]:
         try:
-            with _told(self._place):
+            with _translate_errors(self._place):
                 blobs = self._bucket.client.list_blobs(self._bucket, prefix=f"{self._prefix}{prefix}")
                 return [self._stored(blob) for blob in blobs]
         except RefusedError:
             raise _not_ours(self._place, "no such bucket") from None
 
     def find(self, name: str) -> Stored | None:
-        with _told(self._place):
+        with _translate_errors(self._place):
             blob = self._bucket.get_blob(f"{self._prefix}{name}")
             return blob and self._stored(blob)
 
     def read(self, stored: Stored) -> bytes:
-        with _told(self._place):
+        with _translate_errors(self._place):
             blob = self._bucket.blob(f"{self._prefix}{stored.name}")
             return blob.download_as_bytes(if_generation_match=stored.generation, checksum="crc32c")
 
@@ -102,7 +102,7 @@ class GoogleBucket:
         blob.metadata = dict(metadata) or None
         # The library compares its own checksum of what it sent with the store's.
         more = {"if_generation_match": generation, "checksum": "crc32c"}
-        with _told(self._place):
+        with _translate_errors(self._place):
             if isinstance(content, bytes):
                 blob.upload_from_string(content, content_type="application/octet-stream", **more)
             else:
@@ -112,7 +112,7 @@ class GoogleBucket:
     def copy(self, source: Stored, target: str) -> Stored:
         blob = self._bucket.blob(f"{self._prefix}{target}")
         original = self._bucket.blob(f"{self._prefix}{source.name}")
-        with _told(self._place):
+        with _translate_errors(self._place):
             token, is_first = None, True
             while token or is_first:  # one call, unless the store takes several for a large object
                 token, *_ = blob.rewrite(
@@ -127,7 +127,7 @@ class GoogleBucket:
     def delete(self, stored: Stored) -> None:
         from google.api_core import exceptions
 
-        with _told(self._place), contextlib.suppress(exceptions.NotFound):
+        with _translate_errors(self._place), contextlib.suppress(exceptions.NotFound):
             self._bucket.blob(f"{self._prefix}{stored.name}").delete(if_generation_match=stored.generation)
 
     def _stored(self, blob: object) -> Stored:
@@ -141,8 +141,8 @@ class GoogleBucket:
 
 
 @contextlib.contextmanager
-def _told(place: str) -> Iterator[None]:
-    """Tells the library's errors as ours. Where that may help, it has tried again by itself before."""
+def _translate_errors(place: str) -> Iterator[None]:
+    """Raises the library's errors as ours. The library has retried by itself where that helps."""
     from google.api_core import exceptions
     from google.auth import exceptions as auth
     from google.cloud.storage import exceptions as transfer

@@ -1,4 +1,4 @@
-"""Brings a place in an object store to the versions of a serving directory, which is right."""
+"""Brings a place in an object store to the state of a serving directory."""
 
 import os
 import pathlib
@@ -22,14 +22,14 @@ def follow(
     url: str,
     tell: Callable[[Differences], None] = lambda found: None,
 ) -> Differences:
-    """Publishes what the place lacks and removes what it should not have; returns what that was.
+    """Publishes what the place lacks and removes what it should not have; returns the differences.
 
-    Every step may be made again: what a killed process left is found by looking, and there is no other record
-    of it. Where nothing differs and nobody writes there, one listing is all that is asked of the store.
+    Every step may be repeated: the remains of a killed process are found by listing, without a record. If
+    nothing differs and nobody writes there, the store gets one request, a listing.
 
     Args:
       url: the place, for messages.
-      tell: called before anything is changed.
+      tell: is called before anything is changed.
 
     Raises:
       InputError: the place has versions that this directory never published; nothing is changed then.
@@ -54,8 +54,8 @@ def follow(
 
 
 def _settle(bucket: Bucket, marker: Marker, here: Local, there: Listing, found: Differences) -> None:
-    """A version that was taken back goes first, even where there is no room for another one. It goes last
-    only if nothing else would be left to serve.
+    """Removes versions that were taken back before it publishes others, for want of room, unless nothing else
+    would be left to serve.
     """
     for number in found.broken:
         _remove(bucket, there.versions[number])
@@ -69,7 +69,7 @@ def _settle(bucket: Bucket, marker: Marker, here: Local, there: Listing, found: 
 
 
 def _remove(bucket: Bucket, version: StoredVersion) -> None:
-    """Deletes first what makes it a version, saved_model.pb, so that nobody finds half of it whole."""
+    """Deletes saved_model.pb first, which makes it a version, so that nobody takes a rest for a version."""
     first = [version.files[name] for name in (GRAPH, versions.FILE_NAME) if name in version.files]
     _clear(bucket, [*first, *(stored for stored in version.files.values() if stored not in first)])
 
@@ -94,7 +94,7 @@ def _check_ours(found: Differences, here: Local, url: str) -> None:
 
 
 def _check_gone(bucket: Bucket, found: Differences, here: Local, there: Listing, url: str) -> None:
-    """What is removed is what this directory once published under that number."""
+    """Raises InputError for a version to be removed that this directory did not publish."""
     for number in found.gone:
         stored = there.versions[number].files.get(versions.FILE_NAME)
         if stored is None:

@@ -1,16 +1,16 @@
-"""Who may make a version of a place: whoever wrote the object `.marker` last. No lease, no clock, no waiting.
+"""A claim of a place: only the last writer of the object `.marker` can make a version. No lease, no clock.
 
-A writer claims the place by writing the marker, then lists the place, then looks whether the marker is still
-its own. From there on two things hold:
+A writer claims the place by writing the marker, lists the place, and checks that the marker is still its own.
+Then two things hold:
 
-- Who claimed before it makes no version any more. `commit` writes the object that makes a version one into
-  the marker, and copies it from there, on the condition that the marker has the generation of that write. The
-  store tests the generation and copies in one step.
-- Whatever it has listed was there before anyone claimed after it. It deletes what it listed, in the listed
-  generation alone: never what a later writer has put there.
+- Earlier writers can make no version. `commit` writes saved_model.pb into the marker, and copies it from
+  there on the condition that the marker has the generation of that write. The store tests the generation and
+  copies in one step.
+- The listed objects were there before any later claim. The writer deletes them in the listed generation
+  alone, never what a later writer has put there.
 
-So a writer that was paused, and wakes when another has taken over, is told to try again: when it looks at the
-marker or, at the latest, when it commits. One that was killed leaves the marker, which keeps nobody away.
+So a writer that was paused gets a LostError once another has taken over: when it checks the marker or, at the
+latest, when it commits. A killed writer leaves the marker, which keeps nobody away.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from pipeline.base.errors import TryAgainError
 from pipeline.publishing.remote.bucket import ABSENT, Bucket, RefusedError, Stored
 
 NAME = ".marker"
-_WRITING = "writing"  # in the metadata: names one write of the marker, and the copies of what it wrote
+_WRITING = "writing"  # a key of the metadata: the id of a write, which copies keep
 
 
 class LostError(TryAgainError):
-    """Another process claimed the place: whatever this one was about to do, that one does."""
+    """Another process claimed the place, and does what this one was about to do."""
 
 
 class Marker:
@@ -48,7 +48,7 @@ class Marker:
             raise _lost()
 
     def commit(self, name: str, content: bytes) -> Stored:
-        """Creates an object that is there only if nobody else had claimed the place when it appeared."""
+        """Creates an object, unless another process has claimed the place."""
         marker = self._put(content)
         try:
             return self._bucket.copy(marker, name)
@@ -56,7 +56,7 @@ class Marker:
             return self._answered(name, marker.metadata[_WRITING])
 
     def release(self) -> None:
-        """Removes the marker, unless it is another's by now."""
+        """Removes the marker, unless another process has taken it."""
         with contextlib.suppress(RefusedError):
             self._bucket.delete(self._stored)
 
@@ -70,8 +70,8 @@ class Marker:
         return self._stored
 
     def _answered(self, name: str, writing: str) -> Stored:
-        """The object of a refused request that had been made already: the library repeats a request whose
-        answer is lost.
+        """Returns the object of a refused request that had succeeded: the library repeats a request after a
+        lost answer.
         """
         found = self._bucket.find(name)
         if found is None or found.metadata.get(_WRITING) != writing:

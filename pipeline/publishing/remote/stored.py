@@ -1,7 +1,7 @@
-"""Which versions a place has, and where they differ from the serving directory, which is right.
+"""Lists the versions of a place, and compares them with the serving directory.
 
-What makes `N/` a version is `N/saved_model.pb`: without it TensorFlow Serving can load nothing there. It
-appears last and goes first. So a number without it is the rest of something that was broken off.
+`N/saved_model.pb` makes `N/` a version: without it TensorFlow Serving can load nothing there. It appears last
+and is removed first. So a number without it is the remains of an upload or a removal.
 """
 
 import dataclasses
@@ -15,13 +15,13 @@ from pipeline.publishing.remote import marker
 from pipeline.publishing.remote.bucket import Bucket, Stored, crc32c
 
 GRAPH = "saved_model.pb"
-CONTENT = ".content/"  # what is uploaded, each object named by its SHA-256
+CONTENT = ".content/"  # uploads, each named by its SHA-256
 _VERSION = re.compile(r"(0|[1-9][0-9]*)/(.+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StoredVersion:
-    """Objects by their path within the version."""
+    """A version in the store: objects by their path within it."""
 
     number: int
     files: Mapping[str, Stored]
@@ -47,7 +47,7 @@ class Listing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Local:
-    """A serving directory: its versions that are whole, each as its publication.json says."""
+    """A serving directory, with the publication.json of each whole version."""
 
     directory: pathlib.Path
     published: Mapping[int, Mapping]
@@ -57,13 +57,13 @@ class Local:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Differences:
-    """What a place needs to have the versions of a serving directory.
+    """The differences between a place and a serving directory.
 
     Attributes:
       missing: versions to publish, the newest first.
-      broken: numbers that cannot be loaded, or lack bytes, and are removed first.
-      gone: versions that were taken back or collected, the lowest first: they are removed.
-      right: versions that are there as they are here.
+      broken: numbers that cannot be loaded or lack bytes; they are removed first.
+      gone: versions that were taken back or collected, the lowest first; they are removed.
+      right: versions that are the same in both.
       foreign: versions that this directory never published.
       unfinished: whether a process writes there, or was killed while it did.
     """
@@ -77,7 +77,7 @@ class Differences:
 
     @property
     def removed(self) -> Sequence[int]:
-        """Every number that goes, though it may come again."""
+        """Every number to remove, though it may be published again."""
         return sorted([*self.broken, *self.gone])
 
     @property
@@ -86,7 +86,7 @@ class Differences:
 
 
 def look(bucket: Bucket) -> Listing:
-    """One listing."""
+    """Lists the place once."""
     files: dict[int, dict[str, Stored]] = {}
     content, is_claimed = [], False
     for stored in bucket.list():
@@ -104,18 +104,18 @@ def look(bucket: Bucket) -> Listing:
 
 
 def local(directory: pathlib.Path) -> Local:
-    """Raises InputError where the journal was altered."""
+    """Reads the serving directory; raises InputError where the journal was altered."""
     there = versions.versions(directory)
     return Local(
         directory=directory,
         published={number: versions.published(directory, number) for number in there},
         numbers=versions.numbers(directory),
-        known=journal_lib.load(directory).known if directory.is_dir() else {},
+        known=journal_lib.load(directory).known,
     )
 
 
 def differences(here: Local, there: Listing) -> Differences:
-    """By names, sizes and the checksum of publication.json, in which the SHA-256 of all others stand."""
+    """Compares names, sizes and the checksum of publication.json, which has the SHA-256 of all files."""
     right, broken, gone, foreign = [], [], [], []
     for number, version in sorted(there.versions.items()):
         if not version.is_loadable:
@@ -125,7 +125,7 @@ def differences(here: Local, there: Listing) -> Differences:
         elif number in here.published or number not in here.known:
             foreign.append(number)
         elif number in here.numbers:
-            right.append(number)  # damaged here: nothing says that it is so there
+            right.append(number)  # damaged here, perhaps not there
         else:
             gone.append(number)
     missing = sorted({*here.published} - {*right} - {*foreign}, reverse=True)

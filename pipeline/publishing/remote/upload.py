@@ -1,14 +1,14 @@
-"""How a version appears in a place: uploaded by content, copied, verified, and then a version in one step.
+"""Publishes a version to a place: uploads contents, copies and verifies them, then makes the version at once.
 
-1. The content of its files goes to `.content/SHA256`, which TensorFlow Serving passes over. The upload may
-   take minutes. An object there is named by its bytes: so it does no harm who else uploads the same, and what
-   a killed upload has left is used.
-2. The store copies them to `N/`, which takes moments: from the first of them on TensorFlow Serving sees the
-   number, and would try in vain to load it.
-3. What lies in `N/` is compared with the local files.
-4. The marker's commit creates `N/saved_model.pb`, without which TensorFlow Serving cannot load a model. It
-   is the last object, behind our own publication.json, so that for both kinds of reader the version begins
-   with the same request. Only who claimed the place last can make it: see marker.py.
+1. The contents of its files are uploaded to `.content/SHA256`, which TensorFlow Serving ignores. This may
+   take minutes. Names are hashes of the bytes, so two uploads of the same content do no harm, and what a
+   killed upload has left is used.
+2. The store copies them to `N/`, which takes moments: from then on TensorFlow Serving sees the number, and
+   would try in vain to load it.
+3. The objects in `N/` are compared with the local files.
+4. The marker's commit creates `N/saved_model.pb`, without which TensorFlow Serving cannot load a model. It is
+   the last object, after our publication.json, so that for all readers the version begins with the same
+   request. Only the last claimant of the place can create it: see marker.py.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from pipeline.publishing.remote.bucket import ABSENT, Bucket, RefusedError, Stor
 from pipeline.publishing.remote.marker import Marker
 from pipeline.publishing.remote.stored import CONTENT, GRAPH
 
-READ_BACK = 1 << 20  # bytes: what is no larger is also read back and hashed
+READ_BACK = 1 << 20  # bytes; objects up to this size are also read back and hashed
 _PART = 1 << 20
 
 
 def publish(bucket: Bucket, marker: Marker, directory: pathlib.Path, number: int) -> None:
-    """Brings version `number` of a serving directory to the place, where no object of that number may be.
+    """Publishes version `number` of a serving directory to the place, which may hold no object of it.
 
     Raises:
       InputError: its files are not those that were published, or there is no saved_model.pb among them.
-      LostError, TryAgainError: it is not a version of the place; what is there of it is removed later.
+      LostError, TryAgainError: the version was not made; its objects are removed later.
     """
     document = versions.published(directory, number)
     folder, described = versions.path_of(directory, number), versions.dumps(document)
@@ -52,7 +52,7 @@ def publish(bucket: Bucket, marker: Marker, directory: pathlib.Path, number: int
 
 
 def _send(bucket: Bucket, content: bytes | pathlib.Path, sha256: str) -> Stored:
-    """The object of a content, uploaded unless it is there; it has the checksum of what was published."""
+    """Returns the object of a content, after uploading it if need be, and checks its checksum."""
     checksum = crc32c(content) if isinstance(content, bytes) else _checksum(content, sha256)
     name = f"{CONTENT}{sha256}"
     sent = bucket.find(name) or _written(bucket, name, content)
@@ -67,7 +67,7 @@ def _written(bucket: Bucket, name: str, content: bytes | pathlib.Path) -> Stored
         return bucket.write(name, content, generation=ABSENT)
     except RefusedError as error:
         if found := bucket.find(name):
-            return found  # another writer was quicker, or an answer was lost and the library asked again
+            return found  # another writer was faster, or an answer was lost and the library retried
         raise _in_the_way(name, error) from None
 
 
@@ -81,7 +81,7 @@ def _copy(bucket: Bucket, source: Stored, target: str) -> None:
 
 
 def _verify(bucket: Bucket, number: int, sent: Mapping[str, Stored], digests: Mapping[str, str]) -> None:
-    """Names, sizes and CRC32C of all that lies there, as the store tells them; SHA-256 of what is small."""
+    """Checks names, sizes and CRC32C of all objects, from the store, and the SHA-256 of small ones."""
     there = {stored.name.partition("/")[2]: stored for stored in bucket.list(f"{number}/")}
     for name in sorted({*sent, *there}):
         if name not in there or name not in sent or not there[name].holds(sent[name]):
@@ -107,7 +107,7 @@ def _graph(folder: pathlib.Path, document: Mapping) -> bytes:
 
 
 def _checksum(path: pathlib.Path, sha256: str) -> str:
-    """CRC32C of a file as Cloud Storage tells it, read once; raises InputError for another SHA-256."""
+    """Returns the CRC32C of a file, read once; raises InputError for another SHA-256."""
     digest, checksum = hashlib.sha256(), 0
     with path.open("rb") as file:
         while part := file.read(_PART):

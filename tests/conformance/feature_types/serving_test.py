@@ -25,7 +25,7 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import FEATURE_TYPES, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import requests as requests_lib
-from pipeline.exporting.requests import recorded
+from pipeline.exporting.requests import record
 from pipeline.exporting.signatures import signatures
 from pipeline.serving.servers import columns_as_json
 from tests.conformance.feature_types.conformance_test import UGLY, as_bytes, measured, typed_rows
@@ -204,7 +204,7 @@ def test_recorded_requests_of_every_kind_survive_storage_and_json(ways, tmp_path
         "serving_default": lambda given: ways.served.signatures["serving_default"](examples=given),
         "raw": lambda given: ways.served.signatures["raw"](**given),
     }
-    found = recorded(functions, examples, schema=SCHEMA, model=keras.Sequential())
+    found = record(functions, examples, schema=SCHEMA, model=keras.Sequential())
     requests_lib.save(found, tmp_path)
     for call, loaded in zip(found.calls, requests_lib.load(tmp_path).calls, strict=True):
         for one, other in ((call.inputs, loaded.inputs), (call.outputs, loaded.outputs)):

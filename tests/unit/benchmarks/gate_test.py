@@ -11,7 +11,7 @@ from benchmarks import gate
 from benchmarks.gate import Figure
 from benchmarks.release import holdouts
 from benchmarks.release.holdouts import World
-from pipeline.gate.verdict import PROMOTE, judge
+from pipeline.gate.verdict import PROMOTE, evaluate
 
 
 def world(cluster: int = 1) -> World:
@@ -48,7 +48,7 @@ def test_a_figure_is_beside_its_bound():
 
 def test_a_gate_that_promotes_by_chance_misses_its_bound(monkeypatch, capsys):
     def by_the_value_alone(scored, rules):
-        verdict = judge(scored, rules)
+        verdict = evaluate(scored, rules)
         is_better = verdict.metrics[0].differences["champion"].value > 0
         return dataclasses.replace(verdict, decision=PROMOTE if is_better else verdict.decision)
 
@@ -57,7 +57,7 @@ def test_a_gate_that_promotes_by_chance_misses_its_bound(monkeypatch, capsys):
 
     monkeypatch.setattr(gate, "figures", first_figure)
     assert gate.main([]) == 0
-    monkeypatch.setattr(gate, "judge", by_the_value_alone)
+    monkeypatch.setattr(gate, "evaluate", by_the_value_alone)
     assert gate.main([]) == 1
     assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["met", "MISSED"]
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.base import documents
 from pipeline.base.errors import InputError
 from pipeline.exporting import requests as requests_lib
-from pipeline.exporting.requests import recorded
+from pipeline.exporting.requests import record
 from pipeline.exporting.signatures import signatures
 from tests.shared.people import ROWS, SCHEMA
 from tests.shared.tiny_dataset import serialize
@@ -63,14 +63,14 @@ def test_saving_what_was_loaded_gives_the_same_bytes(exported, requests, tmp_pat
 def test_few_examples_are_asked_with_once(trained):
     functions = signatures(trained.model, trained.preprocess, SCHEMA)
     examples = tf.constant([serialize(SCHEMA, row) for row in ROWS[:1]])
-    found = recorded(functions, examples, schema=SCHEMA, model=trained.model)
+    found = record(functions, examples, schema=SCHEMA, model=trained.model)
     assert [call.rows for call in found.calls] == [0, 0, 1, 1]
     assert found.tolerance == 8 * 2.0**-8  # the model computes in bfloat16
 
 
 def test_without_an_example_there_is_nothing_to_record(trained):
     with pytest.raises(InputError, match="received no examples; expected one or more"):
-        recorded({}, tf.constant([], tf.string), schema=SCHEMA, model=trained.model)
+        record({}, tf.constant([], tf.string), schema=SCHEMA, model=trained.model)
 
 
 @pytest.mark.parametrize(

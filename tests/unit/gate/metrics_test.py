@@ -8,7 +8,7 @@ from pipeline.base.errors import InputError
 from pipeline.gate.measurement import measure
 from pipeline.gate.metrics import METRICS, metric_of
 from pipeline.gate.rules import GateRules
-from pipeline.gate.scores import Scored, prepared
+from pipeline.gate.scores import Scored, prepare
 
 CLOSE = 1e-9
 ROWS, CLASSES = 240, 4
@@ -54,7 +54,7 @@ BY_SKLEARN = {
 
 def value(scored: Scored, name: str) -> float:
     metric = metric_of(scored.task, name)
-    return measure(metric, prepared(scored).sample(metric), GateRules()).value("challenger").value
+    return measure(metric, prepare(scored).sample(metric), GateRules()).value("challenger").value
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])

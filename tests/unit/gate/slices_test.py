@@ -6,7 +6,7 @@ from statsmodels.stats.multitest import multipletests
 
 from pipeline.gate.rules import GateRules
 from pipeline.gate.slices import KEPT, NOT_EVALUATED, REGRESSED
-from pipeline.gate.verdict import PROMOTE, REJECT, judge
+from pipeline.gate.verdict import PROMOTE, REJECT, evaluate
 from tests.unit.gate.holdouts import binary
 
 ROWS = 10_000
@@ -20,7 +20,7 @@ def scored(cities=CITIES, *, challenger=0.2, champion=0.6, rows=ROWS, **more):
 
 def test_better_overall_and_worse_on_one_slice_is_rejected():
     worse_in_bern = np.where(CITIES == "Bern", 1.2, 0.1)
-    verdict = judge(scored(challenger=worse_in_bern, champion=0.7), RULES)
+    verdict = evaluate(scored(challenger=worse_in_bern, champion=0.7), RULES)
     assert verdict.metrics[0].differences["champion"].low > 0
     assert verdict.decision == REJECT
     assert [found.value for found in verdict.slices.results if found.verdict == REGRESSED] == ["Bern"]
@@ -32,11 +32,11 @@ def test_better_overall_and_worse_on_one_slice_is_rejected():
 def test_a_slice_may_be_worse_by_its_margin():
     rules = GateRules(slices=("city",), slice_margin=0.5)
     worse_in_bern = np.where(CITIES == "Bern", 1.2, 0.1)
-    assert judge(scored(challenger=worse_in_bern, champion=0.7), rules).decision == PROMOTE
+    assert evaluate(scored(challenger=worse_in_bern, champion=0.7), rules).decision == PROMOTE
 
 
 def test_p_values_are_corrected_over_all_slices():
-    verdict = judge(scored(challenger=0.5, champion=0.48), RULES)
+    verdict = evaluate(scored(challenger=0.5, champion=0.48), RULES)
     raw = [found.p for found in verdict.slices.results]
     corrected = [found.p_holm for found in verdict.slices.results]
     assert corrected == pytest.approx(multipletests(raw, method="holm")[1])
@@ -46,10 +46,10 @@ def test_p_values_are_corrected_over_all_slices():
 
 
 def test_each_slice_is_judged_as_if_it_were_alone():
-    found = judge(scored(), RULES).slices.results[1]
+    found = evaluate(scored(), RULES).slices.results[1]
     rows = CITIES == "Bern"
     whole = scored()
-    alone = judge(
+    alone = evaluate(
         type(whole)(
             task="binary",
             labels=whole.labels[rows],
@@ -65,7 +65,7 @@ def test_each_slice_is_judged_as_if_it_were_alone():
 def test_few_rows_and_few_clusters_are_not_evaluated():
     cities = np.where(np.arange(ROWS) < 150, "Ulm", np.where(np.arange(ROWS) < 400, "Bern", "Basel"))
     extra = {"slices": {"city": cities}, "clusters": np.arange(ROWS) // 50}
-    verdict = judge(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), RULES)
+    verdict = evaluate(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), RULES)
     found = {one.value: one for one in verdict.slices.results}
     assert {value: one.verdict for value, one in found.items()} == {
         "Basel": KEPT,
@@ -81,7 +81,7 @@ def test_few_rows_and_few_clusters_are_not_evaluated():
 def test_odd_names_are_slices_of_their_own():
     names = np.array(["", " ", "a\0", "a", "\x1b[2J", "ü" * 500, "{x}%s'\n"], object)
     odd = names[np.arange(ROWS) % len(names)]
-    verdict = judge(scored(odd, challenger=0.9, champion=0.1), RULES)
+    verdict = evaluate(scored(odd, challenger=0.9, champion=0.1), RULES)
     assert {found.value for found in verdict.slices.results} == set(names)
     assert all(found.rows > 1_400 for found in verdict.slices.results)
     assert all(reason.isprintable() and len(reason) < 500 for reason in verdict.reasons)
@@ -89,7 +89,7 @@ def test_odd_names_are_slices_of_their_own():
 
 def test_ids_are_too_many_to_list():
     ids = np.array([f"id {row}" for row in range(ROWS)])
-    verdict = judge(scored(ids), RULES)
+    verdict = evaluate(scored(ids), RULES)
     assert verdict.decision == PROMOTE
     assert len(verdict.slices.results) == 50
     assert verdict.slices.left_out == {"city": ROWS - 50}
@@ -98,19 +98,19 @@ def test_ids_are_too_many_to_list():
 def test_several_features_are_one_family():
     rules = GateRules(slices=("city", "day"))
     days = np.array(["Mo", "Di"])[np.arange(ROWS) // 7 % 2]
-    verdict = judge(scored(day=days), rules)
+    verdict = evaluate(scored(day=days), rules)
     assert [found.feature for found in verdict.slices.results] == ["city"] * 4 + ["day"] * 2
     assert verdict.reasons[-1].startswith("slices of city, day without a regression: 6")
 
 
 def test_weights_of_zero_empty_a_slice():
     extra = {"slices": {"city": CITIES}, "weights": (CITIES != "Ulm").astype(float)}
-    verdict = judge(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), RULES)
+    verdict = evaluate(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), RULES)
     assert [found.value for found in verdict.slices.results] == ["Basel", "Bern", "Genf"]
 
 
 def test_a_first_model_has_values_on_slices_and_no_verdict():
-    verdict = judge(binary(ROWS, extra={"slices": {"city": CITIES}}, challenger=0.3), RULES)
+    verdict = evaluate(binary(ROWS, extra={"slices": {"city": CITIES}}, challenger=0.3), RULES)
     assert verdict.decision == PROMOTE
     assert {found.verdict for found in verdict.slices.results} == {NOT_EVALUATED}
     assert all(found.values["challenger"].low > 0 for found in verdict.slices.results)
@@ -122,6 +122,6 @@ def test_areas_of_slices_need_both_classes(weights):
     cities = np.where((whole.labels == 1) & (CITIES == "Bern"), "Basel", CITIES)
     rules = GateRules(slices=("city",), metric="auc", resamples=100)
     extra = {"slices": {"city": cities}, "weights": weights}
-    found = judge(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), rules).slices.results[1]
+    found = evaluate(binary(ROWS, extra=extra, challenger=0.2, champion=0.6), rules).slices.results[1]
     assert (found.value, found.verdict) == ("Bern", NOT_EVALUATED)
     assert found.reason == "rows of the rarer class: 0; 10 are needed"

@@ -8,7 +8,7 @@ import pytest
 from pipeline.gate.metrics import METRICS
 from pipeline.gate.rules import GateRules
 from pipeline.gate.scores import Scored
-from pipeline.gate.verdict import PROMOTE, REJECT, UNDECIDED, Verdict, judge
+from pipeline.gate.verdict import PROMOTE, REJECT, UNDECIDED, Verdict, evaluate
 
 ROWS = 400
 RNG = np.random.default_rng(0)
@@ -18,7 +18,7 @@ GOOD, POOR = (np.clip(0.5 + lift * (LABELS - 0.5) + RNG.normal(0, 0.1, ROWS), 0,
 
 def verdict(labels=LABELS, challenger=GOOD, champion=POOR, *, rules=None, **extra) -> Verdict:
     predictions = {"challenger": challenger, "champion": champion}
-    found = judge(
+    found = evaluate(
         Scored(task="binary", labels=labels, predictions=predictions, **extra), rules or GateRules()
     )
     json.dumps(found.to_json(), allow_nan=False)
@@ -28,14 +28,14 @@ def verdict(labels=LABELS, challenger=GOOD, champion=POOR, *, rules=None, **extr
 def test_one_row_decides_nothing():
     found = verdict(LABELS[:1], GOOD[:1], POOR[:1])
     assert found.decision == UNDECIDED
-    assert found.reasons == ("the holdout tells too little: rows: 1; 100 are needed",)
+    assert found.reasons == ("the holdout is too small: rows: 1; 100 are needed",)
     assert found.examples == 100
 
 
 def test_one_cluster_decides_nothing():
     found = verdict(clusters=np.zeros(ROWS, np.int64))
     assert found.decision == UNDECIDED
-    assert found.reasons == ("the holdout tells too little: clusters: 1; 10 are needed",)
+    assert found.reasons == ("the holdout is too small: clusters: 1; 10 are needed",)
 
 
 def test_one_heavy_row_decides_nothing():
@@ -52,7 +52,7 @@ def test_one_cluster_of_most_rows_decides_nothing(largest, count):
     assert found.clusters == 20
     assert found.decision == UNDECIDED
     what = f"clusters, counted at equal weight: {count}; 10 are needed"
-    assert found.reasons == (f"the holdout tells too little: {what}",)
+    assert found.reasons == (f"the holdout is too small: {what}",)
 
 
 def test_weights_make_one_cluster_most_of_all():
@@ -69,7 +69,7 @@ def test_an_area_needs_clusters_of_either_class():
     found = verdict(labels, rules=GateRules(metric="auc"), clusters=numbers)
     assert found.decision == UNDECIDED
     what = "clusters of one class: 5; 10 are needed"
-    assert found.reasons == (f"the holdout tells too little: {what}",)
+    assert found.reasons == (f"the holdout is too small: {what}",)
     assert found.examples == 2 * ROWS
 
 
@@ -91,7 +91,7 @@ def test_one_class_alone_has_no_area_but_a_loss(weights):
     assert area["differences"]["champion"]["p"] is None
     by_area = verdict(ones, weights=weights, rules=GateRules(metric="auc"))
     assert by_area.decision == UNDECIDED
-    assert by_area.reasons == ("the holdout tells too little: rows of the rarer class: 0; 10 are needed",)
+    assert by_area.reasons == ("the holdout is too small: rows of the rarer class: 0; 10 are needed",)
 
 
 def test_models_that_always_say_the_same_can_be_told_apart():
@@ -141,7 +141,7 @@ def test_the_smallest_of_each_task_has_a_verdict():
         ("regression", np.array([1.5]), np.array([1.0])),
         ("binary", np.array([True]), np.array([1.0])),
     ):
-        found = judge(
+        found = evaluate(
             Scored(task=task, labels=labels, predictions={"challenger": made}), GateRules(least_rows=2)
         )
         json.dumps(found.to_json(), allow_nan=False)

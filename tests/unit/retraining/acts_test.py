@@ -10,7 +10,7 @@ import pytest
 from pipeline.base.errors import InputError
 from pipeline.publishing import publish, versions
 from pipeline.report import terminal
-from pipeline.retraining import backfill, cycle, operations, records, status
+from pipeline.retraining import cycle, operations, reconcile, records, status
 from tests.shared.fixtures.schedules import Schedule, small_config
 
 pytestmark = pytest.mark.slow
@@ -162,7 +162,7 @@ def test_gc_keeps_what_is_served_and_every_receipt(open_cycle):
 
 def test_a_backfill_judges_the_past_and_publishes_nothing(open_cycle):
     open_cycle.config.gate.least_rows = 100
-    (outcome,) = backfill.backfill(
+    (outcome,) = reconcile.backfill(
         open_cycle.path,
         open_cycle.settings,
         start="2026-11-02",
@@ -176,7 +176,7 @@ def test_a_backfill_judges_the_past_and_publishes_nothing(open_cycle):
     assert (outcome.decision, outcome.version, open_cycle.versions) == ("PROMOTE", None, [1])
     with pytest.raises(InputError, match=r"--from=2027 --to="):
         list(
-            backfill.backfill(
+            reconcile.backfill(
                 open_cycle.path,
                 open_cycle.settings,
                 start="2027",
@@ -202,7 +202,7 @@ def test_an_export_that_is_not_the_one_that_was_judged_is_not_published(open_cyc
     first, second = open_cycle.cycles
     shutil.rmtree(second.folder / "export")
     shutil.copytree(first.folder / "export", second.folder / "export")
-    with pytest.raises(InputError, match=rf"which cycle {second.id} has judged"):
+    with pytest.raises(InputError, match=rf"which cycle {second.id} has evaluated"):
         operations.promote(
             open_cycle.path, open_cycle.settings, cycle="", reason="x", clock=clock(open_cycle)
         )
@@ -229,7 +229,7 @@ def test_a_kill_between_taking_back_and_the_log_of_it_stops_nothing(open_cycle):
 
 def test_a_backfill_waits_for_the_release_too(open_cycle):
     records.put_hold(open_cycle.root, reason="wait", by="a person", at=open_cycle.now)
-    (outcome,) = backfill.backfill(
+    (outcome,) = reconcile.backfill(
         open_cycle.path, open_cycle.settings, start="", end="", publishes=True, clock=clock(open_cycle)
     )
     assert (outcome.did, len(open_cycle.cycles)) == ("held", 2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.gate.rules import GateRules
-from pipeline.gate.verdict import judge
+from pipeline.gate.verdict import evaluate
 from pipeline.retraining import documents, records, report
 from pipeline.retraining.job import Job
 from tests.unit.gate.holdouts import binary
@@ -19,12 +19,12 @@ def told(schedule):
     """The card and the report of a cycle that came to another verdict of the gate."""
 
     def tell(rules: GateRules, slices: np.ndarray = CITIES, **noise: object) -> tuple[str, str]:
-        verdict = judge(binary(ROWS, extra={"slices": {"city": slices}}, **noise), rules)
+        verdict = evaluate(binary(ROWS, extra={"slices": {"city": slices}}, **noise), rules)
         (cycle,) = schedule.cycles
         job = Job(root=schedule.root, settings=schedule.settings, id=cycle.id, plan=cycle.plan, now=None)
-        before = job.said("decide")
-        job.receipt_of("decide").unlink()
-        records.write_result(job.receipt_of("decide"), {**before, "gate": verdict.to_json()})
+        before = job.result("decide")
+        job.result_path("decide").unlink()
+        records.write_result(job.result_path("decide"), {**before, "gate": verdict.to_json()})
         return documents.write_card(job, promoted_by=""), report.render(job)
 
     return tell
@@ -41,15 +41,13 @@ def test_of_many_slices_the_weakest_are_shown(told):
 def test_slices_that_are_too_many_to_list_are_counted(told):
     ids = np.array([f"id {row}" for row in range(ROWS)])
     page, report_page = told(GateRules(slices=("city",)), ids, challenger=0.2, champion=0.5)
-    assert "- Slices that were not compared with a champion: 6,000; they tell too little." in page
+    assert "- Slices that were not compared with a champion: 6,000; they are too small." in page
     assert "Not listed, and not evaluated: 5,950 slices with fewer rows." in report_page
 
 
 def test_slices_of_a_first_model_are_compared_with_nothing(told):
     page, _ = told(GateRules(slices=("city",)), challenger=0.2)
-    assert (
-        "Slices that were not compared with a champion: 30; there was none, or they tell too little." in page
-    )
+    assert "Slices that were not compared with a champion: 30; there was none, or they are too small." in page
 
 
 def test_how_to_make_it_again_is_what_the_cycle_did_whatever_the_config_says_today(schedule):

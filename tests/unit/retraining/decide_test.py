@@ -62,10 +62,10 @@ def test_what_fails_parity_or_the_infra_check_is_rejected_however_good_it_is(sch
     (cycle,) = schedule.cycles
     job = Job(root=schedule.root, settings=schedule.settings, id=cycle.id, plan=cycle.plan, now=None)
     assert decide(job)["decision"] == "PROMOTE"
-    said = job.said(stage)
-    job.receipt_of(stage).unlink()
+    said = job.result(stage)
+    job.result_path(stage).unlink()
     records.write_result(
-        job.receipt_of(stage), {**said, "passed": False, "reasons": ["age is 60 in serving"]}
+        job.result_path(stage), {**said, "passed": False, "reasons": ["age is 60 in serving"]}
     )
     found = decide(job)
     assert found["gate"]["decision"] == "PROMOTE"

@@ -12,7 +12,7 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.exporting import export
-from pipeline.retraining.parity import compared, float32_twin, parity, reasons, rows_of_other_bits
+from pipeline.retraining.parity import compare_precisions, float32_twin, parity, reasons, rows_of_other_bits
 from pipeline.retraining.parity_result import Agreement, FeatureSkew, Flips, ParityLimits, Skew
 from pipeline.training.experiment.restore import RestoredRun, restore_model
 from pipeline.training.run import run as run_lib
@@ -98,16 +98,16 @@ def test_an_export_that_is_not_whole_is_refused(run, sound, holdout):
 def test_decisions_that_flip_are_counted():
     exact = np.array([[0.4, 0.6], [0.51, 0.49], [0.9, 0.1], [0.2, 0.8]])
     rounded = np.array([[0.4, 0.6], [0.49, 0.51], [0.8, 0.2], [0.2, 0.8]])
-    found = compared(rounded, exact, policy="mixed_bfloat16")
+    found = compare_precisions(rounded, exact, policy="mixed_bfloat16")
     assert (found.flipped, found.rate) == (1, 0.25)
     assert found.moved == pytest.approx(np.sqrt((2 * 0.02**2 + 2 * 0.1**2) / 8))
 
 
 def test_a_regression_moves_in_the_unit_of_its_spread():
     exact = np.array([1000.0, 1002.0, 1004.0])
-    found = compared(exact + np.array([0.0, 0.3, 0.0]), exact, policy="mixed_bfloat16")
+    found = compare_precisions(exact + np.array([0.0, 0.3, 0.0]), exact, policy="mixed_bfloat16")
     assert (found.flipped, found.moved) == (0, pytest.approx(0.3 / np.sqrt(3) / np.std(exact)))
-    assert compared(exact * np.nan, exact, policy="mixed_bfloat16").moved == np.inf
+    assert compare_precisions(exact * np.nan, exact, policy="mixed_bfloat16").moved == np.inf
 
 
 def test_rows_of_other_bits():

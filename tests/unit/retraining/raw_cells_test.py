@@ -19,7 +19,7 @@ from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import export
 from pipeline.retraining.parity import skew
-from pipeline.retraining.parity_rows import RawCells, asked, first_rows
+from pipeline.retraining.parity_rows import RawCells, first_rows, request_columns
 from tests.shared.conversions import converted
 from tests.shared.people import SCHEMA, small_model
 
@@ -74,7 +74,7 @@ def test_cells_of_json_lines_are_found_again(tmp_path):
     sample = first_rows(select(dataset, "train"), 1000)
     cells = RawCells(dataset).of(sample.places)
     assert {tuple(each) for each in cells} == {("age", "work", "kind", "rich")}
-    columns = asked(sample, cells, SCHEMA)
+    columns = request_columns(sample, cells, SCHEMA)
     np.testing.assert_array_equal(columns["age"], sample.features()["age"].numpy())
     assert np.isnan(columns["age"]).any()
     assert set(columns["work"]) == {b"  State"}
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_again_is_asked_as_it_is_stored(damage, tmp_path):
     sample = first_rows(select(dataset, "train"), 1000)
     cells = RawCells(dataset).of(sample.places)
     assert set(cells) == {None}
-    columns = asked(sample, cells, SCHEMA)
+    columns = request_columns(sample, cells, SCHEMA)
     assert set(columns["work"]) == {b"Private", b"", b"State\nor so"}
 
 
@@ -105,7 +105,7 @@ def test_a_number_is_what_a_client_reads_or_what_is_stored(cell, value, tmp_path
     dataset = dataset_of(tmp_path, "people.csv", TEXT, CsvFiles())
     sample = first_rows(select(dataset, "train"), 1)
     stored = sample.features()["age"].numpy()[0]
-    found = asked(sample, [{"age": cell}], SCHEMA)["age"][0]
+    found = request_columns(sample, [{"age": cell}], SCHEMA)["age"][0]
     np.testing.assert_equal(found, np.float32(stored if cell == "about 3" else value))
 
 

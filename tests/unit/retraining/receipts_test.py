@@ -32,7 +32,7 @@ def test_a_damaged_receipt_is_named(tmp_path, damage):
     path = tmp_path / "train.json"
     records.write_result(path, {"loss": 0.5})
     path.write_text(damage(path.read_text()))
-    with pytest.raises(InputError, match=r"receipt .*train\.json"):
+    with pytest.raises(InputError, match=r"stage result .*train\.json"):
         records.read_result(path)
 
 

@@ -34,7 +34,7 @@ def test_a_schedule_that_is_due_without_new_data_does_nothing_and_says_why(sched
     schedule.config.triggers.cron = "0 * * * *"
     outcome = schedule.later(hours=2).reconcile()
     assert outcome.did == "nothing"
-    assert outcome.why[0].startswith(f"cycle {schedule.cycles[0].id} has judged these spans")
+    assert outcome.why[0].startswith(f"cycle {schedule.cycles[0].id} has evaluated these spans")
 
 
 def test_while_another_process_retrains_a_caller_is_told_to_try_again(schedule):

@@ -9,7 +9,7 @@ import pytest
 from pipeline.retraining import plan
 from pipeline.retraining.champion import Drift, Served
 from pipeline.retraining.plan import Situation
-from pipeline.retraining.records import Begun
+from pipeline.retraining.records import Cycle
 from tests.unit.retraining.settings_test import parsed
 from tests.unit.retraining.window_test import span
 
@@ -22,7 +22,7 @@ def judged(names, *, at=NOON, settings="same"):
         "settings": settings,
         "spans": [{"name": name, "fingerprint": f"f{name}"} for name in names],
     }
-    return Begun(
+    return Cycle(
         id="c1", folder=pathlib.Path(), plan=plan, end={"decision": "PROMOTE", "reasons": []}, failure=None
     )
 
@@ -40,7 +40,7 @@ def situation(names, *, cycles=(), age_days=1.0, drifts=(), now=NOON, **keys):
         settings_digest="same",
         spans=[span(name) for name in names],
         champion=champion,
-        judged=cycles,
+        decided=cycles,
         drifts=drifts,
         now=now,
     )

@@ -13,7 +13,7 @@ from tests.unit.retraining.settings_test import parsed
 
 def span(name, unusable=""):
     raw = RawSpan(name=name, path=pathlib.Path(name), files=1, size=1, digest=name, content=name)
-    return Span(name=name, fingerprint=f"f{name}", raw=raw, unusable=unusable, receipt=None)
+    return Span(name=name, fingerprint=f"f{name}", raw=raw, unusable=unusable, result=None)
 
 
 def chosen(names, *, bad=(), **keys):
@@ -49,8 +49,8 @@ def test_the_newest_spans_judge_what_the_ones_before_them_teach(names, keys, tra
 @pytest.mark.parametrize(
     ("names", "keys", "missing"),
     [
-        ("", {}, "no spans can be used; 1 to train on and 1 behind them to judge with are needed"),
-        ("a", {}, "1 span can be used; 1 to train on and 1 behind them to judge with are needed"),
+        ("", {}, "no spans can be used; 1 to train on and 1 behind them to evaluate with are needed"),
+        ("a", {}, "1 span can be used; 1 to train on and 1 behind them to evaluate with are needed"),
         ("ab", {"holdout_last": 5}, "2 spans can be used; 1 to train on and 5 behind them"),
         ("abc", {"window_least": 3}, "3 spans can be used; 3 to train on and 1 behind"),
         ("a", {"bad": "a", "holdout_kind": "split"}, "no spans can be used; 1 to train on are needed"),

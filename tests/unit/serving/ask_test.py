@@ -175,5 +175,5 @@ def test_a_port_where_nobody_listens_is_told_of(url, requests):
     "url", ["", "localhost:8501", "ftp://host:1", "http://", "http://host:1/v1/models/m", "http://host:port"]
 )
 def test_an_address_that_is_none_is_refused(url, requests):
-    with pytest.raises(InputError, match=r"--serving_url: received .*; expected http://HOST:PORT"):
+    with pytest.raises(InputError, match=r"config.serving_url: received .*; expected http://HOST:PORT"):
         ask(url, requests, model="people", version=3)

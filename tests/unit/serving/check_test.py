@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.base.errors import InputError
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset import tfrecord
 from pipeline.exporting import export
 from pipeline.serving import child
-from pipeline.serving.check import check, require
+from pipeline.serving.check import check
 from pipeline.serving.result import Limits
 from tests.house.imports import HOUSE
 from tests.shared.faulty_exports import resaved, signed_again, slow, with_other_statistics
@@ -233,12 +232,6 @@ def test_a_champion_that_cannot_read_the_requests_is_timed_with_its_own(exported
     assert found.measured.asked == "the recorded requests"
     assert found.champion.asked == "its own golden.tfrecord"
     assert [each.rows for each in found.champion.latency] == [1, 40]
-
-
-def test_require_raises_what_publishing_tells(exported, requests, tmp_path):
-    require(exported, requests, limits=FEW)
-    with pytest.raises(InputError, match=r"received model .*gone: .*export\.json.*Do not serve it"):
-        require(tmp_path / "gone", requests)
 
 
 def test_what_loads_the_model_knows_neither_keras_nor_our_layers():
