@@ -20,9 +20,9 @@ Parquet, Avro, JSON Lines, TFRecords of Examples and TFDS likewise (see --format
 any number of workers. If a row does not conform to the schema, nothing is published, unless
 --max_rejected_fraction allows for it; rows left out are listed in <output>/rejected/rejected.jsonl.
 
-What is odd about the data as a whole (a column that is mostly missing or constant, values outside the
-vocabulary, records that two splits have; against --baseline=DIR also new values, drift, …) is listed in
-<output>/anomalies.json; with --severity=drift=error, nothing is published then.
+<output>/anomalies.json lists what is odd about the data as a whole: a column that is mostly missing or
+constant, values outside the vocabulary, records that two splits have; against --baseline=DIR also new values,
+drift, …. With --severity=drift=error, drift keeps the dataset from being published.
 
 Flags that are not listed here go to Beam, for instance two worker processes:
 
@@ -65,7 +65,7 @@ _OUTPUT = flags.DEFINE_string(
     "output", None, "DIRECTORY: the dataset to publish, local or gs://. It must not exist, or be empty."
 )
 _SPLITS = flags.DEFINE_string(
-    "splits", plan.DEFAULT_SPLITS, "SPLIT=FRACTION,…: where rows go whose --input names no split."
+    "splits", plan.DEFAULT_SPLITS, "SPLIT=FRACTION,…: the splits of rows whose --input names none."
 )
 _MAX_REJECTED = flags.DEFINE_float(
     "max_rejected_fraction", 0.0, "Largest fraction of the rows that may be left out.", 0.0, 1.0
@@ -73,13 +73,13 @@ _MAX_REJECTED = flags.DEFINE_float(
 _REJECTED_RAW = flags.DEFINE_bool(
     "rejected_raw",
     True,
-    "Keep the start of the raw value of a row left out. --norejected_raw keeps its reason and origin only.",
+    "Keep the start of a rejected row's raw value. --norejected_raw keeps only its reason and origin.",
 )
 _ALLOW_EMPTY = flags.DEFINE_bool(
     "allow_empty",
     False,
-    "Publish a dataset without rows too, or without rows of a split that an input or the schema's split_by "
-    "names: one of several that are read as one.",
+    "Also publish a dataset without rows, or without rows of a split that an input or the schema's split_by "
+    "names. It suits one dataset of several that are read as one.",
 )
 _SHARD_MIB = flags.DEFINE_integer("shard_mib", 128, "Input that goes to one shard, in MiB.", 1)
 _LAYOUT = flags.DEFINE_enum(
@@ -95,15 +95,15 @@ _BASELINE = flags.DEFINE_string(
 _SEVERITY = flags.DEFINE_multi_string(
     "severity",
     [],
-    f"KIND=SEVERITY: what such an anomaly is: error (nothing is published), warning or ignore. {HELP}.",
+    f"KIND=SEVERITY: error (nothing is published), warning or ignore, for a kind of anomaly. {HELP}.",
 )
 _LIMIT = flags.DEFINE_multi_string(
-    "limit", [], "KIND=NUMBER: what an anomaly of this kind may measure at most."
+    "limit", [], "KIND=NUMBER: the largest value that is no anomaly of this kind."
 )
 _ORIGINS = flags.DEFINE_bool(
     "origins",
     True,
-    "Keep which raw file and row each row came from, beside the dataset in origins/: 2 to 6 bytes a row.",
+    "Keep the raw file and row of each row in origins/, beside the dataset: 2 to 6 bytes a row.",
 )
 _RUNNER = flags.DEFINE_string("runner", "FnApiRunner", "NAME: the Beam runner.")
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the summary to it, as JSON.")
@@ -116,7 +116,7 @@ COMMAND = Command(
         "Raw data": (_INPUT, *source_flags.RAW_DATA),
         "Text as rows of tokens": source_flags.TOKENS,
         "The dataset": (_SCHEMA, _OUTPUT, _SPLITS, _LAYOUT, _SHARD_MIB, _ORIGINS),
-        "What is refused": (_MAX_REJECTED, _REJECTED_RAW, _ALLOW_EMPTY, _BASELINE, _SEVERITY, _LIMIT),
+        "Limits": (_MAX_REJECTED, _REJECTED_RAW, _ALLOW_EMPTY, _BASELINE, _SEVERITY, _LIMIT),
         "Running": (_RUNNER, _JSON),
     },
     unknown=runners.unknown_flags,

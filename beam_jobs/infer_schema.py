@@ -1,4 +1,4 @@
-r"""Proposes a schema from raw data, with what it saw as evidence, for you to review and edit.
+r"""Proposes a schema from raw data, with evidence, for you to review and edit.
 
   python -m beam_jobs.infer_schema --format=csv --input=taxi.csv --label=big_tipper --output=schema.json
 
@@ -13,11 +13,11 @@ r"""Proposes a schema from raw data, with what it saw as evidence, for you to re
 
 Each feature's `evidence` in the file says how often the value is missing, how many different values there
 are, and which; `raw_files` says how CSV files are read. Columns that say nothing (empty, constant, an id, row
-numbers) are listed under `ignore` with the reason. Dates and times become `datetime`; money, percent, units
-and thousands become numbers with a clean-up; whole numbers in a column called …id are hashed; numbers such as
--999, far from all others, are taken as missing; spellings that differ in case are taken as one. Columns that
-give the label away are named; so are, without --label, the columns that could be one.
-What needs your judgement is printed last; then `python -m beam_jobs.convert --schema=schema.json …`.
+numbers) are listed under `ignore` with the reason. Dates and times become `datetime`. Money, percent, units
+and thousands become numbers with a clean-up. Whole numbers in a column called …id are hashed. Numbers such as
+-999, far from all others, are taken as missing. Spellings that differ in case are taken as one. Remarks name
+columns that give the label away and, without --label, columns that could be one. Review the remarks, printed
+last; then run `python -m beam_jobs.convert --schema=schema.json …`.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run
@@ -52,18 +52,18 @@ _INPUT = flags.DEFINE_multi_string(
 )
 _OUTPUT = flags.DEFINE_string("output", None, "FILE: where the schema goes. Its folder is made.")
 _OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace --output if it exists. Edits in it are lost.")
-_LABEL = flags.DEFINE_string("label", None, "COLUMN: what is predicted. Of images it is the folder's name.")
+_LABEL = flags.DEFINE_string("label", None, "COLUMN: what is predicted. For images it is the folder's name.")
 _TASK = flags.DEFINE_enum(
     "task",
     None,
     TASKS,
-    "What --label asks for. classification: binary or multiclass, by its number of classes. By default up to "
-    "20 different whole numbers, and words, are classes; other numbers are a regression.",
+    "The task of --label. classification: binary or multiclass, by its number of classes. By default words, "
+    "and up to 20 different whole numbers, are classes; other numbers are a regression.",
 )
 _IGNORE = flags.DEFINE_list(
     "ignore", [], 'A,B,…: columns to leave out; one with a comma in its name as "A,B".'
 )
-_NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default that of the first input.")
+_NAME = flags.DEFINE_string("name", None, "NAME: the dataset's name. By default the name of the first input.")
 _MAX_ROWS = flags.DEFINE_integer("max_rows", 1_000_000, "Rows to look at, or images, at most.", 1)
 _JSON = flags.DEFINE_string("json", None, "FILE: also write the proposal and its remarks to it, as JSON.")
 
@@ -112,10 +112,10 @@ def main(argv: Sequence[str]) -> None:
     schema = dataclasses.replace(proposal.schema, raw_files=settings)
     schema_lib.save(schema, output)
     with command.announce_published(f"the schema {output}"):
-        _tell(proposal, schema, source_flags.described(settings))
+        _print_proposal(proposal, schema, source_flags.format_settings(settings))
 
 
-def _tell(proposal: Proposal, schema: Schema, described: str) -> None:
+def _print_proposal(proposal: Proposal, schema: Schema, described: str) -> None:
     if described:
         print(described, end="\n\n")
     print(proposal_lib.format_summary(schema))

@@ -1,17 +1,17 @@
-r"""Batch inference: what an exported model says about every row of raw data.
+r"""Batch inference: predicts every row of raw data with an exported model.
 
   python -m beam_jobs.predict --model=exports/census/1 --format=csv --input=new.csv \
       --output=predictions/2024-06-01 --keys=customer_id
 
---model is a directory that `python -m pipeline.export` wrote; its schema says how the input is read, exactly
-as for training; a label column is not needed. Each row of <output>/predictions-*.parquet (or .tfrecord)
+--model is a directory that `python -m pipeline.export` wrote. Its schema says how the input is read, exactly
+as for training. A label column is not needed. Each row of <output>/predictions-*.parquet (or .tfrecord)
 holds the --keys columns of its input row (or, without --keys, the file and row number it came from), then
 `class` and `probabilities`, or `value` for a regression. Rows that do not conform are listed in
 <output>/_rejected.jsonl, within --max_rejected_fraction. <output>/_predictions.json is written last:
-a directory that has it is whole. What reads folders of Parquet files passes over both.
+a directory that has it is whole. Readers of folders of Parquet files skip both.
 
-A model of images takes folders of image files, with or without folders of classes in them, and files; of a
-schema that infer_schema did not write it needs --format=images.
+A model of images takes image files, and folders of them with or without folders of classes. It needs
+--format=images unless infer_schema wrote its schema.
 
 Flags that are not listed here go to Beam, for instance --direct_num_workers=2
 --direct_running_mode=multi_processing.
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from beam_jobs.inference import tables
-from beam_jobs.inference.job import open_export, prediction
+from beam_jobs.inference.job import Prediction, open_export
 from beam_jobs.launch import runners
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources import flags as source_flags
@@ -41,7 +41,7 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.base.errors import printable
 
-_MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model, as pipeline.export wrote it.")
+_MODEL = flags.DEFINE_string("model", None, "DIRECTORY: the model that pipeline.export wrote.")
 _INPUT = flags.DEFINE_multi_string("input", None, "PATH: a file, a directory or a glob.")
 _OUTPUT = flags.DEFINE_string(
     "output", None, "DIRECTORY: where the predictions go. It must not exist, or be empty."
@@ -50,8 +50,8 @@ _OUTPUT_FORMAT = flags.DEFINE_enum("output_format", "parquet", tables.FORMATS, "
 _KEYS = flags.DEFINE_list(
     "keys",
     [],
-    'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B". Of JSON '
-    "Lines, TFRecords and TFDS they become text.",
+    'A,B,…: columns of the input to carry through; one with a comma in its name as "A,B". Those of JSON '
+    "Lines, TFRecords and TFDS become text.",
 )
 _BATCH = flags.DEFINE_integer("batch", 1024, "Rows in one call of the model, at most.", 1)
 _MAX_REJECTED = flags.DEFINE_float(
@@ -84,11 +84,11 @@ def main(argv: Sequence[str]) -> None:
     source = source_flags.with_partitions(source, (*exported.schema.columns, *_KEYS.value))
     output = flags_lib.local_directory("output", _OUTPUT.value)
     run = Run(runner=_RUNNER.value, beam_flags=tuple(argv[1:]), max_rejected_fraction=_MAX_REJECTED.value)
-    job = prediction(
-        source,
-        source.pieces(inputs),
+    job = Prediction(
+        source=source,
+        input_splits=source.input_splits(inputs),
         exported=exported,
-        keys=_KEYS.value,
+        keys=tuple(_KEYS.value),
         batch=_BATCH.value,
         file_format=_OUTPUT_FORMAT.value,
         run=run,

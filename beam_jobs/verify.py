@@ -4,13 +4,12 @@
 
   python -m beam_jobs.verify data/census/1.1.0 --against=data/census/1.0.0 --html=changes.html
 
-Every file is held against the manifest (size, SHA-256), every record against its checksum and the schema;
-what is damaged is named with shard, record number and byte offset. Rows that are in two splits are counted.
-With --against: rows added, removed and
-changed, records that moved between splits or leak from a train split, and how the statistics moved.
-Exit code 0: sound; 2: damaged. Leaks and drift are findings, no damage.
+It compares every file with the manifest (size, SHA-256), and every record with its checksum and the schema.
+It names damage by shard, record number and byte offset, and counts rows that are in two splits. With
+--against it lists rows added, removed and changed, records that moved between splits or leak from a train
+split, and how the statistics moved. Exit code 0: sound; 2: damaged. Leaks and drift are findings, not damage.
 
-One shard is read at a time; in memory stay 52 bytes a row. It needs no TensorFlow.
+It reads one shard at a time, keeps 52 bytes a row in memory, and needs no TensorFlow.
 """
 
 if __name__ == "__main__":  # Ctrl-C may come while the imports below run

@@ -87,7 +87,10 @@ def main(argv: Sequence[str]) -> int:
     slice_ = scaling.parse_slices(_SLICE.value)
     dataset = window.open_window(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.base import files
+    from pipeline.base import (
+        files,
+        tensorflow_start,  # noqa: F401 - before TensorFlow
+    )
     from pipeline.feed import chart, table
     from pipeline.report import terminal
     from pipeline.training.run import feed

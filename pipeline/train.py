@@ -154,7 +154,10 @@ def main(argv: Sequence[str]) -> int:
     if _WORKERS.value > 1 and not workers.is_member():
         return _launch(experiment.data.global_batch)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
-    from pipeline.base import files
+    from pipeline.base import (
+        files,
+        tensorflow_start,  # noqa: F401 - before TensorFlow
+    )
     from pipeline.training.engine import cluster, trace
     from pipeline.training.report.findings import verdict
     from pipeline.training.report.reporter import summary

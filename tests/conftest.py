@@ -40,20 +40,6 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "RETRY_WAITS_S", (0.0,) * len(files.RETRY_WAITS_S))
 
 
-@pytest.fixture(scope="module")
-def png_alone() -> Iterator[None]:
-    """Graphs decode PNG and JPEG alone: readers of the other formats take seconds to trace, each time."""
-    from pipeline.data.images import decoding
-
-    def refused(data: object, head: object, channels: int, max_pixels: int) -> object:
-        return decoding._refused(None, channels)
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("_read_gif", "_read_webp", "_read_bmp"):
-            patch.setattr(decoding, name, refused)
-        yield
-
-
 @pytest.fixture(scope="session")
 def without_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which `import tensorflow` fails, and is told as a traceback."""

@@ -60,7 +60,7 @@ def civil_time(
 
 
 def _whole(texts: pa.StringArray, name: str) -> np.ndarray:
-    """int64 [rows]; 0 where the part is not there."""
+    """Returns int64 [rows]; 0 where the part is not there."""
     if name == "fraction":
         # Digits behind the sixth are finer than a microsecond.
         texts = pc.utf8_slice_codeunits(pc.utf8_rpad(texts, 6, "0"), 0, 6)

@@ -1,7 +1,7 @@
 """Images in cells: the path of a file, read where the record is written, or the image's own bytes.
 
-A record holds what TensorFlow and Pillow decode to the same pixels: an ordinary JPEG or PNG as it is, and of
-any other image that Pillow reads the first frame, the way up that it is meant to be seen, as a PNG.
+A record holds a picture that a model sees as Pillow does: an ordinary JPEG or PNG as it is, and a PNG of
+the first frame, the way up that it is meant to be seen, of any other image that Pillow reads.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from pipeline.data.schema.feature_types import Image
 # One of the two is set.
 ARROW_TYPE = pa.struct([("path", pa.string()), ("data", pa.large_binary())])
 
-# The images that Pillow reads, usual ones first. Not EPS, for which it runs Ghostscript, nor formats of
+# Formats that Pillow reads, usual ones first; without EPS, for which it runs Ghostscript, and formats of
 # measurements.
 _READABLE = (
     *("PNG", "JPEG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "AVIF", "JPEG2000", "ICO", "ICNS", "DIB"),
@@ -36,7 +36,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the schema's channels
 _COMPRESSION = 4  # of PNGs; twice as fast as 6, for 2% of the bytes
 _BITS_PER_SAMPLE = 258  # a tag of TIFF
 
-# What opening a path that names no file ends in; any other error may pass, and is not the row's fault.
+# Errors of a path that names no file; any other error may pass, and is not the row's fault.
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -52,9 +52,9 @@ def image(
     directory: str,
     path_roots: tuple[str, ...] | None,
 ) -> pa.StructArray:
-    """`ARROW_TYPE` [rows] of `cells` [rows]: paths, which may start in `directory`, or images' own bytes.
+    """Returns `ARROW_TYPE` [rows]: paths, which may start in `directory`, or images' own bytes.
 
-    A path is a problem that leads elsewhere than into `directory` or `path_roots`, unless these are None.
+    A path that leads out of `directory` and `path_roots` is a problem, unless `path_roots` is None.
     """
     problems.add(cells.is_null(), "missing")
     paths, data = pa.nulls(len(cells), pa.string()), pa.nulls(len(cells), pa.large_binary())
@@ -72,7 +72,7 @@ def image(
 
 
 def read_image(path: str, feature: Image) -> bytes:
-    """What a record holds of the file; raises BadImageError unless that is an image as `feature` declares."""
+    """Returns what a record holds of the file; raises BadImageError unless it is as `feature` declares."""
     if "\0" in path:
         raise BadImageError("no such file")
     try:
@@ -87,10 +87,10 @@ def read_image(path: str, feature: Image) -> bytes:
 
 
 def normalized(data: bytes, feature: Image) -> bytes:
-    """What a record holds of an encoded image: `data` itself, or a PNG of the pixels that Pillow reads.
+    """Returns what a record holds of an image: `data` itself, or a PNG of the pixels that Pillow reads.
 
-    Nothing is decoded that has more than `feature.max_pixels`. Raises BadImageError unless Pillow reads it,
-    and it is as `feature` declares.
+    Decodes nothing that has more than `feature.max_pixels`. Raises BadImageError unless Pillow reads the
+    image, and it is as `feature` declares.
     """
     if not data:
         raise BadImageError("zero bytes")
@@ -105,7 +105,7 @@ def normalized(data: bytes, feature: Image) -> bytes:
 
 
 def check_root(folder: str) -> str:
-    """`folder`; raises InputError unless it is there."""
+    """Returns `folder`; raises InputError unless it is there."""
     if "://" not in folder and not os.path.isdir(folder):  # noqa: PTH112
         raise InputError(
             f"--path_root={folder}",
@@ -117,7 +117,7 @@ def check_root(folder: str) -> str:
 
 
 def paths_outside(paths: Sequence[str | None], roots: Sequence[str]) -> list[int]:
-    """Positions of the paths that lead out of every root, links followed; an empty root is none.
+    """Returns the positions of paths that lead out of every root, links followed; an empty root is none.
 
     A table is data, and must not open any file of this machine.
     """
@@ -161,15 +161,16 @@ def _content(path: str) -> bytes:
 
 
 def _by_pillow(data: bytes, feature: Image) -> tuple[bytes, tuple[int, int]]:
-    """What a record holds, and its width and height; an ordinary JPEG is decoded as far as its beginning."""
+    """Returns what a record holds, and its size as seen; decodes only the beginning of an ordinary JPEG."""
     with _opened(image_formats.shortened(data), feature) as image:
         if problem := image_formats.damage(data):
             raise BadImageError(problem)
         if image_formats.is_ordinary(image, data, channels=feature.channels):
             width, height = image.size
+            size = image_formats.seen_size(image)
             image.draft("L", (max(1, width // 8), max(1, height // 8)))  # JPEG: fewer pixels to make
             image.load()
-            return data, (width, height)
+            return data, size
     with _opened(data, feature) as image:
         pixels = _pixels(image, feature.channels)
         return _png(pixels), pixels.size
@@ -177,7 +178,7 @@ def _by_pillow(data: bytes, feature: Image) -> tuple[bytes, tuple[int, int]]:
 
 @contextlib.contextmanager
 def _opened(data: bytes, feature: Image) -> Iterator[PIL.Image.Image]:
-    """An image whose header `feature` allows; raises BadImageError for whatever goes wrong with it."""
+    """Opens an image whose header `feature` allows; raises BadImageError for whatever goes wrong with it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -205,7 +206,7 @@ def _check_header(image: PIL.Image.Image, feature: Image) -> None:
 
 
 def _pixels(image: PIL.Image.Image, channels: int) -> PIL.Image.Image:
-    """The first frame as Pillow reads it, turned by its EXIF data, with 8 bits a sample and `channels`."""
+    """Returns the first frame as Pillow reads it, turned by its EXIF data, with 8 bits a sample."""
     bits = _bits(image)
     seen = PIL.ImageOps.exif_transpose(image)
     if bits > 8:
@@ -215,7 +216,7 @@ def _pixels(image: PIL.Image.Image, channels: int) -> PIL.Image.Image:
 
 
 def _bits(image: PIL.Image.Image) -> int:
-    """Bits of a sample that Pillow has not made 8 of; raises BadImageError for numbers of no known range."""
+    """Returns the bits of a sample as Pillow holds it; raises BadImageError for numbers of no known range."""
     if image.mode.startswith("I;16"):
         return image.tag_v2.get(_BITS_PER_SAMPLE, (16,))[0] if image.format == "TIFF" else 16
     if image.mode == "I" and image.format == "PPM":
@@ -228,7 +229,7 @@ def _bits(image: PIL.Image.Image) -> int:
 
 
 def _png(image: PIL.Image.Image) -> bytes:
-    """The same bytes of the same pixels."""
+    """Returns a PNG with the same bytes for the same pixels."""
     image.info = {}  # a profile, or a transparent colour
     stream = io.BytesIO()
     image.save(stream, "PNG", compress_level=_COMPRESSION, optimize=False)

@@ -20,7 +20,7 @@ def fixed_list(
     *,
     check: Callable[[pa.Array, Problems], None] | None = None,
 ) -> pa.FixedSizeListArray:
-    """int64 or float64 [rows, product of the shape], zeros where a row is of another length.
+    """Returns int64 or float64 [rows, product of the shape], zeros where a row is of another length.
 
     `check` adds the problems of all numbers [rows * product of the shape] by their position.
     """
@@ -47,7 +47,7 @@ def fixed_list(
 
 
 def single(cells: pa.Array, problems: Problems) -> pa.Array:
-    """The one value of each list [rows]; null where it is empty, a problem where there are several."""
+    """Returns the one value of each list [rows]; null where it is empty, a problem where it has several."""
     if not text.is_list(cells.type):
         return cells
     lists = cells.cast(pa.list_(cells.type.value_type))
@@ -76,7 +76,7 @@ def _items(feature: Tokens | Tensor, cells: pa.Array, problems: Problems) -> pa.
 
 
 def _without_one_level(cells: pa.Array) -> pa.Array:
-    """[rows, a, b] as [rows, a·b]."""
+    """Flattens [rows, a, b] to [rows, a·b]."""
     outer = cells.cast(pa.list_(cells.type.value_type))
     inner = outer.flatten()
     inner = inner.cast(pa.list_(inner.type.value_type))

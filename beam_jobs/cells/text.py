@@ -17,13 +17,13 @@ _BETWEEN_ITEMS = b" "
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether cells of this type are text already, decoded or not."""
+    """Returns whether cells of this type are text already, decoded or not."""
     is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     return is_string or is_bytes(kind)
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether cells of this type are bytes, which may be text that is not decoded."""
+    """Returns whether cells of this type are bytes, which may be text that is not decoded."""
     return (
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -33,12 +33,12 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether cells of this type are lists."""
+    """Returns whether cells of this type are lists."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether cells of this type are numbers; booleans are 0 and 1."""
+    """Returns whether cells of this type are numbers; booleans are 0 and 1."""
     return (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -92,7 +92,7 @@ def _dumped(value: object) -> bytes | None:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str).encode()
 
 
-# --- Value clean-up of whole columns, as `feature.Clean` declares it.
+# --- Clean-up of whole columns.
 #
 # `pipeline/data/preprocessing/requests.py` does the same to raw strings when a model serves.
 
@@ -114,14 +114,14 @@ def clean_text(text: pa.StringArray, rules: Clean) -> pa.StringArray:
     return text
 
 
-# --- The rows of a column that do not convert, and why; found without looking at single rows that do.
+# --- Rows of a column that do not convert.
 
 
 NOT_UTF_8 = "not UTF-8"
 
 
 class Problems(dict[int, str]):
-    """The first problem found with each row."""
+    """The first problem of each row."""
 
     def add(self, rows: Iterable[int] | pa.BooleanArray, reason: str) -> None:
         """Names a problem of these rows: positions, or a bool [rows]."""
@@ -137,7 +137,7 @@ def decode(cells: pa.Array, problems: Problems) -> pa.StringArray:
 
 
 def convert(values: pa.Array, to: pa.DataType, reason: str, problems: Problems) -> pa.Array:
-    """`values` [rows] cast to the type `to`; what does not convert becomes null and a problem."""
+    """Casts `values` [rows] to the type `to`; what does not convert becomes null and a problem."""
     try:
         return values.cast(to)
     except pa.ArrowInvalid:
@@ -161,7 +161,7 @@ def _unconvertible(values: pa.Array, to: pa.DataType, *, first: int) -> list[int
     return []
 
 
-# --- Numbers from text, numbers or points in time, checked against what the record can hold.
+# --- Numbers from text, numbers or points in time.
 
 
 _FLOAT32_MAXIMUM = float(np.finfo(np.float32).max)
@@ -184,7 +184,7 @@ def number(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
 
 
 def _seconds(cells: pa.Array) -> pa.Array:
-    """Points in time as seconds since 1970-01-01, everything else as it is."""
+    """Turns points in time into seconds since 1970-01-01; leaves everything else as it is."""
     if not (pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type)):
         return cells
     microseconds = cells.cast(pa.timestamp("us"), safe=False).cast(pa.int64())

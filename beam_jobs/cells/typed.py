@@ -1,4 +1,4 @@
-"""Turns one column of raw cells into typed values, and tells which rows do not conform to the schema.
+"""Turns one column of raw cells into typed values, and finds rows that do not conform to the schema.
 
 Whole columns are converted at once; single rows are looked at only where a whole column did not convert.
 """
@@ -19,8 +19,8 @@ from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -40,10 +40,10 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawColumn:
-    """Raw `cells` of any Arrow type, and what their source says of them.
+    """Raw `cells` of any Arrow type, with facts from their source.
 
-    `directory` is what relative paths of images start from, and `path_roots` are where else paths may lead:
-    None says anywhere. `undecoded` says that binary cells are text, not an image's own bytes.
+    Relative paths of images start from `directory`; other paths may lead into `path_roots`, or anywhere if
+    that is None. With `undecoded`, binary cells are text, not an image's own bytes.
     """
 
     cells: pa.Array
@@ -53,14 +53,14 @@ class RawColumn:
 
 
 def _plain_arrow_type(feature: Feature) -> pa.DataType:
-    """Numbers or text; float32 as float64, because statistics are taken of these."""
+    """Returns numbers or text; float32 as float64, because statistics are taken of these."""
     scalar = {"float32": pa.float64(), "int64": pa.int64(), "string": pa.string()}[feature.dtype]
     return pa.list_(scalar, int(np.prod(feature.shape))) if feature.shape else scalar
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cells:
-    """How cells of one kind become values.
+    """The reader of one feature type.
 
     `parse` adds to the problems what is wrong with a row; a value that is missing or wrong may be anything.
     """
@@ -163,7 +163,7 @@ def _strings(feature: Feature, raw: RawColumn, problems: Problems) -> pa.StringA
 
 
 def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
-    """int64 or, of a float32 feature, float64; null where the value is missing."""
+    """Returns int64 or, of a float32 feature, float64; null where the value is missing."""
     cells = single(raw.cells, problems)
     if not _is_clean_number(cells, feature.clean):
         rules = feature.clean
@@ -178,7 +178,7 @@ def _numbers(feature: Feature, raw: RawColumn, problems: Problems) -> pa.Array:
 
 
 def _with_values(feature: Feature, cells: pa.Array, problems: Problems) -> pa.Array:
-    """`cells`; one without a value is a problem where the schema rejects those."""
+    """Returns `cells`; one without a value is a problem where the schema rejects those."""
     if feature.missing == "reject":
         problems.add(cells.is_null(), "missing")
     return cells
@@ -195,9 +195,9 @@ def _is_clean_number(cells: pa.Array, rules: Clean) -> bool:
     return is_number and not rules.aliases and set(rules.null_markers) <= {""}
 
 
-_OF_KIND = KindTable(
+_OF_KIND = FeatureTypeTable(
     where=__name__,
-    tells="how cells become values",
+    question="how cells become values",
     entry="Cells, with `parse` of (feature, RawColumn, Problems) to an Arrow array",
     entries={
         Numeric: Cells(parse=_numeric),
@@ -212,23 +212,19 @@ _OF_KIND = KindTable(
 )
 
 
-# --- How typed rows travel between the workers: Arrow batches: order hash, origin, a column a feature.
+# --- Arrow batches of typed rows, as workers exchange them.
 
-
-# The column with each row's order hash. A feature's name is never empty, so the two cannot collide.
+# Columns of each row's order hash and origin. A feature's name is an identifier, so none collides.
 ORDER_COLUMN = ""
-
-
-# The column with each row's origin, where it is kept. A feature's name is an identifier.
 ORIGIN_COLUMN = "(origin)"
 
 
 def arrow_schema(schema: Schema, *, origins: bool = False) -> pa.Schema:
-    """The order hash (uint64); where `origins` are kept, each row's (uint64); then one column a feature."""
+    """Returns the order hash, the origin (both uint64) where `origins` are kept, and a column a feature."""
     origin = [(ORIGIN_COLUMN, pa.uint64())] if origins else []
     return pa.schema([(ORDER_COLUMN, pa.uint64()), *origin, *value_schema(schema)])
 
 
 def value_schema(schema: Schema) -> pa.Schema:
-    """One column a feature."""
+    """Returns the schema of the values: one column a feature."""
     return pa.schema([(feature.name, arrow_type(feature)) for feature in schema.features])

@@ -1,9 +1,9 @@
-"""What can be wrong with a dataset as a whole: the kinds of anomalies, and how serious each is."""
+"""Kinds of anomalies of a dataset as a whole, and how serious each is."""
 
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.base.errors import InputError, nearest
 from pipeline.data.statistics.drift import COARSEST
@@ -49,7 +49,7 @@ HELP = "Kinds: " + "; ".join(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Anomaly:
-    """One thing found. `value` was measured; up to `threshold` it would be no anomaly."""
+    """A finding. `value` was measured; up to `threshold` it would be no anomaly."""
 
     split: str
     feature: str  # empty: the split as a whole
@@ -73,6 +73,10 @@ class Policy:
     def limit(self, kind: str) -> float:
         limit = self.limits.get(kind, KINDS[kind].limit)
         return 0.0 if limit is None else limit
+
+    def anomaly(self, kind: str, *, feature: str = "", **fields: Any) -> Anomaly:
+        """Returns an `Anomaly` of the severity of its kind; without `feature` it is the split's."""
+        return Anomaly(kind=kind, feature=feature, severity=self.severity(kind), **fields)
 
 
 def parse_policy(severities: Sequence[str], limits: Sequence[str]) -> Policy:
@@ -110,15 +114,15 @@ def line(anomaly: Anomaly) -> str:
     return f"{anomaly.severity}: {anomaly.kind}: {where}: {anomaly.message}"
 
 
-def named(values: Sequence[tuple[str, int]], *, of: int) -> str:
-    """How many values there are, in which part of `of` rows, and the first of them with their counts."""
+def format_values(values: Sequence[tuple[str, int]], *, of: int) -> str:
+    """Formats the number of values, their part of `of` rows, and the first of them with their counts."""
     rows = sum(count for _, count in values)
     first = ", ".join(f"{value!r} × {count:,}" for value, count in values[:_NAMED])
     return f"{len(values):,} value{'s' * (len(values) > 1)} in {rows / of:.2%} of rows: {first}"
 
 
 def dumps(anomalies: Sequence[Anomaly], policy: Policy, *, baseline_digest: str | None) -> str:
-    """What was found, and by which rules; without paths, so that equal data gives equal bytes."""
+    """Writes findings and rules as JSON, without paths, so that equal data gives equal bytes."""
     document = {
         "format": FORMAT,
         "baseline_digest": baseline_digest,

@@ -25,12 +25,12 @@ from pipeline.data.statistics import encoding
 from pipeline.data.statistics.encoding import FILE_NAME
 from pipeline.data.statistics.samples import DamagedError
 
-# --- A problem of a dataset, and the problems of one file: whether it is the one that was published.
+# --- Problems of one file.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that is not as published; `record` (0-based) and `offset` where it is one record.
+    """A difference from what was published; `record` (0-based) and `offset` where it is one record.
 
     `origin` is its raw row, where a record is a row and the dataset knows.
     """
@@ -43,7 +43,7 @@ class Problem:
 
 
 def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]:
-    """What differs from the manifest: the file is missing, or has another size or digest."""
+    """Yields what differs from the manifest: the file is missing, or has another size or digest."""
     path = directory / published.path
     if not path.is_file():
         yield Problem(file=published.path, problem="no such file")
@@ -59,14 +59,14 @@ def file_problems(directory: pathlib.Path, published: File) -> Iterator[Problem]
 
 
 def conversion_problems(directory: pathlib.Path) -> Iterator[Problem]:
-    """Whether the record of the conversion is damaged, which the manifest does not list."""
+    """Yields the damage of the record of the conversion, which the manifest does not list."""
     try:
         records.read_conversion(directory)
     except InputError as error:
         yield Problem(file=manifest_lib.CONVERSION_FILE_NAME, problem=error.received)
 
 
-# --- Reads one shard to its last byte: every record's checksum, schema and content hash, and the index.
+# --- Problems of one shard and its index.
 
 
 LISTED_LIMIT = 1000  # problems of a shard that are kept one by one
@@ -92,7 +92,7 @@ class ReadShard:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How shards are read: what records must conform to, and what is called with the bytes read."""
+    """Settings of reading shards: what records must conform to, and what is called with the bytes read."""
 
     schema: Schema
     layout: Layout
@@ -128,7 +128,7 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
 
 
 def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) -> Iterator[Problem]:
-    """Where the index does not say where each sound record is, or has another hash of it."""
+    """Yields sound records of which the index has another place or hash than the shard."""
     name = shards_lib.file_name(shard.path)
     try:
         stored = shards_lib.load(directory / name)
@@ -136,13 +136,13 @@ def index_problems(directory: pathlib.Path, published: Shard, shard: ReadShard) 
         yield Problem(file=name, problem=f"unreadable: {error}")
         return
     if len(stored) != published.records:
-        problem = f"tells of {len(stored):,} records in place of {published.records:,}"
+        problem = f"lists {len(stored):,} records in place of {published.records:,}"
         yield Problem(file=name, problem=problem)
     records = shard.records[shard.records["ordinal"] < len(stored)]
-    told = records["ordinal"]
-    wrong = stored.offsets[told] != records["offset"]
-    wrong |= stored.lengths[told] != records["length"]
-    wrong |= stored.hashes[told] != records["content"]
+    ordinals = records["ordinal"]
+    wrong = stored.offsets[ordinals] != records["offset"]
+    wrong |= stored.lengths[ordinals] != records["length"]
+    wrong |= stored.hashes[ordinals] != records["content"]
     for record in records[wrong][:LISTED_LIMIT]:
         ordinal, offset = int(record["ordinal"]), int(record["offset"])
         yield Problem(file=name, problem="does not tell what the shard holds", record=ordinal, offset=offset)
@@ -196,18 +196,18 @@ def _chunks(items: Iterator[Record | DamagedFrame]) -> Iterator[list[Record | Da
         yield chunk
 
 
-# --- Whether the accumulators of a dataset are those of its statistics, so that others can be added to them.
+# --- Accumulators.
 
 
 def accumulator_problems(
     directory: pathlib.Path, schema: Schema, statistics: Statistics
 ) -> Iterator[Problem]:
-    """Whether they can be read, and give the statistics of the dataset."""
+    """Checks that the accumulators can be read, and give the statistics of the dataset."""
     try:
         splits = encoding.loads(files.read_bytes(directory / FILE_NAME), schema)
         found = {name: encoding.statistics_of(content, schema) for name, content in splits.items()}
     except OSError:
-        return  # that it is not there is told already
+        return  # `file_problems` reports a missing file
     except DamagedError as error:
         yield Problem(file=FILE_NAME, problem=str(error))
         return
@@ -216,7 +216,7 @@ def accumulator_problems(
         yield Problem(file=FILE_NAME, problem=f"gives other statistics than {STATISTICS_FILE_NAME}")
 
 
-# --- The raw rows of what is found in a dataset, where it knows them.
+# --- Origins.
 
 
 class RowOrigins:
@@ -238,15 +238,9 @@ class RowOrigins:
         return None
 
 
-def origin_problems(directory: pathlib.Path, manifest: Manifest) -> Iterator[Problem]:
-    """Files of origins that are damaged, or missing among others."""
-    for name, problem in reader.damage(directory, manifest):
-        yield Problem(file=name, problem=problem)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowAddress:
-    """Where a row is stored, and where it came from, if the dataset knows."""
+    """The place of a stored row, and its origin, if the dataset knows it."""
 
     shard: str
     record: int  # 0-based
@@ -280,7 +274,7 @@ class ReadSplit:
         return np.concatenate([np.empty(0, np.uint64), *(shard.rows[name] for shard in self.shards)])
 
     def address(self, position: int) -> RowAddress:
-        """Of the row at index `position` of `contents` and `ids`."""
+        """Returns the address of the row at index `position` of `contents` and `ids`."""
         for shard in self.shards:
             if position < len(shard.rows):
                 record, row = int(shard.rows[position]["record"]), int(shard.rows[position]["row"])
@@ -312,7 +306,7 @@ def verify(directory: pathlib.Path) -> Verified:
     manifest = manifest_lib.load(directory)
     found = [problem for file in manifest.files for problem in file_problems(directory, file)]
     found += conversion_problems(directory)
-    found += origin_problems(directory, manifest)
+    found += [Problem(file=name, problem=problem) for name, problem in reader.damage(directory, manifest)]
     schema = _schema(directory, manifest)
     if manifest.layout not in LAYOUTS:
         raise InputError(

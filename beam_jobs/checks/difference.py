@@ -1,4 +1,4 @@
-"""What changed between two versions of a dataset, record by record, and which records leak between splits."""
+"""Changes between two versions of a dataset, record by record, and records that leak between splits."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TRAIN
 from pipeline.data.statistics import drift
 
-# --- Comparing sets of records by their hashes, as sorted numpy arrays: 100 million rows take under 4 GB.
+# --- Sets of records as sorted numpy arrays of 64-bit hashes: 100 million rows take under 4 GB.
 #
-# Hashes have 64 bits: among n records of one dataset and m of another, about n·m / 2^64 pairs collide by
-# chance (0.0005 for 100 million each).
-
+# Among n records of one dataset and m of another, n·m / 2^64 pairs collide by chance: 0.0005 for 100 million.
 
 MIXED = -1  # records of one hash are in several splits
 
@@ -32,7 +30,7 @@ class Counted:
 
 
 def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
-    """`splits` are the hashes of each split, uint64 [records]."""
+    """Counts hashes; `splits` has those of each split, uint64 [records]."""
     everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
@@ -44,12 +42,12 @@ def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
 
 
 def surplus_rows(of: Counted, over: Counted) -> np.ndarray:
-    """How many records of each hash `of` has more than `over`, int64 [distinct]."""
+    """Returns how many records of each hash `of` has more than `over`: int64 [distinct]."""
     return np.maximum(0, of.counts - matched_rows(of, over, over.counts, absent=0))
 
 
 def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int) -> np.ndarray:
-    """`values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
+    """Returns `values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
     if not len(other.hashes):
         return np.full(len(of.hashes), absent)
     position = np.minimum(np.searchsorted(other.hashes, of.hashes), len(other.hashes) - 1)
@@ -57,7 +55,7 @@ def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int
 
 
 def shared_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """int64 [found]: where in `right` hashes are that `left` has; both uint64 [records]."""
+    """Returns positions in `right` of hashes that `left` has, int64 [found]; both uint64 [records]."""
     return np.flatnonzero(np.isin(right, left))
 
 
@@ -116,7 +114,7 @@ class Difference:
 def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     """Raises InputError if the two cannot be compared record by record."""
     _check_comparable(before, after)
-    old, new = _counted_contents(before), _counted_contents(after)
+    old, new = count_rows(_contents(before)), count_rows(_contents(after))
     extra = surplus_rows(new, old)
     rows = Rows(
         before=before.rows,
@@ -155,7 +153,7 @@ def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
 
 
 def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
-    """The same counts, where an id tells which rows of the two versions are the same row."""
+    """Returns the counts where ids say which rows of the two versions are the same row."""
     contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
     common = matched_rows(new, old, old.first, absent=-1)
     there = common >= 0
@@ -169,7 +167,7 @@ def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new
 
 
 def _moved(before: Verified, after: Verified, old: Counted, new: Counted) -> Iterator[Moved]:
-    """A record that is or was in several splits is a leak, and did not move."""
+    """Yields moved records; one that is or was in several splits is a leak, and did not move."""
     was = matched_rows(new, old, old.split, absent=MIXED)
     for i, source in enumerate(before.splits):
         for j, target in enumerate(after.splits):
@@ -195,10 +193,6 @@ def _drifts(before: Verified, after: Verified) -> Iterator[_Drift]:
 
 def _contents(verified: Verified) -> dict[str, np.ndarray]:
     return {name: split.contents for name, split in verified.splits.items()}
-
-
-def _counted_contents(verified: Verified) -> Counted:
-    return count_rows(_contents(verified))
 
 
 def _counted_ids(verified: Verified) -> Counted:

@@ -26,7 +26,7 @@ Hashes = Mapping[str, Sequence[Callable[[], np.ndarray]]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Leak:
-    """So many `records` of `split` are also in the split `earlier`; `hashes` are those of some of them."""
+    """The number of `records` of `split` that the split `earlier` has too, and the hashes of some of them."""
 
     split: str
     earlier: str
@@ -51,15 +51,13 @@ def leaks(splits: Hashes, *, records: int, at_once: int = AT_ONCE) -> list[Leak]
 
 
 def anomaly(leak: Leak, examples: Sequence[str], policy: Policy, *, of: int) -> Anomaly | None:
-    """The leak as an anomaly of its split, which has `of` records; None where the policy allows for it."""
+    """Returns the leak as an anomaly of its split of `of` records; None where the policy allows it."""
     fraction, limit = leak.records / of, policy.limit(KIND)
     if fraction <= limit or policy.severity(KIND) == "ignore":
         return None
-    return Anomaly(
+    return policy.anomaly(
+        KIND,
         split=leak.split,
-        feature="",
-        kind=KIND,
-        severity=policy.severity(KIND),
         message=f"{leak.records:,} of {of:,} records are also in split '{leak.earlier}', for example "
         + ", ".join(examples),
         value=fraction,
@@ -87,7 +85,7 @@ def _parts(splits: Hashes, parts: int) -> Iterator[dict[str, np.ndarray]]:
 
 
 def _shared(sought: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Those of the sorted hashes `of`, uint64 [records], that are among the sorted `sought` too."""
+    """Returns the hashes `of` that are among `sought` too; both sorted, uint64 [records]."""
     if not len(sought):
         return of[:0]
     position = np.minimum(np.searchsorted(sought, of), len(sought) - 1)

@@ -16,8 +16,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -29,7 +29,7 @@ from pipeline.data.schema.schema import Schema
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """Finite numbers from `low` to `high`; besides, what stands for a missing value."""
+    """Finite numbers from `low` to `high`, and what stands for a missing value."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -100,7 +100,7 @@ def _wrong(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.nd
 
 
 def allowed_values(feature: Feature) -> Numbers | Strings:
-    """What a record may hold of the feature."""
+    """Returns what a record may hold of the feature."""
     return _OF_KIND.of(feature)(feature)
 
 
@@ -160,9 +160,9 @@ def _is_utf8(value: bytes) -> bool:
 
 _UTF8 = Strings(accepts=_is_utf8, problem="is not UTF-8")
 
-_OF_KIND: KindTable[Callable[[Feature], Numbers | Strings]] = KindTable(
+_OF_KIND: FeatureTypeTable[Callable[[Feature], Numbers | Strings]] = FeatureTypeTable(
     where=__name__,
-    tells="what a record may hold",
+    question="what a record may hold",
     entry="a function of the feature to Numbers or, for a string feature, Strings",
     entries={
         Numeric: _numeric,
@@ -177,12 +177,12 @@ _OF_KIND: KindTable[Callable[[Feature], Numbers | Strings]] = KindTable(
 )
 
 
-# --- The rows of records, and what is wrong with them, by the layout that the manifest names.
+# --- Record layouts.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What verification asks of records."""
+    """Functions by which verification reads records."""
 
     problems: Callable[[Sequence[bytes], Schema], dict[int, str]]  # what is wrong, by the record's position
     rows: Callable[[bytes, Schema], list[bytes]]  # the content of each row of a record

@@ -5,15 +5,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from beam_jobs.checks import anomalies as anomalies_lib
-from beam_jobs.checks.anomalies import Anomaly, Policy, named
+from beam_jobs.checks.anomalies import Anomaly, Policy, format_values
 from pipeline.data.dataset import window
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, Statistics
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -28,7 +28,7 @@ _DEVIATIONS = 4.0  # how far chance may move a fraction
 
 
 def baseline_anomalies(statistics: Statistics, baseline: Statistics, policy: Policy) -> list[Anomaly]:
-    """Of every split that both datasets have, without those of severity "ignore"."""
+    """Returns anomalies of every split that both datasets have, without those of severity "ignore"."""
     found = (
         anomaly
         for split, now in statistics.items()
@@ -53,11 +53,9 @@ def _of_split(split: str, now: SplitStatistics, before: SplitStatistics, policy:
 def _examples(split: str, now: SplitStatistics, before: SplitStatistics, policy: Policy) -> Iterator[Anomaly]:
     change = abs(now.examples - before.examples) / max(1, before.examples)
     if change > policy.limit("examples"):
-        yield Anomaly(
+        yield policy.anomaly(
+            "examples",
             split=split,
-            feature="",
-            kind="examples",
-            severity=policy.severity("examples"),
             message=f"{now.examples:,} rows in place of {before.examples:,}",
             value=change,
             threshold=policy.limit("examples"),
@@ -65,11 +63,10 @@ def _examples(split: str, now: SplitStatistics, before: SplitStatistics, policy:
 
 
 def _one_sided(split: str, name: str, policy: Policy, *, added: bool) -> Anomaly:
-    return Anomaly(
+    return policy.anomaly(
+        "feature_set",
         split=split,
         feature=name,
-        kind="feature_set",
-        severity=policy.severity("feature_set"),
         message="not in the baseline" if added else "only in the baseline",
     )
 
@@ -80,11 +77,10 @@ def _missing_jump(
     rise = now.missing_fraction - before.missing_fraction
     limit = max(policy.limit("missing_jump"), _chance_of_missing(now, before))
     if rise > limit:
-        yield Anomaly(
+        yield policy.anomaly(
+            "missing_jump",
             split=split,
             feature=now.name,
-            kind="missing_jump",
-            severity=policy.severity("missing_jump"),
             message=f"missing in {now.missing_fraction:.2%} of rows, {before.missing_fraction:.2%} before",
             value=rise,
             threshold=limit,
@@ -92,7 +88,7 @@ def _missing_jump(
 
 
 def _chance_of_missing(now: FeatureStatistics, before: FeatureStatistics) -> float:
-    """How far apart the fractions of two samples of the same data may lie by chance."""
+    """Returns how far apart the fractions of two samples of the same data may lie by chance."""
     n, m = now.present + now.missing, before.present + before.missing
     pooled = (now.missing + before.missing) / max(1, n + m)
     return _DEVIATIONS * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))
@@ -107,12 +103,11 @@ def _new_values(
     new = [(value, count) for value, count in now.values.values if value not in known]
     fraction = sum(count for _, count in new) / max(1, now.present)
     if fraction > policy.limit("new_values"):
-        yield Anomaly(
+        yield policy.anomaly(
+            "new_values",
             split=split,
             feature=now.name,
-            kind="new_values",
-            severity=policy.severity("new_values"),
-            message=f"the baseline lacks {named(new, of=now.present)}",
+            message=f"the baseline lacks {format_values(new, of=now.present)}",
             value=fraction,
             threshold=policy.limit("new_values"),
         )
@@ -127,25 +122,24 @@ def _drift(
     limit = max(policy.limit("drift"), distance.chance)
     if distance.value > limit:
         where = f", most at {distance.where!r}" if distance.where else ""
-        yield Anomaly(
+        yield policy.anomaly(
+            "drift",
             split=split,
             feature=now.name,
-            kind="drift",
-            severity=policy.severity("drift"),
             message=f"{distance.measure} distance {distance.value:.3g} from the baseline{where}",
             value=distance.value,
             threshold=limit,
         )
 
 
-# --- Anomalies of a dataset's statistics, by what its schema declares.
+# --- Anomalies by what the schema declares.
 
 
 _SHOWN = 5  # classes that a message names
 
 
 def conformance_anomalies(statistics: Statistics, schema: Schema, policy: Policy) -> list[Anomaly]:
-    """In the order of splits and features, without those of severity "ignore"."""
+    """Returns anomalies in the order of splits and features, without those of severity "ignore"."""
     found = (
         anomaly
         for split, measured in statistics.items()
@@ -170,11 +164,10 @@ def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: 
     limit = policy.limit(kind) if declared is None else declared
     if measured.missing_fraction > limit:
         rows = measured.present + measured.missing
-        yield Anomaly(
+        yield policy.anomaly(
+            kind,
             split=split,
             feature=feature.name,
-            kind=kind,
-            severity=policy.severity(kind),
             message=f"missing in {measured.missing:,} of {rows:,} rows",
             value=measured.missing_fraction,
             threshold=limit,
@@ -186,11 +179,10 @@ def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterat
     same = (numeric and numeric.minimum == numeric.maximum) or (values and values.distinct == 1)
     if measured.present > 1 and same:
         value = f"{numeric.minimum:g}" if numeric else repr(values.values[0][0])
-        yield Anomaly(
+        yield policy.anomaly(
+            "constant",
             split=split,
             feature=measured.name,
-            kind="constant",
-            severity=policy.severity("constant"),
             message=f"{value} in all {measured.present:,} rows that have a value",
         )
 
@@ -199,11 +191,10 @@ def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: 
     error, limit = rounding(feature, measured), policy.limit("rounding")
     if error > limit:
         numeric = measured.numeric
-        yield Anomaly(
+        yield policy.anomaly(
+            "rounding",
             split=split,
             feature=feature.name,
-            kind="rounding",
-            severity=policy.severity("rounding"),
             message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
             f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}: train will refuse it. "
             f"{way_out(feature, numeric)}, or leave it out",
@@ -222,12 +213,11 @@ def _out_of_domain(
     fraction = sum(count for _, count in outside) / max(1, measured.present)
     limit = policy.limit("out_of_domain")
     if fraction > limit:
-        yield Anomaly(
+        yield policy.anomaly(
+            "out_of_domain",
             split=split,
             feature=feature.name,
-            kind="out_of_domain",
-            severity=policy.severity("out_of_domain"),
-            message=f"the schema lacks {named(outside, of=measured.present)}",
+            message=f"the schema lacks {format_values(outside, of=measured.present)}",
             value=fraction,
             threshold=limit,
         )
@@ -247,11 +237,10 @@ def _absent_classes(
     seen = {value for value, _ in measured.values.values}
     absent = [name for name in feature.classes if name not in seen]
     if absent:
-        yield Anomaly(
+        yield policy.anomaly(
+            "absent_class",
             split=split,
             feature=feature.name,
-            kind="absent_class",
-            severity=policy.severity("absent_class"),
             message=f"no row of class {', '.join(map(repr, absent[:_SHOWN]))}"
             + (f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""),
         )
@@ -259,9 +248,9 @@ def _absent_classes(
 
 _Check = Callable[[str, Feature, FeatureStatistics, Policy], Iterator[Anomaly]]
 
-_OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
+_OF_KIND: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
     where=__name__,
-    tells="what else is checked of a feature's statistics",
+    question="what else is checked of a feature's statistics",
     entry="checks of (split, feature, FeatureStatistics, Policy) to anomalies, possibly none: ()",
     entries={
         Numeric: (_rounded,),
@@ -276,7 +265,7 @@ _OF_KIND: KindTable[tuple[_Check, ...]] = KindTable(
 )
 
 
-# --- The rules by which a dataset is judged before it is published, and the verdict.
+# --- The verdict on a dataset before it is published.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -290,7 +279,7 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What was found, and the rules by which it was."""
+    """The anomalies found, and the rules that found them."""
 
     rules: Rules
     anomalies: tuple[Anomaly, ...]
@@ -310,7 +299,9 @@ def parse_rules(*, severities: Sequence[str], limits: Sequence[str], baseline: s
     return Rules(policy=policy, baseline=loading.load(dataset), baseline_digest=dataset.manifest.digest)
 
 
-def judge(measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()) -> Verdict:
+def evaluate(
+    measured: Statistics, schema: Schema, rules: Rules, *, leaked: Sequence[Anomaly] = ()
+) -> Verdict:
     """Adds to what was `leaked` what the statistics show; raises InputError if any is of severity "error"."""
     found = [
         *conformance_anomalies(measured, schema, rules.policy),

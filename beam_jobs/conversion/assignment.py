@@ -1,4 +1,4 @@
-"""Which split, shard and bucket a row belongs to: arithmetic on keyed hashes of the row's id.
+"""Assigns each row to a split, shard and bucket, by keyed hashes of the row's id.
 
 A row's split depends on nothing but its id, so the row never moves when others are added. Within a split,
 rows stand in the order of a second, independent hash; shard i of n holds the i-th n-th of its range. So
@@ -25,7 +25,7 @@ from beam_jobs.sources.source import RawRows
 from pipeline.data.schema.feature_types import Datetime, Numeric
 from pipeline.data.schema.schema import Schema, SplitBy
 
-# What a hash is for: different purposes must not correlate (`person` of BLAKE2 keeps them apart).
+# Purposes of hashes, which must not correlate: `person` of BLAKE2 separates them.
 SPLIT = b"penstock split"
 ORDER = b"penstock order"
 
@@ -45,7 +45,7 @@ def row_ids(raw: RawRows, names: Iterable[str]) -> pa.Array:
 
 
 def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:
-    """uint64 [rows], uniform; equal ids give equal hashes. `ids`: binary or string [rows]."""
+    """Hashes `ids`, binary or string [rows], uniformly: uint64 [rows]."""
     digests = [
         hashlib.blake2b(row_id, digest_size=8, person=purpose).digest()
         for row_id in ids.cast(pa.binary()).to_pylist()
@@ -54,14 +54,14 @@ def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:
 
 
 def split_of(hashes: np.ndarray, fractions: Sequence[Fraction]) -> np.ndarray:
-    """int64 [rows]: index into `fractions` (which sum to 1) for each of `hashes`, uint64 [rows]."""
+    """Returns an index into `fractions` (which sum to 1), int64 [rows], for `hashes`, uint64 [rows]."""
     ends = np.cumsum([Fraction(0), *fractions])[1:-1]
     boundaries = np.array([int(end * (1 << 64)) for end in ends], np.uint64)
     return np.searchsorted(boundaries, hashes, side="right")
 
 
 def shard_of(order: np.ndarray, shards: int) -> np.ndarray:
-    """int64 [rows]: contiguous ranges of `order`, uint64 [rows], of equal width. At most 2**32 shards."""
+    """Cuts `order`, uint64 [rows], into ranges of equal width: int64 [rows]. At most 2**32 shards."""
     high = order >> np.uint64(32)
     return ((high * np.uint64(shards)) >> np.uint64(32)).astype(np.int64)
 
@@ -95,7 +95,7 @@ def scatter(
 
 
 def _buckets(plan: Plan, splits: Sequence[str], split: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """int64 [rows]: each row's bucket; those of all shards of all `splits` are numbered through."""
+    """Returns each row's bucket, int64 [rows]; numbers run on through all shards of all `splits`."""
     bucket, before = np.zeros(len(order), np.int64), 0
     for index, name in enumerate(splits):
         mine, count = split == index, plan.shards[name] * plan.buckets[name]
@@ -104,7 +104,7 @@ def _buckets(plan: Plan, splits: Sequence[str], split: np.ndarray, order: np.nda
     return bucket
 
 
-# --- Which split each raw row goes to: its input's, by the hash of its group, or by the schema's cut-offs.
+# --- The split of each raw row: its input's, or by the hash of its group, or by the schema's cut-offs.
 
 
 _MISSING = "no value to split by"
@@ -150,7 +150,7 @@ def _by_cut_offs(raw: RawRows, schema: Schema, split_by: SplitBy) -> Splitting:
 def _reader(column: str, schema: Schema) -> Datetime | Numeric:
     """The feature that reads the column, so that its format and clean-up hold here too; else a plain one."""
     kind = Datetime if schema.split_by.is_time else Numeric
-    features = (feature for feature in schema.of_kind(kind) if feature.source_column == column)
+    features = (feature for feature in schema.of_type(kind) if feature.source_column == column)
     return next(features, kind(name=column, missing="mark"))
 
 

@@ -44,8 +44,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -98,31 +98,33 @@ def publish(
 
 
 def _publish_origins(destination: Destination, outcome: Outcome, plan: Plan) -> None:
-    """The manifest does not list them: the dataset's digest does not depend on the names of raw files."""
+    """Publishes the origins; not in the manifest, so that names of raw files do not change its digest."""
     (destination.directory / origins.FOLDER).mkdir()
     for shard in outcome.files:
         destination.move(shard.origins_path, origins.file_name(shard.file_name))
-    folder = Folder(_absolute(plan), plan.pieces[0].line_ends)
+    folder = Folder(_absolute(plan), plan.input_splits[0].line_ends)
     content = origin_files.dumps(_entries(plan, outcome.lines), folder=folder, files_id=plan.origins)
     (destination.directory / origins.FILES_NAME).write_bytes(content)
 
 
 def _absolute(plan: Plan) -> str:
-    """The directory of all inputs: a relative one would be of no use elsewhere."""
-    is_local = plan.pieces[0].stamps and "://" not in plan.root
+    """Returns the directory of all inputs, absolute so that it is of use elsewhere."""
+    is_local = plan.input_splits[0].stamps and "://" not in plan.root
     return str(pathlib.Path(plan.root).absolute() / "_")[:-1] if is_local else plan.root
 
 
 def _entries(plan: Plan, lines: Mapping[str, int]) -> list[Entry]:
     sizes = collections.Counter[str]()
-    for piece in plan.pieces:
-        sizes[piece.paths[0]] += piece.bytes
+    for input_split in plan.input_splits:
+        sizes[input_split.paths[0]] += input_split.bytes
     entries: list[Entry] = []
-    for piece, before in zip(plan.pieces, lines_before(plan.pieces, lines), strict=True):
-        if piece.line_ends and len(piece.paths) == 1:
-            entries.append(Entry(piece.file_names[0], before, piece.start, sizes[piece.paths[0]]))
+    for input_split, before in zip(plan.input_splits, lines_before(plan.input_splits, lines), strict=True):
+        if input_split.line_ends and len(input_split.paths) == 1:
+            entries.append(
+                Entry(input_split.file_names[0], before, input_split.start, sizes[input_split.paths[0]])
+            )
         else:
-            entries += (Entry(name, before) for name in piece.file_names)
+            entries += (Entry(name, before) for name in input_split.file_names)
     return entries
 
 
@@ -167,7 +169,7 @@ def _write_measures(
 
 
 def _files(directory: pathlib.Path) -> list[str]:
-    """Relative paths of the files in `directory`, but for what is temporary."""
+    """Returns relative paths of the files in `directory`, without temporary ones."""
     found = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
     return sorted(str(path) for path in found if path.parts[0] != claims.TEMPORARY)
 
@@ -177,7 +179,7 @@ def _described(directory: pathlib.Path, path: str) -> File:
     return File(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
-# --- What other tools need to read the dataset: TFDS's metadata files and tensorflow-metadata's schema.
+# --- Metadata for TFDS and tensorflow-metadata.
 
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
@@ -242,8 +244,8 @@ def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
 
 
 def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
-    """What `as_supervised=True` gives: the input and the label, where there is one of each."""
-    labels = schema.of_kind(Label)
+    """Returns what `as_supervised=True` gives: the input and the label, where there is one of each."""
+    labels = schema.of_type(Label)
     if layout == "blocks" or len(schema.inputs) != 1 or not labels:
         return None
     return schema.inputs[0].name, labels[0].name
@@ -253,9 +255,9 @@ def _plain_tfds(feature: Feature, features: types.ModuleType) -> object:
     if feature.dtype == "string":
         return features.Text()
     dtype = np.dtype(feature.dtype)
-    return (
-        features.Tensor(shape=feature.shape, dtype=dtype) if feature.shape else features.Scalar(dtype=dtype)
-    )
+    if feature.shape:
+        return features.Tensor(shape=feature.shape, dtype=dtype)
+    return features.Scalar(dtype=dtype)
 
 
 def _label_tfds(feature: Label, features: types.ModuleType) -> object:
@@ -269,10 +271,6 @@ def _image_tfds(feature: Image, features: types.ModuleType) -> object:
         shape=(feature.height or None, feature.width or None, feature.channels),
         encoding_format=None if feature.encoding == "any" else feature.encoding,
     )
-
-
-def _no_domain(feature: Feature, entry: schema_pb2.Feature) -> None:
-    """Type and shape say all."""
 
 
 def _numeric_domain(feature: Numeric, entry: schema_pb2.Feature) -> None:
@@ -296,18 +294,6 @@ def _label_domain(feature: Label, entry: schema_pb2.Feature) -> None:
         _add_indices(len(feature.classes), entry, is_categorical=True)
 
 
-def _image_domain(feature: Image, entry: schema_pb2.Feature) -> None:
-    entry.image_domain.SetInParent()
-
-
-def _text_domain(feature: Text, entry: schema_pb2.Feature) -> None:
-    entry.natural_language_domain.SetInParent()
-
-
-def _tokens_domain(feature: Tokens, entry: schema_pb2.Feature) -> None:
-    _add_indices(feature.vocabulary_size, entry, is_categorical=False)
-
-
 def _time_domain(feature: Datetime, entry: schema_pb2.Feature) -> None:
     entry.time_domain.integer_format = schema_pb2.TimeDomain.UNIX_MICROSECONDS
 
@@ -320,35 +306,40 @@ def _add_indices(size: int, entry: schema_pb2.Feature, *, is_categorical: bool) 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """How other tools are told of one kind.
+    """The description of one feature type for other tools.
 
     `add_domain` completes the feature's proto. `tfds_feature` gets the module `tfds.features` as an argument,
     because workers do not import TFDS.
     """
 
-    add_domain: Callable[[Feature, schema_pb2.Feature], None] = _no_domain
+    add_domain: Callable[[Feature, schema_pb2.Feature], None] = lambda feature, entry: None
     tfds_feature: Callable[[Feature, types.ModuleType], object] = _plain_tfds
 
 
-_OF_KIND = KindTable(
+_OF_KIND = FeatureTypeTable(
     where=__name__,
-    tells="how other tools are told of a feature",
+    question="how other tools are told of a feature",
     entry="Metadata; its defaults say type and shape alone",
     entries={
         Numeric: Metadata(add_domain=_numeric_domain),
         Categorical: Metadata(add_domain=_categorical_domain),
         Label: Metadata(add_domain=_label_domain, tfds_feature=_label_tfds),
-        Image: Metadata(add_domain=_image_domain, tfds_feature=_image_tfds),
-        Text: Metadata(add_domain=_text_domain),
-        Tokens: Metadata(add_domain=_tokens_domain),
+        Image: Metadata(
+            add_domain=lambda feature, entry: entry.image_domain.SetInParent(), tfds_feature=_image_tfds
+        ),
+        Text: Metadata(add_domain=lambda feature, entry: entry.natural_language_domain.SetInParent()),
+        Tokens: Metadata(
+            add_domain=lambda feature, entry: _add_indices(
+                feature.vocabulary_size, entry, is_categorical=False
+            )
+        ),
         Tensor: Metadata(),
         Datetime: Metadata(add_domain=_time_domain),
     },
 )
 
 
-# --- Records that are in several splits of what a conversion has written, from the indexes beside its
-# shards.
+# --- Leakage between splits, from the indexes beside the shards.
 
 
 _UNCOMPRESSED = "uncompressed"
@@ -366,7 +357,7 @@ def check_countable(policy: Policy, *, layout: str) -> None:
 
 
 def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy) -> list[Anomaly]:
-    """Of each split, the records that a split before it has too; none where records are blocks of rows."""
+    """Returns the records that an earlier split has too; none where records are blocks of rows."""
     if plan.layout == "blocks" or policy.severity(leakage.KIND) == "ignore" or len(plan.shards) == 1:
         return []
     shards = {split: shards_of(outcome, split) for split in plan.shards}
@@ -414,11 +405,11 @@ def _index(shard: WrittenShard) -> Index:
         return shards_lib.loads(file.read(), shard.index_path)
 
 
-# --- What came out of a conversion, by split, and whether it is all that went in.
+# --- The outcome by split, and whether all rows came out.
 
 
 def gathered_of(outcome: Outcome, plan: Plan) -> dict[str, bytes]:
-    """What was gathered of each split, in the plan's order."""
+    """Returns what was gathered of each split, in the plan's order."""
     return {split: outcome.statistics[split] for split in plan.shards if split in outcome.statistics}
 
 

@@ -16,13 +16,13 @@ from beam_jobs.conversion.writer import MEASURED, NO_ROWS, WriteShard, WrittenSh
 from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
-from beam_jobs.sources.source import Piece, Source
+from beam_jobs.sources.source import InputSplit, Source
 from pipeline.data.schema.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """What is converted, from what, and by which rules. Implements `launch.run.Job`."""
+    """A job that converts raw data by a plan and rules. Implements `launch.run.Job`."""
 
     source: Source
     schema: Schema
@@ -37,11 +37,11 @@ class Conversion:
     file_type: ClassVar[type[WrittenShard]] = WrittenShard
 
     @property
-    def pieces(self) -> Sequence[Piece]:
-        return self.plan.pieces
+    def input_splits(self) -> Sequence[InputSplit]:
+        return self.plan.input_splits
 
     def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
-        """Pieces → typed rows → shuffle → shards, and the statistics of each split."""
+        """Builds the graph: input splits → typed rows → shuffle → shards, and statistics by split."""
         spill = make_spill(directory, runner=self.run.runner)
         prepare = Prepare(
             self.source,
@@ -54,7 +54,7 @@ class Conversion:
         write = WriteShard(self.schema, self.plan, directory=directory, spill=spill, progress=progress)
         prepared = (
             pipeline
-            | "Pieces" >> beam.Create(self.plan.pieces)
+            | "InputSplits" >> beam.Create(self.plan.input_splits)
             | "Prepare" >> beam.ParDo(prepare).with_outputs(READ, REJECTED, LINES, main="rows")
         )
         empty = [(key, NO_ROWS) for key in self.plan.shard_keys()]
@@ -85,7 +85,7 @@ class Conversion:
             dataset.check_not_empty(outcome, self.plan)
         leaked = dataset.leak_anomalies(outcome, self.plan, self.schema, self.rules.policy)
         statistics = dataset.statistics_of(outcome, self.plan, self.schema)
-        verdict = validate.judge(statistics, self.schema, self.rules, leaked=leaked)
+        verdict = validate.evaluate(statistics, self.schema, self.rules, leaked=leaked)
         manifest = dataset.publish(
             destination,
             outcome=outcome,

@@ -1,4 +1,4 @@
-"""What is decided before any row is read: the pieces of work, the splits, and the shards of each split."""
+"""The plan that is made before any row is read: input splits, splits, and the shards of each split."""
 
 import dataclasses
 import hashlib
@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from beam_jobs.sources.source import Input, Piece, Source, numbered
+from beam_jobs.sources.source import Input, InputSplit, Source, numbered
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import in_order
 from pipeline.data.origins import files
@@ -19,20 +19,20 @@ _BUCKET_BYTES = 16 << 20  # 16 MiB of input are sorted and encoded in memory at 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`fractions` of rows by split, for pieces that are not pinned to one; `shards` is their number by split.
+    """Fractions of rows by split, where an input is not pinned to one, and the number of shards by split.
 
     `buckets`, by split, are the parts of a shard that are sorted one at a time. They change nothing about the
     output.
     """
 
-    pieces: tuple[Piece, ...]
+    input_splits: tuple[InputSplit, ...]
     fractions: Mapping[str, Fraction]
     shards: Mapping[str, int]
     buckets: Mapping[str, int]
     layout: str
     schema_fingerprint: str
-    cut: tuple[str, ...] = ()  # the splits that the schema's cut-offs part; `fractions` is empty then
-    origins: bytes = b""  # what names the list of raw files (`origins/files.py`); empty: none are kept
+    cut: tuple[str, ...] = ()  # the splits between the schema's cut-offs; `fractions` is empty then
+    origins: bytes = b""  # id of the list of raw files (`origins/files.py`); empty: none are kept
 
     @property
     def unpinned(self) -> tuple[str, ...]:
@@ -47,11 +47,11 @@ class Plan:
     @property
     def root(self) -> str:
         """The common directory of all inputs."""
-        return self.pieces[0].root
+        return self.input_splits[0].root
 
     @property
     def bytes(self) -> int:
-        return sum(piece.bytes for piece in self.pieces)
+        return sum(input_split.bytes for input_split in self.input_splits)
 
     def shard_keys(self) -> list[tuple[str, int]]:
         """Split and number of every shard. A shard is written even if it gets no row."""
@@ -81,49 +81,48 @@ def make_plan(
 ) -> Plan:
     """Lists the inputs and sizes the splits: shards of about `shard_bytes` of input each.
 
-    `origins` says whether it is kept where each row came from.
-
-    Without `fractions`, rows are split by `DEFAULT_SPLITS`. Raises InputError if some are given and every
-    input is pinned to a split.
+    With `origins`, the dataset keeps where each row came from. Without `fractions`, rows are split by
+    `DEFAULT_SPLITS`. Raises InputError if some are given and every input is pinned to a split.
     """
-    pieces = list(numbered(source.pieces(inputs)))
-    _check_disjoint(pieces)
+    input_splits = list(numbered(source.input_splits(inputs)))
+    _check_disjoint(input_splits)
     cut = schema.split_by.splits if schema.split_by else ()
     if schema.split_by:
-        _check_splits_of_schema(fractions, pieces, cut)
-    used = {} if cut else _used_fractions(fractions, pieces)
-    # How much is on each side of a cut-off is not known before the rows are read.
+        _check_splits_of_schema(fractions, input_splits, cut)
+    used = {} if cut else _used_fractions(fractions, input_splits)
+    # The rows on each side of a cut-off are not counted yet.
     expected = dict.fromkeys(cut, Fraction(1, len(cut))) if cut else used
     sizes: dict[str, Fraction] = dict.fromkeys(expected, Fraction(0))
-    for piece in pieces:
-        parts = {piece.split: Fraction(1)} if piece.split else expected
+    for input_split in input_splits:
+        parts = {input_split.split: Fraction(1)} if input_split.split else expected
         for split, fraction in parts.items():
-            sizes[split] = sizes.get(split, Fraction(0)) + fraction * piece.bytes
+            sizes[split] = sizes.get(split, Fraction(0)) + fraction * input_split.bytes
     shards = {split: max(1, math.ceil(sizes[split] / shard_bytes)) for split in in_order(sizes)}
     # One group, or all rows, may be in any of the splits.
-    largest = {split: sum(piece.bytes for piece in pieces) for split in shards} if schema.split_by else sizes
+    total = sum(input_split.bytes for input_split in input_splits)
+    largest = dict.fromkeys(shards, total) if schema.split_by else sizes
     return Plan(
-        pieces=tuple(pieces),
+        input_splits=tuple(input_splits),
         fractions=dict(used),
         shards=shards,
         buckets={split: max(1, math.ceil(largest[split] / n / _BUCKET_BYTES)) for split, n in shards.items()},
         layout=layout,
         schema_fingerprint=schema.fingerprint,
         cut=cut,
-        origins=files.id_of(origin_names(pieces)) if origins else b"",
+        origins=files.id_of(origin_names(input_splits)) if origins else b"",
     )
 
 
-def origin_names(pieces: Sequence[Piece]) -> Iterator[str]:
-    """What the raw files are called, in the order of their numbers."""
-    return (name for piece in pieces for name in piece.file_names)
+def origin_names(input_splits: Sequence[InputSplit]) -> Iterator[str]:
+    """Yields the names of the raw files, in the order of their numbers."""
+    return (name for input_split in input_splits for name in input_split.file_names)
 
 
 def _check_splits_of_schema(
-    fractions: Mapping[str, Fraction] | None, pieces: Sequence[Piece], cut: Sequence[str]
+    fractions: Mapping[str, Fraction] | None, input_splits: Sequence[InputSplit], cut: Sequence[str]
 ) -> None:
     """Raises InputError where a flag says otherwise than the schema's `split_by`."""
-    pinned = sorted({piece.split for piece in pieces} - {""})
+    pinned = sorted({input_split.split for input_split in input_splits} - {""})
     if pinned:
         raise InputError(
             "--input",
@@ -141,9 +140,9 @@ def _check_splits_of_schema(
 
 
 def _used_fractions(
-    fractions: Mapping[str, Fraction] | None, pieces: Sequence[Piece]
+    fractions: Mapping[str, Fraction] | None, input_splits: Sequence[InputSplit]
 ) -> Mapping[str, Fraction]:
-    pinned = sorted({piece.split for piece in pieces})
+    pinned = sorted({input_split.split for input_split in input_splits})
     if "" in pinned:
         return fractions or parse_fractions(DEFAULT_SPLITS)
     if fractions:
@@ -158,7 +157,7 @@ def _used_fractions(
 
 
 def parse_fractions(text: str) -> dict[str, Fraction]:
-    """`train=0.8,test=0.2` as exact fractions, in one order; raises InputError unless their sum is 1."""
+    """Parses `train=0.8,test=0.2` exactly, in one order; raises InputError unless the sum is 1."""
     pairs = [part.partition("=") for part in text.split(",")]
     try:
         fractions = {split.strip(): Fraction(value.strip()) for split, _, value in pairs}
@@ -187,15 +186,15 @@ def check_split_names(inputs: Sequence[Input]) -> None:
             )
 
 
-def _check_disjoint(pieces: Sequence[Piece]) -> None:
+def _check_disjoint(input_splits: Sequence[InputSplit]) -> None:
     """Raises InputError if two inputs name one file: its rows would be there twice, or in two splits."""
     seen: set[tuple[str, int]] = set()
-    for path, start in ((path, piece.start) for piece in pieces for path in piece.paths):
-        if (path, start) in seen:
+    for part in ((path, input_split.start) for input_split in input_splits for path in input_split.paths):
+        if part in seen:
             raise InputError(
-                f"input {path}",
+                f"input {part[0]}",
                 received="a file that two --input flags name",
                 expected="each file once",
                 action="Narrow the globs: its rows would be in the dataset twice.",
             )
-        seen.add((path, start))
+        seen.add(part)

@@ -18,33 +18,27 @@ from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import Piece, RawRows, Rejection, Source, cause_of_names, shown
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source, cause_of_names, excerpt
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
 
+@dataclasses.dataclass(eq=False)
 class Prepare(beam.DoFn):
-    """Piece → (split, shard), `Sent` rows. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
+    """InputSplit → (split, shard), `Sent` rows; beside them READ (int), REJECTED (Rejection) and LINES."""
 
-    def __init__(
-        self,
-        source: Source,
-        schema: Schema,
-        plan: Plan,
-        *,
-        spill: Spill,
-        progress: Progress,
-        keeps_rejected_raw: bool = True,
-    ) -> None:
-        self._source = source
-        self._schema = schema
-        self._plan = dataclasses.replace(plan, pieces=())  # a worker is sent its own piece
-        self._spill = spill
-        self._progress = progress
-        self._keeps_rejected_raw = keeps_rejected_raw
+    source: Source
+    schema: Schema
+    plan: Plan
+    spill: Spill
+    progress: Progress
+    keeps_rejected_raw: bool = True
+
+    def __post_init__(self) -> None:
+        self.plan = dataclasses.replace(self.plan, input_splits=())  # a worker is sent its own
 
     def process(
-        self, piece: Piece
+        self, input_split: InputSplit
     ) -> Iterator[
         tuple[ShardKey, Sent]
         | TaggedOutput[Literal["read"], int]
@@ -52,32 +46,33 @@ class Prepare(beam.DoFn):
         | TaggedOutput[Literal["lines"], tuple[str, int]]
     ]:
         lines = 0
-        for raw in self._source.read(piece) if piece.bytes else ():  # a file without a byte has no header
-            self._check_columns(raw, piece.paths[0])
-            ids = _row_ids(raw, self._schema)
-            split = split_rows(raw, ids, self._schema, self._plan, pinned=piece.split)
-            typed = type_rows(raw, self._schema, unplaced=split.problems)
+        # A file without a byte has no header.
+        for raw in self.source.read(input_split) if input_split.bytes else ():
+            self._check_columns(raw, input_split.paths[0])
+            ids = _row_ids(raw, self.schema)
+            split = split_rows(raw, ids, self.schema, self.plan, pinned=input_split.split)
+            typed = type_rows(raw, self.schema, unplaced=split.problems)
             for rejection in (*raw.rejected, *typed.rejected):
-                kept = rejection if self._keeps_rejected_raw else dataclasses.replace(rejection, raw="")
+                kept = rejection if self.keeps_rejected_raw else dataclasses.replace(rejection, raw="")
                 yield TaggedOutput(REJECTED, kept)
-            places = raw.places(piece)[typed.kept] if self._plan.origins else None
+            places = raw.places(input_split)[typed.kept] if self.plan.origins else None
             rows, index = _with_order(typed.rows, typed.of_kept(ids), places), split.index[typed.kept]
-            yield from assignment.scatter(rows, index, self._plan, splits=split.splits, spill=self._spill)
-            self._progress.add(read=raw.rows_read)
+            yield from assignment.scatter(rows, index, self.plan, splits=split.splits, spill=self.spill)
+            self.progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)
-        if piece.end is not None:
-            yield TaggedOutput(LINES, (piece.name, lines))
+        if input_split.end is not None:
+            yield TaggedOutput(LINES, (input_split.name, lines))
 
     def _check_columns(self, raw: RawRows, path: str) -> None:
         names = raw.columns.schema.names
-        check_declared(names, self._schema, path)
+        check_declared(names, self.schema, path)
         if not raw.sparse:
-            check_present(names, self._schema, path)
+            check_present(names, self.schema, path)
 
 
 def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
-    """What identifies each row, binary or string [rows]: the cells of `row_id`, else what the source says.
+    """Returns each row's id, binary or string [rows]: the cells of `row_id`, else what the source says.
 
     Where a source says nothing, the cells that the schema reads do: an ignored column, such as the time
     of loading, moves no row.
@@ -88,21 +83,21 @@ def _row_ids(raw: RawRows, schema: Schema) -> pa.Array:
 
 
 def _with_order(rows: pa.RecordBatch, ids: pa.Array, places: np.ndarray | None) -> pa.RecordBatch:
-    """`rows` with the order hash of their `ids` in front, and `places`: see `cells.rows.arrow_schema`."""
+    """Puts the order hash of `ids`, and `places`, in front of `rows`: see `cells.typed.arrow_schema`."""
     if places is not None:
         rows = rows.add_column(0, pa.field(ORIGIN_COLUMN, pa.uint64()), pa.array(places))
     order = pa.array(assignment.hash_ids(ids, purpose=assignment.ORDER))
     return rows.add_column(0, pa.field(ORDER_COLUMN, order.type), order)
 
 
-# --- Raw rows → typed rows, and rejected rows with their reason. `convert` and `predict` share it.
+# --- Raw rows → typed rows and rejected ones; `predict` uses it too.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TypedRows:
     """The conforming rows of one batch, where each was in that batch, and the rows left out."""
 
-    rows: pa.RecordBatch  # [kept], of `cells.rows.value_schema`
+    rows: pa.RecordBatch  # [kept], of `cells.typed.value_schema`
     kept: np.ndarray  # int64 [kept], positions in the raw batch
     rejected: tuple[Rejection, ...]
 
@@ -189,4 +184,4 @@ def _first_problems(schema: Schema, columns: Mapping[str, typed.Column]) -> dict
 def _rejection(raw: RawRows, row: int, column: str, reason: str) -> Rejection:
     origin = raw.origin(row)
     cell = raw.column(column)[row].as_py()
-    return Rejection(source=origin.file, row=origin.row, column=column, reason=reason, raw=shown(cell))
+    return Rejection(source=origin.file, row=origin.row, column=column, reason=reason, raw=excerpt(cell))

@@ -51,12 +51,12 @@ def encode(rows: pa.RecordBatch, schema: Schema) -> Bytes:
 
 
 def _longest_list(rows: pa.RecordBatch) -> int:
-    """Its items; 1 where there is no list."""
+    """Returns the most items of a list; 1 where there is no list."""
     return max((kind.list_size for kind in rows.schema.types if pa.types.is_fixed_size_list(kind)), default=1)
 
 
 def joined(*parts: Bytes) -> Bytes:
-    """Each of `parts` binary [rows] → the parts of each row, one after the other: binary [rows]."""
+    """Joins `parts`, binary [rows] each, row by row: binary [rows]."""
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
 
 
@@ -70,18 +70,15 @@ def _entry(feature: Feature, values: pa.Array) -> tuple[Bytes, Bytes]:
 
 
 def _heads(lengths: pa.Array, head: Callable[[int], bytes]) -> Bytes:
-    """What precedes payloads of `lengths` bytes; made once for each length that occurs."""
+    """Returns what precedes payloads of `lengths` bytes; made once for each length that occurs."""
     lengths = lengths.dictionary_encode()
     heads = pa.array([head(length) for length in lengths.dictionary.to_pylist()], pa.large_binary())
     return heads.take(lengths.indices)
 
 
 def _bytes(values: pa.Array) -> Bytes:
-    return (
-        values.cast(pa.binary()).cast(pa.large_binary())
-        if pa.types.is_string(values.type)
-        else (values.cast(pa.large_binary()))
-    )
+    values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
+    return values.cast(pa.large_binary())
 
 
 def _floats(values: pa.Array) -> Bytes:
@@ -114,13 +111,13 @@ def from_lengths(lengths: np.ndarray, content: np.ndarray) -> Bytes:
 
 
 def matrix(values: pa.Array) -> np.ndarray:
-    """[rows, n] numbers of a scalar column (n = 1) or a fixed-size list column."""
+    """Returns [rows, n] numbers of a scalar column (n = 1) or a fixed-size list column."""
     if isinstance(values, pa.FixedSizeListArray):
         return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), values.type.list_size)
     return values.to_numpy(zero_copy_only=False).reshape(-1, 1)
 
 
-# --- Typed columns → blocks of rows of fixed width, one Example each (`pipeline/data/dataset/blocks.py`).
+# --- Blocks of rows of fixed width, one Example each (`pipeline/data/dataset/blocks.py`).
 
 
 def encode_blocks(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator[Bytes]:
@@ -139,7 +136,7 @@ def encode_blocks(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iterator
 def _to_rows(
     batch: pa.RecordBatch, schema: Schema, fields: Mapping[str, Field], dtype: np.dtype
 ) -> np.ndarray:
-    """`blocks.row_dtype` [rows]."""
+    """Returns `blocks.row_dtype` [rows]."""
     rows = np.zeros(batch.num_rows, dtype)
     for feature in schema.features:
         numbers = _numbers(feature, fields[feature.name], batch.column(feature.name))
@@ -175,7 +172,7 @@ def _around(frame: BlockFrame, rows: np.ndarray, *, count: int) -> Bytes:
     return from_lengths(np.full(len(rows), frame.size), examples)
 
 
-# --- The record layouts, by the name that --layout gives them: batches of rows in, batches of records out.
+# --- Record layouts by the names of --layout.
 
 
 Layout = Callable[[Iterable[pa.RecordBatch], Schema], Iterator[Bytes]]
@@ -189,17 +186,16 @@ def check_layout(layout: str, schema: Schema) -> None:
         blocks.row_dtype(schema)
 
 
-# --- One shard as it is written: the TFRecord file, its digest, and its index.
+# --- A shard as it is written: the TFRecord file, its digest, and its index.
 
 
-_BYTES_AT_ONCE = (
-    1 << 18
-)  # 256 KiB: framed, hashed and written while they are in the processor's nearest cache
+# 256 KiB: framed, hashed and written while they are in the processor's nearest cache
+_BYTES_AT_ONCE = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardDigest:
-    """What is known of a shard once it is written."""
+    """Counts and digest of a shard that is written."""
 
     records: int
     bytes: int
@@ -254,7 +250,7 @@ class ShardFile:
 
 
 def _parts(records: Bytes) -> Iterator[Bytes]:
-    """`records` in slices of about `_BYTES_AT_ONCE`."""
+    """Yields `records` in slices of about `_BYTES_AT_ONCE`."""
     lengths = pc.binary_length(records).to_numpy()
     number = np.cumsum(lengths) // _BYTES_AT_ONCE  # of the slice that each record is in
     ends = np.flatnonzero(np.diff(number, append=-1)) + 1
@@ -262,7 +258,7 @@ def _parts(records: Bytes) -> Iterator[Bytes]:
         yield records.slice(start, end - start)
 
 
-# --- The origins of one shard as they are written: `pipeline/data/origins/files.py` has the format.
+# --- The origins of a shard (`pipeline/data/origins/files.py` has the format).
 
 
 def write_origin_files(path: str, places: Sequence[np.ndarray], *, files_id: bytes, of: ShardDigest) -> None:

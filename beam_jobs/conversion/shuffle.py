@@ -18,7 +18,7 @@ class Spill:
     directory: str
 
     def put(self, values: Sequence[bytes]) -> list[bytes]:
-        """What to send in place of each of `values`."""
+        """Returns what to send in place of each of `values`."""
         if not self.directory:
             return list(values)
         name = uuid.uuid4().hex

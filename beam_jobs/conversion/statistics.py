@@ -31,7 +31,7 @@ class MergedStatisticsFn(beam.CombineFn):
 
 
 def add_rows(gathered: list[Gathered], rows: pa.RecordBatch, schema: Schema) -> None:
-    """Adds a batch of typed rows, of `cells.rows.arrow_schema`, to the accumulators of a split."""
+    """Adds typed rows, of `cells.typed.arrow_schema`, to the accumulators of a split."""
     order = rows.column(ORDER_COLUMN).to_numpy()
     for feature, each in zip(schema.features, gathered, strict=True):
         each.add(order, rows.column(feature.name))

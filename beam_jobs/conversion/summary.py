@@ -97,9 +97,9 @@ def _no_rows(split: str) -> str:
 def _inputs(plan: Plan) -> list[dict[str, object]]:
     """Bytes by directory and split, not by file: an image dataset has a file for each row."""
     sizes: dict[tuple[str, str], int] = {}
-    for piece in plan.pieces:
-        where = (piece.input_root or piece.paths[0], piece.split)
-        sizes[where] = sizes.get(where, 0) + piece.bytes
+    for input_split in plan.input_splits:
+        where = (input_split.input_root or input_split.paths[0], input_split.split)
+        sizes[where] = sizes.get(where, 0) + input_split.bytes
     return [{"path": path, "split": split, "bytes": size} for (path, split), size in sizes.items()]
 
 

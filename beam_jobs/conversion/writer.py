@@ -45,7 +45,7 @@ class WrittenShard(WrittenFile):
 
 
 class WriteShard(beam.DoFn):
-    """(split, shard), `Sent` rows → WrittenShard. Outputs aside: REJECTED, and (split, MEASURED)."""
+    """(split, shard), `Sent` rows → WrittenShard; beside it REJECTED, and (split, MEASURED)."""
 
     def __init__(
         self, schema: Schema, plan: Plan, *, directory: str, spill: Spill, progress: Progress
@@ -133,7 +133,7 @@ class WriteShard(beam.DoFn):
 
 
 class _Measured:
-    """Adds the rows that pass by to the statistics, so that they need not be sent anywhere for it.
+    """Adds rows to the statistics as they pass, so that they need not be sent anywhere for it.
 
     Keeps their origins, 8 bytes a row of a shard; an index takes 12 meanwhile.
     """
@@ -155,7 +155,7 @@ class _Measured:
         return rows
 
 
-# --- The rows of one bucket in hash order. A bucket that is large in memory comes in parts.
+# --- The rows of one bucket in hash order.
 #
 # A bucket is planned by the bytes of the input. Its rows take many times as much where the input is
 # compressed, or where each byte of a text becomes two numbers of a row.
@@ -191,7 +191,7 @@ def bucket_rows(
 
 
 def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`rows` [rows] sorted by their order hash, uint64."""
+    """Sorts `rows` [rows] by their order hash, uint64."""
     order = rows.column(ORDER_COLUMN).to_numpy()
     if np.all(order[1:] >= order[:-1]):  # one row, given millions of times, is not copied
         return rows
@@ -199,7 +199,7 @@ def in_hash_order(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def ties_ranked(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """`rows` [rows] in hash order → those of one hash sorted by records and origins, not by arrival."""
+    """Sorts rows of one hash by records and origins, not by arrival; `rows` [rows] are in hash order."""
     order = rows.column(ORDER_COLUMN).to_numpy()
     same = order[1:] == order[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.insert(same, 0, False))
@@ -224,7 +224,7 @@ def _origins_ranked(rows: pa.RecordBatch, tied: np.ndarray, rank: np.ndarray) ->
 
 
 def _ranks(rows: pa.RecordBatch, chosen: np.ndarray, schema: Schema) -> np.ndarray:
-    """The place of each `chosen` row's record among all of them, equal ones sharing it: int32 [chosen].
+    """Ranks the records of the `chosen` rows, int32 [chosen]; equal ones share a rank.
 
     A record is kept once: rows that are tied are mostly one row, given millions of times.
     """
@@ -241,7 +241,7 @@ def _ranks(rows: pa.RecordBatch, chosen: np.ndarray, schema: Schema) -> np.ndarr
 
 
 def _only(bucket: int, buckets: int, parts: int) -> _Keep:
-    """Leaves the rows of one of `buckets`; where there is one part, all of them are."""
+    """Returns a function that keeps the rows of one of `buckets`, or all where there is one part."""
     if parts == 1:
         return lambda rows: rows
 
@@ -257,23 +257,23 @@ def _together(sent: Iterable[bytes], rows: pa.Schema, *, spill: Spill, keep: _Ke
     return batches[0] if batches else pa.RecordBatch.from_pylist([], rows)  # a table without rows has none
 
 
-# --- Replaces the paths of images by the bytes of the files, in rows that are about to be written.
+# --- The bytes of images in place of their paths.
 
 
 _BYTES_AT_ONCE = 2 << 20  # 2 MiB, so that what was read is still in the processor's cache when it is written
 
 
 def load_images(rows: pa.RecordBatch, schema: Schema, *, root: str) -> tuple[pa.RecordBatch, list[Rejection]]:
-    """`rows` [rows] without those that have a bad image, and these. Origins are relative to `root`."""
-    features = schema.of_kind(Image)
+    """Returns `rows` [rows] without bad images, and the rejected ones; origins are relative to `root`."""
+    features = schema.of_type(Image)
     return _loaded(rows, features, [_read(images, features, root=root) for images in _cells(rows, features)])
 
 
 def load_in_parts(
     rows: pa.RecordBatch, schema: Schema, *, root: str
 ) -> Iterator[tuple[pa.RecordBatch, list[Rejection]]]:
-    """`load_images` of `rows` [rows] in hash order, a few at a time. Rows of one hash stay together."""
-    features = schema.of_kind(Image)
+    """Loads images of `rows` [rows] in hash order, a few at a time; rows of one hash stay together."""
+    features = schema.of_type(Image)
     if not features:
         yield rows, []
         return
@@ -310,7 +310,7 @@ def _read(images: Sequence[Mapping], features: Sequence[Image], *, root: str) ->
 def _loaded(
     rows: pa.RecordBatch, features: Sequence[Image], read: Sequence[list[bytes] | Rejection]
 ) -> tuple[pa.RecordBatch, list[Rejection]]:
-    """`rows` with the bytes that were `read` for them, and the rejections among these."""
+    """Returns `rows` with the bytes that were `read` for them, and the rejections among these."""
     good = [images for images in read if isinstance(images, list)]
     if len(good) < len(read):
         rows = rows.filter(pa.array([isinstance(images, list) for images in read]))

@@ -14,7 +14,7 @@ from beam_jobs.conversion.records import encode
 from beam_jobs.conversion.writer import load_images
 from beam_jobs.launch.outcome import LINES, READ, REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import Piece, RawRows, Rejection, Source
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection, Source
 from pipeline.base.errors import InputError, did_you_mean
 from pipeline.data.schema.schema import Schema
 
@@ -24,66 +24,66 @@ _KEYS = ""  # the column of the keys: no feature has an empty name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Rows for one call of the model: the `ordinal`-th batch of a piece."""
+    """Rows for one call of the model: the `ordinal`-th batch of an input split."""
 
-    piece: int
+    input_split: int
     ordinal: int
     keys: bytes  # the key columns, as an Arrow stream
     examples: tuple[bytes, ...]  # serialised tf.train.Examples
 
 
 def reading_schema(schema: Schema, keys: Sequence[str]) -> Schema:
-    """What is read of the input: the model's features and the keys, but no label."""
+    """Returns the schema of what is read: the model's features and the keys, but no label."""
     return dataclasses.replace(schema, features=schema.inputs, row_id=tuple(keys), split_by=None)
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class MakeBatches(beam.DoFn):
-    """(number, Piece) → Batch. Outputs aside: rows READ (int), REJECTED (Rejection) and LINES."""
+    """(number, InputSplit) → Batch; beside it READ (int), REJECTED (Rejection) and LINES."""
 
-    def __init__(self, source: Source, schema: Schema, *, rows: int, progress: Progress) -> None:
-        self._source = source
-        self._schema = schema  # from `reading_schema`
-        self._rows = rows  # at most, in one Batch
-        self._progress = progress
+    source: Source
+    schema: Schema  # from `reading_schema`
+    rows: int  # at most, in one Batch
+    progress: Progress
 
     def process(
-        self, element: tuple[int, Piece]
+        self, element: tuple[int, InputSplit]
     ) -> Iterator[
         Batch
         | TaggedOutput[Literal["read"], int]
         | TaggedOutput[Literal["rejected"], Rejection]
         | TaggedOutput[Literal["lines"], tuple[str, int]]
     ]:
-        number, piece = element
+        number, input_split = element
         ordinal = lines = 0
-        for raw in self._source.read(piece):
+        for raw in self.source.read(input_split):
             if not raw.sparse:
-                _check_keys(self._schema, raw.columns.schema.names, piece.paths[0])
-                check_present(raw.columns.schema.names, self._schema, piece.paths[0])
-            rows, rejected = self._conforming(raw, piece)
+                _check_keys(self.schema, raw.columns.schema.names, input_split.paths[0])
+                check_present(raw.columns.schema.names, self.schema, input_split.paths[0])
+            rows, rejected = self._conforming(raw, input_split)
             for rejection in (*raw.rejected, *rejected):
                 yield TaggedOutput(REJECTED, rejection)
-            for start in range(0, rows.num_rows, self._rows):
-                part = rows.slice(start, self._rows)
+            for start in range(0, rows.num_rows, self.rows):
+                part = rows.slice(start, self.rows)
                 yield Batch(
-                    piece=number,
+                    input_split=number,
                     ordinal=ordinal,
                     keys=_serialized(pa.RecordBatch.from_struct_array(part.column(_KEYS))),
-                    examples=tuple(encode(part, self._schema).to_pylist()),
+                    examples=tuple(encode(part, self.schema).to_pylist()),
                 )
                 ordinal += 1
-            self._progress.add(read=raw.rows_read)
+            self.progress.add(read=raw.rows_read)
             yield TaggedOutput(READ, raw.rows_read)
             lines = max(lines, raw.lines)
-        if piece.end is not None:
-            yield TaggedOutput(LINES, (piece.name, lines))
+        if input_split.end is not None:
+            yield TaggedOutput(LINES, (input_split.name, lines))
 
-    def _conforming(self, raw: RawRows, piece: Piece) -> tuple[pa.RecordBatch, list[Rejection]]:
+    def _conforming(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.RecordBatch, list[Rejection]]:
         """Typed rows with their keys, and the rows left out."""
-        typed = type_rows(raw, self._schema)
-        keys = _key_columns(raw, self._schema.row_id).to_struct_array()
+        typed = type_rows(raw, self.schema)
+        keys = _key_columns(raw, self.schema.row_id).to_struct_array()
         rows = typed.rows.append_column(_KEYS, typed.of_kept(keys))
-        rows, unreadable = load_images(rows, self._schema, root=piece.root)
+        rows, unreadable = load_images(rows, self.schema, root=input_split.root)
         return rows, [*typed.rejected, *unreadable]
 
 
@@ -98,7 +98,7 @@ def _key_columns(raw: RawRows, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def _key_column(raw: RawRows, name: str) -> pa.Array:
-    """As text where rows name their columns: a type found in some rows need not be that of the next ones."""
+    """Returns a column, as text where rows name their columns: each batch may have found another type."""
     column = raw.column(name)
     return _text(text.to_bytes(column) if raw.sparse else column)
 

@@ -17,65 +17,11 @@ from beam_jobs.launch.outcome import LINES, READ, REJECTED, Outcome, Outputs, Wr
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run
 from beam_jobs.sources import source
-from beam_jobs.sources.source import Piece, Source
+from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import records
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """What is predicted, from what, into what. Implements `launch.run.Job`."""
-
-    source: Source
-    pieces: Sequence[Piece]
-    model: pathlib.Path
-    model_digest: str
-    schema: Schema  # the model's
-    keys: tuple[str, ...]  # columns of the input that are carried through
-    batch: int  # rows in one call of the model, at most
-    file_format: str
-    run: Run
-
-    doing: ClassVar[str] = "predicting"
-    file_type: ClassVar[type[WrittenFile]] = PredictionsFile
-
-    def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
-        """Pieces → batches of examples → the model's answers → a file of predictions for each piece."""
-        reading = reading_schema(self.schema, self.keys)
-        read = MakeBatches(self.source, reading, rows=self.batch, progress=progress)
-        write = WritePredictions(
-            self.schema.label,
-            keys=self.keys,
-            file_format=self.file_format,
-            pieces=len(self.pieces),
-            directory=directory,
-            progress=progress,
-        )
-        made = (
-            pipeline
-            | "Pieces" >> beam.Create(list(enumerate(self.pieces)))
-            | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, LINES, main="batches")
-        )
-        written = (
-            made.batches
-            | "Predict" >> RunInference(ExportedModel(str(self.model)))
-            | "OfPiece" >> beam.Map(lambda predicted: (predicted.piece, predicted))
-            | "Together" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(write)
-        )
-        return Outputs(read=made[READ], rejected=(made[REJECTED],), files=written, lines=made[LINES])
-
-    def check_reconciled(self, outcome: Outcome) -> None:
-        check_reconciled(outcome)
-
-    def publish(self, outcome: Outcome, destination: Destination) -> dict[str, object]:
-        check_not_empty(outcome)
-        return publish_predictions(
-            destination, outcome=outcome, model_digest=self.model_digest, keys=self.keys
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,35 +34,68 @@ class Exported:
 
 
 def open_export(directory: pathlib.Path) -> Exported:
-    """The model in `directory`; raises InputError unless it is as exported."""
+    """Opens the model in `directory`; raises InputError unless it is as exported."""
     digest = records.open_export(directory)["digest"]
     schema = schema_lib.load(directory / schema_lib.FILE_NAME)
     return Exported(directory=directory, digest=digest, schema=schema)
 
 
-def prediction(
-    source: Source,
-    pieces: Sequence[Piece],
-    *,
-    exported: Exported,
-    keys: Sequence[str] = (),
-    batch: int,
-    file_format: str,
-    run: Run,
-) -> Prediction:
-    """The job with the model that was exported; raises InputError where `keys` cannot be carried through."""
-    check_keys(keys, exported.schema.label)
-    return Prediction(
-        source=source,
-        pieces=pieces,
-        model=exported.directory,
-        model_digest=exported.digest,
-        schema=exported.schema,
-        keys=tuple(keys),
-        batch=batch,
-        file_format=file_format,
-        run=run,
-    )
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A job that predicts rows with an exported model. Implements `launch.run.Job`.
+
+    Raises InputError where `keys` cannot be carried through.
+    """
+
+    source: Source
+    input_splits: Sequence[InputSplit]
+    exported: Exported
+    keys: tuple[str, ...] = ()  # columns of the input that are carried through
+    batch: int  # rows in one call of the model, at most
+    file_format: str
+    run: Run
+
+    doing: ClassVar[str] = "predicting"
+    file_type: ClassVar[type[WrittenFile]] = PredictionsFile
+
+    def __post_init__(self) -> None:
+        check_keys(self.keys, self.exported.schema.label)
+
+    def build(self, pipeline: beam.Pipeline, *, directory: str, progress: Progress) -> Outputs:
+        """Builds the graph: input splits → batches of examples → the model's answers → a file for each."""
+        reading = reading_schema(self.exported.schema, self.keys)
+        read = MakeBatches(source=self.source, schema=reading, rows=self.batch, progress=progress)
+        write = WritePredictions(
+            label=self.exported.schema.label,
+            keys=self.keys,
+            file_format=self.file_format,
+            input_splits=len(self.input_splits),
+            directory=directory,
+            progress=progress,
+        )
+        made = (
+            pipeline
+            | "InputSplits" >> beam.Create(list(enumerate(self.input_splits)))
+            | "Spread" >> beam.Reshuffle()
+            | "Read" >> beam.ParDo(read).with_outputs(READ, REJECTED, LINES, main="batches")
+        )
+        written = (
+            made.batches
+            | "Predict" >> RunInference(ExportedModel(str(self.exported.directory)))
+            | "OfInputSplit" >> beam.Map(lambda predicted: (predicted.input_split, predicted))
+            | "Together" >> beam.GroupByKey()
+            | "Write" >> beam.ParDo(write)
+        )
+        return Outputs(read=made[READ], rejected=(made[REJECTED],), files=written, lines=made[LINES])
+
+    def check_reconciled(self, outcome: Outcome) -> None:
+        check_reconciled(outcome)
+
+    def publish(self, outcome: Outcome, destination: Destination) -> dict[str, object]:
+        check_not_empty(outcome)
+        return publish_predictions(
+            destination, outcome=outcome, model_digest=self.exported.digest, keys=self.keys
+        )
 
 
 # --- Makes a directory of predictions out of a finished run: `_predictions.json` is written last.

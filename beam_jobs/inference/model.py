@@ -18,7 +18,7 @@ from pipeline.data.dataset.records import SERVING_DEFAULT
 class Predicted:
     """The model's answer to a Batch: `outputs` float32, [rows, …] each."""
 
-    piece: int
+    input_split: int
     ordinal: int
     keys: bytes
     outputs: Mapping[str, np.ndarray]
@@ -29,7 +29,7 @@ class Predicted:
 
 
 class ExportedModel(ModelHandler[Batch, Predicted, object]):
-    """For `RunInference`; `directory` is what `python -m pipeline.export` wrote."""
+    """The model for `RunInference`; `directory` is what `python -m pipeline.export` wrote."""
 
     def __init__(self, directory: str) -> None:
         super().__init__()
@@ -47,11 +47,16 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
     def run_inference(
         self, batch: Sequence[Batch], model: object, inference_args: Mapping[str, object] | None = None
     ) -> Iterator[Predicted]:
+        import tensorflow as tf
+
         serve = model.signatures[SERVING_DEFAULT]
         for rows in batch:
-            outputs = {name: value.numpy() for name, value in serve(examples=_tensor(rows.examples)).items()}
+            examples = tf.constant(np.array(rows.examples, object), tf.string)
+            outputs = {name: value.numpy() for name, value in serve(examples=examples).items()}
             _check_finite(outputs)
-            yield Predicted(piece=rows.piece, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs)
+            yield Predicted(
+                input_split=rows.input_split, ordinal=rows.ordinal, keys=rows.keys, outputs=outputs
+            )
 
     def batch_elements_kwargs(self) -> Mapping[str, object]:
         # An element is a batch already.
@@ -59,12 +64,6 @@ class ExportedModel(ModelHandler[Batch, Predicted, object]):
 
     def get_num_bytes(self, batch: Sequence[Batch]) -> int:
         return sum(len(example) for rows in batch for example in rows.examples)
-
-
-def _tensor(examples: Sequence[bytes]) -> object:
-    import tensorflow as tf
-
-    return tf.constant(np.array(examples, object), tf.string)
 
 
 def _check_finite(outputs: Mapping[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""Predictions of one piece as a table, and the files that hold it."""
+"""Predictions of one input split as a table, and the files that hold it."""
 
 import dataclasses
 import hashlib
@@ -27,42 +27,33 @@ _CLASS_COLUMN = "class"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictionsFile(WrittenFile):
-    """The predictions of one piece."""
+    """The predictions of one input split."""
 
     keys_with_values: Sequence[str]  # columns of `--keys` in which some row has one
 
 
+@dataclasses.dataclass(eq=False, kw_only=True)
 class WritePredictions(beam.DoFn):
-    """(piece, Predicted*) → PredictionsFile, its rows in the order in which they were read."""
+    """(input split, Predicted*) → PredictionsFile, its rows in the order in which they were read."""
 
-    def __init__(
-        self,
-        label: Label,
-        *,
-        keys: Sequence[str],
-        file_format: str,
-        pieces: int,
-        directory: str,
-        progress: Progress,
-    ) -> None:
-        self._label = label
-        self._keys = keys
-        self._format = file_format
-        self._pieces = pieces
-        self._directory = directory
-        self._progress = progress
+    label: Label
+    keys: Sequence[str]
+    file_format: str
+    input_splits: int  # of the whole input
+    directory: str
+    progress: Progress
 
     def process(self, element: tuple[int, Iterable[Predicted]]) -> Iterator[PredictionsFile]:
-        piece, predicted = element
+        input_split, predicted = element
         ordered = sorted(predicted, key=lambda part: part.ordinal)
-        table = pa.Table.from_batches([predictions(part, self._label) for part in ordered])
-        content = _ENCODERS[self._format](table)
-        name = claims.predictions(piece, self._pieces, self._format)
+        table = pa.Table.from_batches([predictions(part, self.label) for part in ordered])
+        content = _ENCODERS[self.file_format](table)
+        name = claims.predictions(input_split, self.input_splits, self.file_format)
         # A runner may make two attempts at once: each writes a file of its own, and one of them is published.
-        path = FileSystems.join(self._directory, f"{name}.{uuid.uuid4().hex}")
+        path = FileSystems.join(self.directory, f"{name}.{uuid.uuid4().hex}")
         with FileSystems.create(path, compression_type="uncompressed") as file:
             file.write(content)
-        self._progress.add(written=table.num_rows)
+        self.progress.add(written=table.num_rows)
         digest = hashlib.sha256(content).hexdigest()
         yield PredictionsFile(
             path=path,
@@ -70,7 +61,7 @@ class WritePredictions(beam.DoFn):
             rows=table.num_rows,
             bytes=len(content),
             sha256=digest,
-            keys_with_values=[key for key in self._keys if table[key].null_count < table.num_rows],
+            keys_with_values=[key for key in self.keys if table[key].null_count < table.num_rows],
         )
 
 
@@ -82,13 +73,9 @@ def predictions(predicted: Predicted, label: Label) -> pa.RecordBatch:
         if label.classes:
             best = pa.array(np.argmax(values, axis=1))
             columns[_CLASS_COLUMN] = pa.array(label.classes, pa.string()).take(best)
-        columns[name] = _column(values)
+        flat = pa.array(values.reshape(-1), pa.float32())
+        columns[name] = flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
     return pa.record_batch(columns)
-
-
-def _column(values: np.ndarray) -> pa.Array:
-    flat = pa.array(values.reshape(-1), pa.float32())
-    return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
 def _parquet(table: pa.Table) -> bytes:

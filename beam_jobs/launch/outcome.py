@@ -1,9 +1,9 @@
-"""What the workers tell the launcher at the end of a job: everything but the records."""
+"""The outcome that workers send to the launcher at the end of a job: everything but the records."""
 
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -36,9 +36,9 @@ class Outcome:
     rows_read: int
     rejected: Rejected
     files: tuple[Any, ...]  # each a WrittenFile of the job's own kind, in the order of their names
-    # What `pipeline.data.statistics` gathered of each split, as bytes; empty where a job measures nothing.
+    # Accumulators of `pipeline.data.statistics` by split, as bytes; empty where a job measures nothing.
     statistics: Mapping[str, bytes]
-    # Of pieces that are a part of a file, by their names.
+    # Number of lines of each input split that is a part of a file, by its name.
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -48,46 +48,34 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Where the graph of a job ends. Each of `rejected` is one `beam.ParDo`'s share of the rows left out."""
+    """The ends of a job's graph. Each of `rejected` is one `beam.ParDo`'s share of the rows left out."""
 
     read: beam.PCollection[int]
     rejected: tuple[beam.PCollection[source.Rejection], ...]
     files: beam.PCollection[WrittenFile]
     statistics: beam.PCollection[tuple[str, bytes]] | None = None  # split, what was gathered of it
-    # The name of a piece that is a part of a file, and its lines.
+    # The name of an input split that is a part of a file, and its lines.
     lines: beam.PCollection[tuple[str, int]] | None = None
 
 
-# --- The outcome of a job as JSON: it lies where the workers write, so that nothing in it may be code.
-#
-# What was gathered of each split goes into it as the bytes that a worker sent, in base64.
+# --- The outcome as JSON: it lies where the workers write, so nothing in it may be code.
 
 
-def dumps_outcome(
-    *,
-    rows_read: int,
-    rejected: Rejected,
-    files: Sequence[WrittenFile],
-    statistics: Mapping[str, bytes],
-    lines: Mapping[str, int],
-) -> bytes:
-    """An `Outcome`."""
-    document = {
-        "rows_read": rows_read,
-        "rejected": rejected,
-        "files": files,
-        "lines": lines,
-        "statistics": {split: base64.b64encode(one).decode() for split, one in statistics.items()},
-    }
-    return json.dumps(document, default=_fields).encode()
+def dumps_outcome(outcome: Outcome) -> bytes:
+    """Encodes an `Outcome`; a worker's bytes of each split's statistics go in as base64."""
+    statistics = {split: base64.b64encode(one).decode() for split, one in outcome.statistics.items()}
+    return json.dumps(vars(outcome) | {"statistics": statistics}, default=vars).encode()
 
 
 def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) -> Outcome:
-    """The inverse of `dumps`; raises InputError unless its files are in `directory`."""
+    """Decodes what `dumps_outcome` wrote; raises InputError unless its files are in `directory`."""
     document = json.loads(data)
     outcome = Outcome(
         rows_read=document["rows_read"],
-        rejected=_rejected(document["rejected"]),
+        rejected=Rejected(
+            reasons=document["rejected"]["reasons"],
+            listed=tuple(Rejection(**row) for row in document["rejected"]["listed"]),
+        ),
         files=tuple(file_type(**file) for file in document["files"]),
         lines=document["lines"],
         statistics={split: base64.b64decode(one) for split, one in document["statistics"].items()},
@@ -95,16 +83,6 @@ def loads_outcome(data: bytes, *, file_type: type[WrittenFile], directory: str) 
     for file in outcome.files:
         _check_inside(file, directory)
     return outcome
-
-
-def _fields(value: object) -> Mapping[str, object]:
-    """Those of a dataclass."""
-    return vars(value)
-
-
-def _rejected(document: Mapping) -> Rejected:
-    listed = tuple(Rejection(**row) for row in document["listed"])
-    return Rejected(reasons=document["reasons"], listed=listed)
 
 
 def _check_inside(file: WrittenFile, directory: str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import functools
 import gc
 import os
 import pathlib
@@ -22,10 +23,10 @@ from beam_jobs.launch import runners
 from beam_jobs.launch.outcome import Outcome, Outputs, WrittenFile
 from beam_jobs.launch.output import Destination
 from beam_jobs.sources import byte_streams, files, source
-from beam_jobs.sources.source import Piece, Rejected
+from beam_jobs.sources.source import InputSplit, Rejected
 from pipeline.base import files as files_lib
 
-# --- The end of a job's graph: the workers save its outcome in one small file, which the launcher loads.
+# --- The outcome: workers save it in one small file, which the launcher loads.
 
 
 _UNCOMPRESSED = "uncompressed"
@@ -56,7 +57,7 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
 
 
 def load_gathered(path: str, *, file_type: type[WrittenFile]) -> Outcome:
-    """Raises InputError where its files are none of the directory that `path` is in."""
+    """Loads an outcome; raises InputError where its files are outside of the directory of `path`."""
     with FileSystems.open(path, compression_type=_UNCOMPRESSED) as file:
         return outcome_lib.loads_outcome(
             file.read(), file_type=file_type, directory=FileSystems.split(path)[0]
@@ -72,18 +73,18 @@ def _save(
     lines: Mapping[str, int],
     statistics: Mapping[str, bytes],
 ) -> None:
-    outcome = outcome_lib.dumps_outcome(
+    outcome = Outcome(
         rows_read=rows_read,
         rejected=rejected,
-        files=sorted(files, key=lambda file: file.file_name),
+        files=tuple(sorted(files, key=lambda file: file.file_name)),
         lines=dict(sorted(lines.items())),
         statistics=statistics,
     )
     with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
-        file.write(outcome)
+        file.write(outcome_lib.dumps_outcome(outcome))
 
 
-# --- Progress of a local run: workers append to a small file, the launcher adds it up and draws a bar.
+# --- Progress of a local run.
 
 
 _SECONDS_BETWEEN_LOOKS = 0.2
@@ -134,23 +135,21 @@ def _paint(progress: Progress, doing: str, finished: threading.Event) -> None:
 Published = TypeVar("Published", covariant=True)
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """How a job was started, and when."""
+    """Settings and time of a job's start."""
 
     runner: str
     beam_flags: tuple[str, ...]
     max_rejected_fraction: float  # of the rows read
-    started: datetime.datetime = dataclasses.field(default_factory=_now)
+    started: datetime.datetime = dataclasses.field(
+        default_factory=functools.partial(datetime.datetime.now, datetime.UTC)
+    )
     _monotonic: float = dataclasses.field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float:
-        """Since it was started."""
+        """Seconds since the start."""
         return time.monotonic() - self._monotonic
 
     @property
@@ -162,10 +161,10 @@ class Run:
 
 
 class Job(Protocol[Published]):
-    """What `convert` and `predict` differ in."""
+    """The parts in which `convert` and `predict` differ."""
 
     run: Run
-    pieces: Sequence[Piece]  # of the input
+    input_splits: Sequence[InputSplit]  # of the input
     doing: str  # what the progress bar says
     file_type: type[WrittenFile]  # of the files that the workers write
 
@@ -187,18 +186,17 @@ def run_job(job: Job[Published], *, output: str) -> Published:
     with runners.one_line_errors(output), output_lib.claimed(output) as destination:
         watched = Progress(path=str(destination.local / "progress"))
         runner = runners.make_runner(run.runner, options, directory=destination.local)
-        with files_lib.temporary_files_in(
-            destination.local
-        ):  # a pipeline that is interrupted leaves a directory
+        # A pipeline that is interrupted leaves a directory.
+        with files_lib.temporary_files_in(destination.local):
             pipeline = beam.Pipeline(runner=runner, options=options)
         result = FileSystems.join(destination.shared, "outcome")
         outputs = job.build(pipeline, directory=destination.shared, progress=watched)
         gather(pipeline, outputs, result)
         with runners.bad_input_from_workers(), progress_bar(watched, job.doing):
             runners.run_to_end(pipeline)
-        files.check_unchanged(job.pieces)
+        files.check_unchanged(job.input_splits)
         found = load_gathered(result, file_type=job.file_type)
-        rejected = byte_streams.lines_in_files(found.rejected, job.pieces, found.lines)
+        rejected = byte_streams.lines_in_files(found.rejected, job.input_splits, found.lines)
         found = dataclasses.replace(found, rejected=rejected)
         job.check_reconciled(found)
         limit = run.max_rejected_fraction

@@ -1,4 +1,4 @@
-"""Which Beam runner runs the job, with which options; and how a worker's InputError gets back."""
+"""Makes the Beam runner and its options, and raises a worker's InputError in the launcher."""
 
 import argparse
 import base64
@@ -25,7 +25,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from pipeline.base.cli import signals
 from pipeline.base.errors import InputError, disk_full, disk_is_full
 
-# How an InputError reads inside the text of a worker's traceback, which is all that crosses the runner.
+# An InputError in the text of a worker's traceback, which is all that crosses the runner.
 _IN_TRACEBACK = re.compile(
     r"InputError: (?P<thing>.+?): received (?P<received>.+?); expected (?P<expected>.+?)\. "
     r"(?P<action>.+?)(?: \[while running [^\]]+\])?$",
@@ -51,7 +51,7 @@ def pipeline_options(runner: str, flags: Sequence[str]) -> PipelineOptions:
 def make_runner(name: str, options: PipelineOptions, *, directory: pathlib.Path) -> PipelineRunner:
     """The runner of that name, which may write into `directory`; raises InputError if there is none."""
     if name != "DataflowRunner":
-        # A failure is told once, in one line; Beam and its job servers would log hundreds.
+        # A failure is reported once, in one line; Beam and its job servers would log hundreds.
         logging.getLogger().setLevel(logging.CRITICAL)
     if name == "FnApiRunner":
         return _embedded_runner(options, worker_log=directory / "workers.log")
@@ -109,7 +109,7 @@ def _embedded_runner(options: PipelineOptions, *, worker_log: pathlib.Path) -> F
 
 
 def run_to_end(pipeline: beam.Pipeline) -> None:
-    """Runs it; a job on a service would outlive its launcher, so that an interrupt cancels it."""
+    """Runs the job; an interrupt cancels it, because a job on a service would outlive its launcher."""
     result = pipeline.run()
     try:
         result.wait_until_finish()
@@ -143,7 +143,7 @@ def bad_input_from_workers() -> Iterator[None]:
 
 
 def unknown_flags(flags: Sequence[str]) -> list[str]:
-    """Those of `flags` that are no Beam pipeline options."""
+    """Returns the `flags` that are no Beam pipeline options."""
     parser = argparse.ArgumentParser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)  # Beam only warns of unknown flags, deep in its log
@@ -151,7 +151,7 @@ def unknown_flags(flags: Sequence[str]) -> list[str]:
     return unknown
 
 
-# --- One line for what ended a run: a full disk, a worker that died, a bug.
+# --- One line for an error that ends a run: a full disk, a worker that died, a bug.
 
 
 # A line of a worker's traceback that names an exception, without what Beam adds to it.
@@ -215,7 +215,7 @@ def _kept(text: str) -> str:
     return f"The whole traceback is in {log.name}."
 
 
-# --- This project's code as a wheel, for workers that cannot import it from the launcher's disk.
+# --- The project's code as a wheel for remote workers.
 
 
 _PACKAGES = ("beam_jobs", "models", "pipeline")

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from beam_jobs.cells.datetimes import from_text
 from beam_jobs.cells.text import Problems
-from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, shown
+from beam_jobs.schema.profiles import IN_NUMBERS, ColumnProfile, excerpt
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Datetime
 from pipeline.data.schema.times import FORMATS
 
-_TRIED = 20  # values that tell which formats come into question
+_TRIED = 20  # values from which the possible formats are found
 _ZEROS = re.compile(r"[0 :./T-]+")  # 0000-00-00 00:00, by which databases mean "no date"
 _WRONG = 0.01  # of the rows with a value; more, and the column is something else
-_MOSTLY = 0.5  # of the rows; fewer, and the column is told to be mostly of dates
+_MOSTLY = 0.5  # of the rows; from which a remark says that the column is mostly dates
 # Dates that no format reads: a year of two digits, the name of a month.
 _MONTH = (  # in English and German
     "(?:jan(?:uary?)?|feb(?:ruary?)?|m[aä]r(?:ch|z)?|apr(?:il)?|ma[iy]|jun[ei]?|jul[yi]?|aug(?:ust)?"
@@ -36,7 +36,7 @@ _COMPACT, _YEARS = "%Y%m%d", ("19", "20")  # a number of eight digits is a date 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """How well a format reads a column: the moments of its values, and those values that it does not read."""
+    """The fit of a format to a column: moments of its values, and the values that it does not read."""
 
     format: str
     moments: np.ndarray
@@ -52,7 +52,8 @@ def propose_datetime(profile: ColumnProfile) -> Datetime | None:
     best = fits[0]
     markers = ("", *sorted({*filter(None, profile.markers), *_markers(best.wrong)}))
     missing = sum(profile.counts.get(marker, 0) for marker in markers)
-    first, last = (np.datetime64(int(end), "us").astype("datetime64[s]") for end in _ends(best.moments))
+    first, last = best.moments.min(), best.moments.max()
+    first, last = (np.datetime64(int(end), "us").astype("datetime64[s]") for end in (first, last))
     return Datetime(
         name=profile.name,
         format=best.format,
@@ -63,7 +64,7 @@ def propose_datetime(profile: ColumnProfile) -> Datetime | None:
 
 
 def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]:
-    """What the user should judge of a proposed date."""
+    """Yields what the user should check of a proposed date."""
     fits = _fits(profile)
     best, others = fits[0], [fit.format for fit in fits[1:] if fit.rows_wrong == fits[0].rows_wrong]
     seen = f"{feature.evidence['earliest']} … {feature.evidence['latest']}"
@@ -72,7 +73,7 @@ def datetime_remarks(profile: ColumnProfile, feature: Datetime) -> Iterator[str]
         yield f"'{profile.name}': the dates could also be {' or '.join(others)}. If so, change 'format'."
     bad = [value for value in best.wrong if value not in feature.clean.null_markers]
     if bad:
-        first = ", ".join(repr(shown(value)) for value in bad[:3])
+        first = ", ".join(repr(excerpt(value)) for value in bad[:3])
         rows = sum(profile.values[value] for value in bad)
         yield f"'{profile.name}': {rows:,} rows are no such dates ({first}) and will be rejected."
 
@@ -94,15 +95,15 @@ def unread_dates(profile: ColumnProfile) -> tuple[str, ...]:
 
 
 def _spellings(values: Mapping[str, int]) -> tuple[str, ...]:
-    """The first value that each format reads of those that are left by the others; empty if some are none."""
-    left, shown = dict(values), []
+    """Returns a value for each format that is needed to read all; empty if some are no dates."""
+    left, examples = dict(values), []
     for format in FORMATS[: FORMATS.index(_COMPACT)]:
         wrong = set(_fit(format, left).wrong)
-        shown += [value for value in left if value not in wrong][:1]
+        examples += [value for value in left if value not in wrong][:1]
         left = {value: rows for value, rows in left.items() if value in wrong}
     unread = [value for value in left if _UNREAD.fullmatch(value)]
     rows = sum(left.values()) - sum(left[value] for value in unread)
-    return tuple(shown + unread[:1]) if rows <= _WRONG * sum(values.values()) else ()
+    return tuple(examples + unread[:1]) if rows <= _WRONG * sum(values.values()) else ()
 
 
 def _fits(profile: ColumnProfile, *, most_wrong: float = _WRONG) -> list[_Fit]:
@@ -120,7 +121,7 @@ def _fits(profile: ColumnProfile, *, most_wrong: float = _WRONG) -> list[_Fit]:
 
 
 def _possible(values: Mapping[str, int], formats: Sequence[str]) -> Iterator[str]:
-    """Those of the formats that read one of the first values, and not only by chance."""
+    """Yields the formats that read one of the first values, and not only by chance."""
     first = dict(itertools.islice(values.items(), _TRIED))
     for format in formats:
         compact = format == _COMPACT
@@ -144,12 +145,8 @@ def _fit(format: str, values: Mapping[str, int]) -> _Fit:
 
 
 def _markers(wrong: tuple[str, ...]) -> set[str]:
-    """Those of the values that are no dates which mean "no date"."""
+    """Returns the values that mean "no date", among those that are no dates."""
     zeros = {value for value in wrong if _ZEROS.fullmatch(value)}
     words = set(wrong) - zeros
     is_word = words <= IN_NUMBERS or (len(words) == 1 and not any(map(str.isdigit, "".join(words))))
     return zeros | words if is_word else zeros
-
-
-def _ends(moments: np.ndarray) -> tuple[int, int]:
-    return moments.min(), moments.max()

@@ -9,14 +9,14 @@ import numpy as np
 
 from beam_jobs.schema.datetimes import datetime_remarks, mostly_dates, propose_datetime, unread_dates
 from beam_jobs.schema.numbers import point_remarks, propose_written, written_remarks
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, shown
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number
 from beam_jobs.sources.source import MOST_WRONG
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -45,12 +45,12 @@ def propose_feature(profile: ColumnProfile) -> Feature:
 
 
 def looks_like_text(profile: ColumnProfile) -> bool:
-    """Whether values are several words long."""
+    """Returns whether values are several words long."""
     return profile.words >= _TEXT_WORDS
 
 
 def looks_like_id(profile: ColumnProfile) -> bool:
-    """Whether the column's name says that it identifies something."""
+    """Returns whether the column's name says that it identifies something."""
     return bool(_ID_NAME.search(profile.name))
 
 
@@ -58,18 +58,14 @@ def common_fields(profile: ColumnProfile) -> dict:
     """Fields of any feature that is read from text or numbers."""
     return {
         "name": profile.name,
-        "clean": Clean(null_markers=_null_markers(profile)),
+        "clean": Clean(null_markers=("", *filter(None, profile.markers))),
         "missing": "mark" if profile.missing else "reject",
         "evidence": profile.evidence(),
     }
 
 
-def _null_markers(profile: ColumnProfile) -> tuple[str, ...]:
-    return ("", *(marker for marker in profile.markers if marker))
-
-
 def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
-    """Few small numbers, or the ids of something, as categories."""
+    """Proposes categories for few small numbers, or for the ids of something."""
     if not profile.are_whole_numbers:
         return None
     if len(profile.numbers) > _INTEGER_CATEGORIES and looks_like_id(profile):
@@ -88,7 +84,7 @@ def _whole_numbers(profile: ColumnProfile) -> Categorical | None:
 
 
 def _are_measured(numbers: Sequence[float]) -> bool:
-    """Whether sorted whole numbers fill a range far from 0, as heights do: most ids below it were unused."""
+    """Returns whether sorted whole numbers fill a range far from 0, as heights do and ids do not."""
     distinct, low, high = len(numbers), numbers[0], numbers[-1]
     return distinct > _CODES and 2 * distinct > high - low and 2 * distinct < high
 
@@ -138,13 +134,13 @@ def _hashed(profile: ColumnProfile) -> Categorical:
 
 
 def _never(profile: ColumnProfile) -> None:
-    """Not by the look of a column: the user names the label, and the source says that it gives tokens."""
+    """Proposes nothing: the user names the label, and the source says that it gives tokens."""
 
 
-# Asked in this order.
-_OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
+# Tried in this order.
+_OF_KIND: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureTypeTable(
     where=__name__,
-    tells="how a kind is recognised in raw data",
+    question="how a kind is recognised in raw data",
     entry="a function of ColumnProfile to the feature, or to None if the column is of another kind",
     entries={
         Datetime: propose_datetime,
@@ -159,7 +155,7 @@ _OF_KIND: KindTable[Callable[[ColumnProfile], Feature | None]] = KindTable(
 )
 
 
-# --- What the user should judge of a feature that is proposed.
+# --- Remarks on a proposed feature, for the user to check.
 
 
 _SHOWN = 3
@@ -174,7 +170,7 @@ _WORDS_FOR_LISTS = 4  # times as many lists as words are in them
 
 
 def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
-    """Remarks on any feature, each with what was counted."""
+    """Yields remarks on any feature, each with what was counted."""
     odd = [marker for marker in feature.clean.null_markers if marker and marker in profile.counts]
     words = [marker for marker in odd if marker not in profile.sentinels]
     if words:
@@ -185,7 +181,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
             change = f"make the column categorical, by a vocabulary, and {change}"
         advice = f" If it is a value of its own, {change}." if is_often else ""
         yield (
-            f"'{profile.name}': {', '.join(repr(shown(word)) for word in words)} ({rows:,} of "
+            f"'{profile.name}': {', '.join(repr(excerpt(word)) for word in words)} ({rows:,} of "
             f"{profile.rows:,} rows) is taken as missing.{advice}"
         )
     if profile.sentinels and profile.numbers:
@@ -229,7 +225,7 @@ def feature_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
 
 
 def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """What is odd about words as categories: the first that applies."""
+    """Yields what is odd about words as categories: the first remark that applies."""
     words, rows = profile.distinct, sum(profile.values.values()) + profile.others
     named, separator = f"'{profile.name}'", _separator(profile)
     if all(map(str.isdecimal, profile.values)) and not all(map(str.isascii, profile.values)):
@@ -239,8 +235,8 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
             f"{named}: the cells are lists between {separator!r}, and each different list is a category. "
             "Give each word a column of its own, or write blanks between the words and make it 'text'."
         )
-    elif told := _mostly(profile):
-        yield told
+    elif remark := _mostly(profile):
+        yield remark
     elif words >= _MANY_CATEGORIES and rows < _RARE * words:
         sentences = sum(" " in word.strip() for word in profile.values)
         text = " If it is sentences, make it 'text'." if sentences > _HALF * len(profile.values) else ""
@@ -251,14 +247,14 @@ def _word_remarks(profile: ColumnProfile) -> Iterator[str]:
 
 
 def _mostly(profile: ColumnProfile) -> str:
-    """What keeps a column of numbers or dates from being one; empty if it is mostly something else."""
+    """Returns what keeps a column from being numbers or dates; empty if it is mostly something else."""
     named, rows = f"'{profile.name}'", sum(profile.values.values())
     odd = [value for value in profile.values if not is_number(value)]
     numbers = rows - sum(profile.values[value] for value in odd)
     least = _HALF if len(profile.values) - len(odd) >= _MANY else _MOSTLY
     if numbers >= least * rows and not any(map(str.isdecimal, odd)):  # as 01067 among postcodes
         return (
-            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_first(profile, odd)}; so all "
+            f"{named}: {numbers:,} of {rows:,} values are numbers, but not {_most(profile, odd)}; so all "
             """are categories. Write them as numbers (-61 for "(61)"), or list those that mean that there """
             "is none under 'null_markers', and make the column numeric."
         )
@@ -266,22 +262,22 @@ def _mostly(profile: ColumnProfile) -> str:
         form, wrong = found
         dates = rows - sum(profile.values[value] for value in wrong)
         return (
-            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_first(profile, wrong)}; "
+            f"{named}: {dates:,} of {rows:,} values are dates as {form}, but not {_most(profile, wrong)}; "
             "so all are categories. Correct them, or list those that mean that there is none under "
             "'null_markers', and make the column datetime."
         )
     return ""
 
 
-def _first(profile: ColumnProfile, odd: Collection[str]) -> str:
-    """The most frequent of these values, with their counts."""
+def _most(profile: ColumnProfile, odd: Collection[str]) -> str:
+    """Formats the most frequent of these values, with their counts."""
     most = sorted(odd, key=lambda value: (-profile.values[value], value))[:_SHOWN]
-    listed = ", ".join(f"{shown(value)!r} ({profile.values[value]:,})" for value in most)
+    listed = ", ".join(f"{excerpt(value)!r} ({profile.values[value]:,})" for value in most)
     return f"{listed} and {len(odd) - _SHOWN:,} more" if len(odd) > _SHOWN else listed
 
 
 def _separator(profile: ColumnProfile) -> str:
-    """What stands between the words of a column of lists; empty if it is none."""
+    """Returns what stands between the words of a column of lists; empty if it is none."""
     for separator in _SEPARATORS:
         words = {word.strip() for value in profile.values for word in value.split(separator)}
         if _WORDS_FOR_LISTS * len(words) <= len(profile.values):
@@ -295,7 +291,7 @@ def _alias_remarks(profile: ColumnProfile, feature: Feature) -> Iterator[str]:
         return
     counts = profile.counts
     first = ", ".join(
-        f"{shown(rare)!r} ({counts[rare]:,}) as {shown(usual)!r} ({counts[usual]:,})"
+        f"{excerpt(rare)!r} ({counts[rare]:,}) as {excerpt(usual)!r} ({counts[usual]:,})"
         for rare, usual in aliases[:_SHOWN]
     )
     more = f" and {len(aliases) - _SHOWN} more" if len(aliases) > _SHOWN else ""
@@ -306,7 +302,7 @@ def _all_differ(profile: ColumnProfile) -> bool:
     return len(profile.values) == sum(profile.values.values()) >= _MANY
 
 
-# --- Columns that say nothing about a label: empty ones, constants, ids; and the flag that leaves one out.
+# --- Columns that say nothing about a label: empty ones, constants, ids.
 
 
 _COUNTED = 20  # rows from which consecutive numbers are no chance
@@ -314,7 +310,7 @@ _EMPTY = 0.999  # missing fraction from which a column says nothing
 
 
 def why_useless(profile: ColumnProfile) -> str:
-    """Why a column says nothing about a label; empty if it may."""
+    """Returns why a column says nothing about a label; empty if it may."""
     if profile.holds_lists and (len(profile.lengths.keys() - {0}) > 1 or profile.items == "text"):
         sizes = sorted(profile.lengths.keys() - {0})
         return f"lists of {sizes[0]} to {sizes[-1]} values, where a tensor is numbers of one size"
@@ -326,7 +322,7 @@ def why_useless(profile: ColumnProfile) -> str:
     if profile.missing_fraction >= _EMPTY:
         return f"empty in {profile.missing:,} of {profile.rows:,} rows"
     if len(profile.values) == 1 and not profile.missing:
-        return f"always '{shown(next(iter(profile.values)))}'"
+        return f"always '{excerpt(next(iter(profile.values)))}'"
     dates = unread_dates(profile)
     if dates:
         spelled = ", ".join(map(repr, dates))
@@ -344,7 +340,7 @@ def why_useless(profile: ColumnProfile) -> str:
 
 
 def leaving_out(column: str) -> str:
-    """The flag for the shell; it takes a list, in which a name that holds a comma or a quote is quoted."""
+    """Returns the flag that leaves out a column, for the shell; commas and quotes in its name are quoted."""
     escaped = column.replace('"', '""')
     return shlex.quote(f'--ignore="{escaped}"' if set(column) & set(',"') else f"--ignore={column}")
 
@@ -355,5 +351,5 @@ def _follow_one_another(profile: ColumnProfile) -> bool:
 
 
 def _needs_reading(profile: ColumnProfile) -> bool:
-    """Whether the text is a date, or a number written for people."""
+    """Returns whether the text is a date, or a number written for people."""
     return bool(propose_datetime(profile) or propose_written(profile))

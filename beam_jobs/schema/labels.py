@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from beam_jobs.cells import text, typed
 from beam_jobs.schema.features import common_fields, leaving_out, looks_like_text
 from beam_jobs.schema.numbers import propose_written
-from beam_jobs.schema.profiles import ColumnProfile, case_aliases, is_number, shown
-from beam_jobs.sources.source import Piece, Source
+from beam_jobs.schema.profiles import ColumnProfile, case_aliases, excerpt, is_number
+from beam_jobs.sources.source import InputSplit, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import LABEL_TASKS, Image, Label, Text
@@ -23,7 +23,7 @@ _NUMBERED_CLASSES = 20  # distinct whole numbers up to which a label is taken as
 _CLASSES = 1000  # above it a word is hardly a class, unless --task says so
 _CANDIDATES = 5
 _CANDIDATE_CLASSES = 100
-# Where the alphabet would make "no" the positive class.
+# Words for which the alphabet would make "no" the positive class.
 _YES = frozenset({"ja", "j", "da", "да", "д", "evet", "igen", "ano"})
 _NO = frozenset({"nein", "n", "nej", "nei", "nee", "nu", "ne", "нет", "н", "hayır", "nem"})
 _NAMES = ("label", "target", "class", "y", "outcome", "survived", "result")
@@ -40,7 +40,7 @@ def propose_label(profile: ColumnProfile, *, task: str | None = None) -> Label:
         return Label(name=profile.name, task="regression", clean=written.clean, evidence=written.evidence)
     ends_in_dots = profile.numbers is None and len({value.rstrip(".") for value in values}) < len(values)
     if ends_in_dots:
-        # Adult's test file writes its classes with a dot at the end.
+        # As in Adult's test file.
         values = {value.rstrip(".") for value in values}
     aliases = case_aliases(profile.values) if not ends_in_dots else {}
     values -= aliases.keys()
@@ -65,7 +65,7 @@ def task_of(classes: Iterable[str]) -> str:
 
 
 def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
-    """Numbers by size, words by alphabet, "no" before "yes". Of two the second is the positive class."""
+    """Sorts numbers by size, words by alphabet, "no" before "yes"; the second of two is positive."""
     classes = list(classes)
     try:
         return tuple(sorted(classes, key=lambda value: (float(value), value)))
@@ -77,7 +77,7 @@ def in_natural_order(classes: Iterable[str]) -> tuple[str, ...]:
 
 
 def label_remarks(profile: ColumnProfile, label: Label) -> Iterator[str]:
-    """What the user should judge of a proposed label, and how to change it."""
+    """Yields what the user should check of a proposed label, and how to change it."""
     if profile.missing:
         yield f"'{label.name}': {profile.missing:,} rows have no label and will be rejected."
     if "." in label.clean.strip:
@@ -98,20 +98,20 @@ def candidates(profiles: Sequence[ColumnProfile]) -> str:
     """A remark that lists the columns which could be the label, the likeliest first."""
     found = [profile for profile in profiles if _could_be_label(profile)]
     found.sort(key=lambda profile: (profile.name.lower() not in _NAMES, len(profile.values) != 2))
-    listed = "; ".join(f"'{profile.name}' ({_told(profile)})" for profile in found[:_CANDIDATES])
+    listed = "; ".join(f"'{profile.name}' ({_format_candidate(profile)})" for profile in found[:_CANDIDATES])
     more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
     what = f"Candidates: {listed}{more}." if found else "No column looks like one."
     return f"There is no label, so a model has nothing to predict. {what} Run again with --label=COLUMN."
 
 
-def _told(profile: ColumnProfile) -> str:
+def _format_candidate(profile: ColumnProfile) -> str:
     try:
         label = propose_label(profile)
     except InputError:
         return f"{len(profile.values):,} values"
     if not label.classes:
         return label.task
-    first = ", ".join(map(shown, label.classes[:3])) + (" …" if len(label.classes) > 3 else "")
+    first = ", ".join(map(excerpt, label.classes[:3])) + (" …" if len(label.classes) > 3 else "")
     return f"{len(label.classes):,} classes: {first}"
 
 
@@ -122,9 +122,9 @@ def _could_be_label(profile: ColumnProfile) -> bool:
     return repeats or bool(profile.numbers) or (len(profile.values) <= 3 and not looks_like_text(profile))
 
 
-def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
+def _task(profile: ColumnProfile, values: set[str], requested: str | None) -> str:
     """The task of LABEL_TASKS; raises InputError where the values do not suit it."""
-    task = asked or _task_by_look(profile, values)
+    task = requested or _task_by_look(profile, values)
     if task == CLASSIFICATION:
         task = task_of(values)
     rules = LABEL_TASKS[task]
@@ -133,7 +133,7 @@ def _task(profile: ColumnProfile, values: set[str], asked: str | None) -> str:
             raise _unsuitable(profile, f"--task={task}", _words(profile), "numbers to predict")
     elif len(values) not in rules.classes:
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), rules.expected)
-    elif profile.others or (not asked and len(values) > _CLASSES):
+    elif profile.others or (not requested and len(values) > _CLASSES):
         expected = f"numbers, or 2 to {_CLASSES:,} classes"
         raise _unsuitable(profile, f"--label={profile.name}", _counted(profile, values), expected)
     return task
@@ -145,14 +145,14 @@ def _task_by_look(profile: ColumnProfile, values: set[str]) -> str:
 
 
 def _counted(profile: ColumnProfile, values: set[str]) -> str:
-    """What the column holds; the number of rows says whether there are just too few."""
+    """Returns what the column holds; the number of rows says whether there are just too few."""
     if profile.holds_lists:
         return f"lists of up to {max(profile.lengths):,} values"
     return f"{len(values):,} different values in {profile.rows:,} rows"
 
 
 def _words(profile: ColumnProfile) -> str:
-    words = [repr(shown(value)) for value in profile.values if not is_number(value)]
+    words = [repr(excerpt(value)) for value in profile.values if not is_number(value)]
     return f"{len(profile.values):,} different values such as {', '.join(words[:3]) or 'none'}"
 
 
@@ -161,35 +161,35 @@ def _unsuitable(profile: ColumnProfile, thing: str, received: str, expected: str
     return InputError(thing, received=received, expected=expected, action=action)
 
 
-# --- Features that give the label away, found in the first rows: what is known only after the label is.
+# --- Features that give the label away, found in the first rows.
 
 
 _ROWS, _CELLS = 10_000, 5_000_000  # looked at, at most
 _FEWEST = 50  # rows with a label; of fewer nothing can be said
 _BINS, _IN_BIN = 256, 20  # bins of numbers, at most, and rows in each, at least
 _GROUP = 5  # rows of one value, at least, that count
-_TOLD = 0.99  # share of the rows whose class one column tells
+_PREDICTED = 0.99  # share of the rows whose class one column tells
 _SAME = 0.9999  # correlation from which a number is the label in another unit
 
 
-def leak_remarks(source: Source, pieces: Sequence[Piece], schema: Schema) -> list[str]:
+def leak_remarks(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> list[str]:
     """A remark for each feature that alone tells the label of nearly all rows."""
-    columns = _read(source, pieces, schema)
+    columns = _read(source, input_splits, schema)
     labels = columns.pop(schema.label.name, pa.array([], pa.null()))
     known = labels.is_valid()
     y = labels.filter(known).to_numpy(zero_copy_only=False)
     if len(y) < _FEWEST:
         return []
-    told = _of_classes if schema.label.classes else _of_numbers
+    remarks = _of_classes if schema.label.classes else _of_numbers
     values = {name: column.filter(known) for name, column in columns.items() if len(column) == len(labels)}
-    return list(told(values, y, schema))
+    return list(remarks(values, y, schema))
 
 
 def _of_classes(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) -> Iterator[str]:
     base = np.bincount(y).max() / len(y)
     for name, column in columns.items():
-        share = _share_told(_groups(column), y, base)
-        if share >= _TOLD and share - base >= (1 - base) / 2:
+        share = _share_predicted(_groups(column), y, base)
+        if share >= _PREDICTED and share - base >= (1 - base) / 2:
             name = schema[name].source_column
             yield (
                 f"'{name}' alone tells the class of {share:.1%} of {len(y):,} rows (guessing: {base:.1%}). "
@@ -213,7 +213,7 @@ def _of_numbers(columns: Mapping[str, pa.Array], y: np.ndarray, schema: Schema) 
             )
 
 
-def _share_told(groups: np.ndarray, y: np.ndarray, base: float) -> float:
+def _share_predicted(groups: np.ndarray, y: np.ndarray, base: float) -> float:
     """The share of rows whose class is that of most rows of their group; rows of small groups are guessed."""
     classes = int(y.max()) + 1
     counts = np.bincount(groups * classes + y, minlength=(groups.max() + 1) * classes).reshape(-1, classes)
@@ -232,14 +232,14 @@ def _groups(column: pa.Array) -> np.ndarray:
     return np.searchsorted(edges, numbers, side="right").astype(np.int64)
 
 
-def _read(source: Source, pieces: Sequence[Piece], schema: Schema) -> dict[str, pa.Array]:
+def _read(source: Source, input_splits: Sequence[InputSplit], schema: Schema) -> dict[str, pa.Array]:
     """Typed values of the first rows by the feature's name, those that do not conform as null."""
     features = [f for f in schema.features if not f.shape and not isinstance(f, Image | Text)]
-    limit = min(_ROWS, _CELLS // len(schema.features)) // len(pieces) + 1
+    limit = min(_ROWS, _CELLS // len(schema.features)) // len(input_splits) + 1
     found: dict[str, list[pa.Array]] = {feature.name: [] for feature in features}
-    for piece in pieces[:_ROWS]:
+    for input_split in input_splits[:_ROWS]:
         left = limit
-        for raw in source.read(piece):
+        for raw in source.read(input_split):
             names = set(raw.columns.schema.names)  # once: pyarrow makes the list anew each time
             for feature in features:
                 if feature.source_column in names:

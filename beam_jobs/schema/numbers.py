@@ -39,7 +39,7 @@ _LEAST_MEASURED = 21
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Style:
-    """What has to be removed, and what the decimals begin with, for `counts` of values to be numbers."""
+    """The clean-up that makes numbers of the values in `counts`: what to remove, and the decimal mark."""
 
     remove: tuple[str, ...]
     decimal: str
@@ -69,21 +69,21 @@ def propose_written(profile: ColumnProfile) -> Numeric | None:
 
 
 def written_remarks(profile: ColumnProfile, clean: Clean) -> Iterator[str]:
-    """How the most frequent value is read."""
+    """Yields how the most frequent value is read."""
     style = _style(profile)
     if style is None or not clean.rewrites:
         return
-    shown = max(style.counts, key=lambda value: (len(value), value))
+    longest = max(style.counts, key=lambda value: (len(value), value))
     rows = sum(style.counts.values())
     removed = " ".join(map(repr, clean.remove)) or "nothing"
     yield (
         f"'{profile.name}': {rows:,} values are numbers when {removed} is removed and {clean.decimal!r} "
-        f"begins the decimals: {shown!r} is {style.number(shown):g}. If not, change 'clean'."
+        f"begins the decimals: {longest!r} is {style.number(longest):g}. If not, change 'clean'."
     )
 
 
 def point_remarks(profile: ColumnProfile) -> Iterator[str]:
-    """Where every point stands before three digits, it may part thousands: nothing in the column tells."""
+    """Yields a remark where each point stands before three digits, and so may separate thousands."""
     if not profile.numbers or not all(map(_POINT_MAY_PART.fullmatch, profile.values)):
         return
     parted = sorted(value for value in profile.values if "." in value)
@@ -107,10 +107,9 @@ def _style(profile: ColumnProfile) -> _Style | None:
             units = {*around, unit} - {None, ""}
             used = (thousands, *_BLANKS) if thousands not in _BLANKS else _BLANKS
             remove = (*sorted(units), *(part for part in used if any(part in value for value in counts)))
-            rewrites = remove or decimal != "."
-            return (
-                _Style(remove=remove, decimal=decimal, counts=counts) if _is_plain(units, rewrites) else None
-            )
+            if len(units) > _MOST_UNITS or not (remove or decimal != "."):
+                return None
+            return _Style(remove=remove, decimal=decimal, counts=counts)
     return None
 
 
@@ -119,10 +118,6 @@ def _unit(counts: Mapping[str, int]) -> str:
     found = [_MEASURED.fullmatch(value) for value in counts] if len(counts) >= _LEAST_MEASURED else []
     units = {match["unit"] for match in found} if all(found) else set()
     return units.pop() if len(units) == 1 else ""
-
-
-def _is_plain(units: set[str], rewrites: object) -> bool:
-    return bool(rewrites) and len(units) <= _MOST_UNITS
 
 
 def _body(thousands: str, decimal: str) -> re.Pattern:

@@ -16,10 +16,10 @@ from beam_jobs.cells.image_formats import has_image_header
 from beam_jobs.cells.text import NOT_UTF_8, Problems
 from beam_jobs.cells.typed import to_text
 from beam_jobs.sources import columns as columns_lib
-from beam_jobs.sources.source import Piece, RawRows, Source, check_readable
+from beam_jobs.sources.source import InputSplit, RawRows, Source, check_readable
 from pipeline.data.schema.feature import Clean
 
-# --- The distinct values of a raw column with their counts, in bounded memory.
+# --- Distinct values with their counts, in bounded memory.
 
 
 # Spellings that Arrow reads as a number too; leading zeros make a code.
@@ -31,10 +31,9 @@ _MOSTLY = 0.9  # of the values are numbers in a column of numbers
 class ValueCounts:
     """Counts of text values, without what a `Clean` strips from their ends.
 
-    From the first `limit` different values on, or the first of `most_bytes` together, new ones are counted
-    together as `others`. Only those that
-    may change what is proposed get a count of their own: markers of missing values and, among numbers, what
-    is no number, the first fraction, the smallest and the largest.
+    After `limit` different values, or `most_bytes` of them, new ones are counted together as `others`. Only
+    values that may change the proposal still get a count of their own: markers of missing values and, among
+    numbers, what is no number, the first fraction, the smallest and the largest.
     """
 
     def __init__(self) -> None:
@@ -93,7 +92,7 @@ class ValueCounts:
         return new
 
     def _beyond(self, values: pa.StringArray, plain: pa.BooleanArray) -> pa.BooleanArray:
-        """Which values are the smallest or the largest so far."""
+        """Returns which values are the smallest or the largest so far."""
         numbers = pc.if_else(plain, values, pa.scalar(None, pa.string())).cast(pa.float64())
         least, most = pc.min_max(numbers).values()
         less, more = pc.less_equal(least, self._least).as_py(), pc.greater_equal(most, self._most).as_py()
@@ -104,7 +103,7 @@ class ValueCounts:
         return pc.or_(is_least, is_most).fill_null(False)
 
 
-# --- Spellings and numbers that stand for something else: words that differ in case, and sentinels as -999.
+# --- Spellings that differ in case, and sentinels such as -999.
 
 
 _SENTINELS = frozenset(float(sign * digits) for digits in (99, 999, 9999, 99999, 999999) for sign in (1, -1))
@@ -114,13 +113,13 @@ _OTHERS = 3  # different numbers that it is far from
 
 
 def number_written(thousands: str, decimal: str) -> str:
-    """A pattern of numbers whose thousands and decimals are parted so; zeros in front (007) make a code."""
+    """A pattern of numbers with these separators; zeros in front (007) make a code."""
     whole = rf"(?:[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|0|[1-9][0-9]*)"
     return rf"{whole}(?:{re.escape(decimal)}[0-9]+)?"
 
 
 def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:
-    """Rare spelling to the most frequent one that differs from it in case alone; letters alone are codes."""
+    """Maps rare spellings to the most frequent one, where only case differs; single letters are codes."""
     groups = collections.defaultdict(list)
     for value in sorted(counts, key=lambda value: (-counts[value], value)):
         if len(value) > 1:
@@ -129,7 +128,7 @@ def case_aliases(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Those values, all of them numbers, which lie so far from the others that they mean "no value"."""
+    """Returns the numbers that lie so far from the others that they mean "no value"."""
     found = sorted(_SPELLED & counts.keys())
     if sum(counts[value] for value in found) < _TIMES:
         return ()
@@ -137,14 +136,10 @@ def sentinels(counts: Mapping[str, int]) -> tuple[str, ...]:
     if len(rest) < _OTHERS:
         return ()
     low, high = min(rest), max(rest)
-    return tuple(value for value in found if _distance(float(value), low, high) > high - low)
+    return tuple(value for value in found if max(low - float(value), float(value) - high) > high - low)
 
 
-def _distance(number: float, low: float, high: float) -> float:
-    return max(low - number, number - high)
-
-
-# --- What a raw column holds: its distinct values with their counts, and what follows from those.
+# --- Profiles of raw columns.
 
 
 # Spellings of "no value". A word of the second set may be a category of its own, so it counts as missing only
@@ -152,7 +147,7 @@ def _distance(number: float, low: float, high: float) -> float:
 NULL_MARKERS = frozenset({"", "?", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan", "\\N", "#N/A"})
 IN_NUMBERS = frozenset({"None", "none", "-", "--", ".", "missing", "unknown", "Unknown", "inf", "-inf"})
 _SHOWN = 40  # characters of a value
-# Decimals or thousands have it: 1,5 and 1,234,567.5 and 1.234,5
+# A comma in decimals or thousands: 1,5 and 1,234,567.5 and 1.234,5
 _WITH_COMMA = re.compile(rf"(?=.*,)[+-]?(?:{number_written(',', '.')}|{number_written('.', ',')})")
 _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
@@ -161,7 +156,7 @@ _IMAGE_NAMES = (".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff
 class ColumnProfile:
     """`counts` is over text stripped of blanks; `undecodable` values and `images` are not among them.
 
-    Of very many different values only some have a count, so that memory is bounded: the others are `others`.
+    Memory is bounded: where values differ very much, only some have a count, and the rest are `others`.
     """
 
     name: str
@@ -185,7 +180,7 @@ class ColumnProfile:
 
     @property
     def holds_lists(self) -> bool:
-        """Whether a row has several values."""
+        """Returns whether a row has several values."""
         return max(self.lengths, default=0) > 1
 
     @functools.cached_property
@@ -204,8 +199,8 @@ class ColumnProfile:
         plain = NULL_MARKERS & self.counts.keys()
         others = self.counts.keys() - plain
         odd = {value for value in others if not is_number(value)}
-        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not;
-        # nor does, among whole numbers, the only one with a comma for its decimals or thousands.
+        # If a single word keeps a column from numbers, it stands for "no number". A code (01067) does not,
+        # nor does the only value with a comma among whole numbers.
         is_amount = any(map(_WITH_COMMA.fullmatch, odd)) and all(map(is_whole_number, others - odd))
         is_word = len(odd) == 1 and not is_amount and not any(map(_is_code, odd))
         is_marker = odd <= IN_NUMBERS or is_word
@@ -244,12 +239,12 @@ class ColumnProfile:
 
     @property
     def words(self) -> float:
-        """Words a value, on average."""
+        """The average number of words in a value."""
         words = sum(len(value.split()) * count for value, count in self.values.items())
         return words / max(1, sum(self.values.values()))
 
     def evidence(self) -> dict[str, object]:
-        """What the schema file says was seen."""
+        """The evidence for the schema file."""
         most_frequent = sorted(self.values, key=lambda value: (-self.values[value], value))
         seen: dict[str, object] = {
             "rows": self.rows,
@@ -265,13 +260,13 @@ class ColumnProfile:
         return seen | ({"not_utf8": self.undecodable} if self.undecodable else {})
 
 
-def shown(value: str) -> str:
-    """The start of a value, for messages: a cell may hold megabytes."""
+def excerpt(value: str) -> str:
+    """Returns the start of a value, for messages: a cell may hold megabytes."""
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
 def is_number(value: str) -> bool:
-    """Whether `convert` reads it as a number: other digits than 0 to 9 it does not, as `float` does."""
+    """Returns whether `convert` reads it as a number, which has no digits but 0 to 9, unlike for `float`."""
     if not value.isascii():
         return False
     try:
@@ -282,7 +277,7 @@ def is_number(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Whether a leading zero says something, as in the postcode 01067."""
+    """Returns whether a leading zero says something, as in the postcode 01067."""
     return value.lstrip("+-").startswith("0") and value.lstrip("+-0")[:1].isdigit()
 
 
@@ -290,7 +285,7 @@ def is_whole_number(value: str) -> bool:
     return value.removeprefix("-").isdecimal() and value.isascii()
 
 
-_MOST_CELLS = 100_000_000  # that are looked at: minutes
+_MOST_CELLS = 100_000_000  # read at most, which takes minutes
 _COUNTED = 1_000_000  # different values that are counted by themselves, in all columns together: about 300 MB
 _LEAST_COUNTED = 1100  # in each column: beyond 1,000 a vocabulary is not listed
 _COUNTED_BYTES, _LEAST_BYTES = 64 << 20, 64 << 10  # 64 MiB of them together, 64 KiB in each column
@@ -304,13 +299,15 @@ class Profiles(NamedTuple):
     are_of_all_rows: bool
 
 
-def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> Profiles:
-    """Of the first rows of each piece, `most_rows` in all."""
+def read_profiles(source: Source, input_splits: Sequence[InputSplit], *, max_rows: int) -> Profiles:
+    """Profiles the first rows of each input split, `most_rows` in all."""
     columns: dict[str, _Gathered] = {}
     reasons: collections.Counter[str] = collections.Counter()
     rows, are_all = 0, True
-    for piece in pieces:
-        for raw, beyond in _first_rows(source.read(piece), max_rows=max_rows, pieces=len(pieces)):
+    for input_split in input_splits:
+        for raw, beyond in _first_rows(
+            source.read(input_split), max_rows=max_rows, input_splits=len(input_splits)
+        ):
             are_all &= not beyond
             reasons.update(rejection.reason for rejection in raw.rejected)
             rows += raw.columns.num_rows
@@ -324,7 +321,7 @@ def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> 
     wrong = reasons.total()
     undecodable = max((gathered.misread for gathered in columns.values()), default=0)
     reasons.update({NOT_UTF_8: undecodable} if undecodable else {})
-    check_readable(reasons, rows=rows + wrong, path=pieces[0].paths[0])
+    check_readable(reasons, rows=rows + wrong, path=input_splits[0].paths[0])
     remarks = [f"{wrong:,} rows cannot be read (see convert); they will be rejected."] if wrong else []
     remarks += columns_lib.header_remarks(columns)
     profiles = [gathered.profile(name, rows) for name, gathered in columns.items()]
@@ -332,11 +329,11 @@ def read_profiles(source: Source, pieces: Sequence[Piece], *, max_rows: int) -> 
 
 
 class _Gathered:
-    """What is gathered of one column."""
+    """Counts and limits of one column so far."""
 
     def __init__(self) -> None:
         self.rows = self.undecodable = self.images = 0
-        self.misread = 0  # those of the undecodable ones that the file gives as text
+        self.misread = 0  # undecodable values that the file gives as text
         self.values = ValueCounts()
         self.lengths: collections.Counter[int] = collections.Counter()
         self.items = "whole"
@@ -397,11 +394,13 @@ def most_rows(columns: int, max_rows: int) -> int:
     return min(max_rows, max(1, _MOST_CELLS // max(1, columns)))
 
 
-def _first_rows(batches: Iterable[RawRows], *, max_rows: int, pieces: int) -> Iterator[tuple[RawRows, int]]:
-    """The batches of a piece up to its share of the rows, and how many rows of each are beyond that."""
+def _first_rows(
+    batches: Iterable[RawRows], *, max_rows: int, input_splits: int
+) -> Iterator[tuple[RawRows, int]]:
+    """The batches of an input split up to its share of the rows, and the surplus rows of each."""
     seen = 0
     for raw in batches:
-        left = -(-most_rows(raw.columns.num_columns, max_rows) // pieces) - seen
+        left = -(-most_rows(raw.columns.num_columns, max_rows) // input_splits) - seen
         beyond = max(0, raw.columns.num_rows - left)
         yield dataclasses.replace(raw, columns=raw.columns[:left]), beyond
         if beyond:

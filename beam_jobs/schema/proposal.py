@@ -18,7 +18,7 @@ from beam_jobs.schema.table import Proposal, propose
 from beam_jobs.sources import files
 from beam_jobs.sources.files import COMPRESSION
 from beam_jobs.sources.images import IMAGE_COLUMN, LABEL_COLUMN, ImageFolders
-from beam_jobs.sources.source import Input, Piece, Source
+from beam_jobs.sources.source import Input, InputSplit, Source
 from beam_jobs.sources.tokens import SEGMENTS_COLUMN, TOKENS_COLUMN, TokenRows
 from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
@@ -44,24 +44,29 @@ def propose_from(
     name = name or _name_from(inputs[0].location)
     if isinstance(source, TokenRows):
         return propose_tokens(source, name=name)
-    pieces = source.pieces(inputs)
+    input_splits = source.input_splits(inputs)
     if isinstance(source, ImageFolders):
-        return propose_images(source, pieces, name=name, max_rows=max_rows)
-    profiles, remarks, are_of_all_rows = read_profiles(source, pieces, max_rows=max_rows)
+        return propose_images(source, input_splits, name=name, max_rows=max_rows)
+    profiles, remarks, are_of_all_rows = read_profiles(source, input_splits, max_rows=max_rows)
     proposal = propose(profiles, name=name, label=label, task=task, ignore=ignore)
-    leaks = leak_remarks(source, pieces, proposal.schema) if label else []
-    files.check_unchanged(pieces)
+    leaks = leak_remarks(source, input_splits, proposal.schema) if label else []
+    files.check_unchanged(input_splits)
     return dataclasses.replace(
         proposal,
-        review=(*remarks, *leaks, *proposal.review, *_dated_folders(pieces, proposal.schema)),
+        review=(*remarks, *leaks, *proposal.review, *_dated_folders(input_splits, proposal.schema)),
         looked_at=_looked_at(profiles, max_rows, are_of_all_rows),
     )
 
 
-def _dated_folders(pieces: Sequence[Piece], schema: Schema) -> Iterator[str]:
+def _dated_folders(input_splits: Sequence[InputSplit], schema: Schema) -> Iterator[str]:
     """Says what a date in the names of folders means for a model that is trained again as folders come."""
-    in_names = {column for piece in pieces for path in piece.paths for column in files.partition_values(path)}
-    for feature in schema.of_kind(Datetime):
+    in_names = {
+        column
+        for input_split in input_splits
+        for path in input_split.paths
+        for column in files.partition_values(path)
+    }
+    for feature in schema.of_type(Datetime):
         if feature.source_column in in_names:
             yield (
                 f"'{feature.source_column}' is a date in the names of folders. A model that is retrained as "
@@ -80,14 +85,14 @@ def _looked_at(profiles: Sequence[ColumnProfile], max_rows: int, are_all: bool) 
 
 
 def _name_from(location: str) -> str:
-    """That of the file or folder, else of the folder around it; a dataset is not called after a split."""
+    """Returns the name of the file or folder, else of the folder around it, without that of a split."""
     path = pathlib.PurePath(location)
     stem = path.with_suffix("").stem if path.suffix in COMPRESSION else path.stem
     return _identifier(stem) or _identifier(path.parent.name) or "dataset"
 
 
 def _identifier(name: str) -> str:
-    """`name` in lower case, without the split at its end; empty if nothing is left."""
+    """Returns `name` in lower case, without the split at its end; empty if nothing is left."""
     words = ascii_words(name).lower().strip("_0123456789")
     return _SPLIT_AT_END.sub("", words).strip("_0123456789")
 
@@ -114,7 +119,7 @@ def _percent(fraction: float) -> str:
 
 
 def _description(feature: Feature) -> str:
-    """`categorical, vocabulary of 8`, and so on: the fields that differ from the defaults, in short."""
+    """Formats the fields that differ from the defaults: `categorical, vocabulary of 8`."""
     document = schema_lib.to_json(Schema(name="one", features=(feature,)), comments=False)["features"][0]
     shown = {"vocabulary": len, "classes": lambda names: ", ".join(names[:4]) + (" …" if names[4:] else "")}
     parts = [
@@ -125,7 +130,7 @@ def _description(feature: Feature) -> str:
     return " ".join([feature.kind, *parts])
 
 
-# --- Proposes the schema of sources whose columns are fixed: image folders and tokenised text.
+# --- Sources whose columns are fixed: image folders and tokenised text.
 
 
 _GRAY_MODES = {"1", "L", "I", "I;16", "I;16B", "F"}
@@ -134,23 +139,30 @@ _ENCODINGS = {"PNG": "png", "JPEG": "jpeg", "MPO": "jpeg"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Header:
-    """What an image file says of itself, in Pillow's words."""
+    """The header of an image file as Pillow reads it."""
 
     format: str
     mode: str
     size: tuple[int, int]  # width and height, the way up that it is meant to be seen
 
 
-def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_rows: int) -> Proposal:
-    """From the names of the folders, and from up to `max_rows` file headers, evenly spread.
+def propose_images(
+    source: Source, input_splits: Sequence[InputSplit], *, name: str, max_rows: int
+) -> Proposal:
+    """Proposes a schema from names of folders, and from up to `max_rows` file headers, evenly spread.
 
     Raises InputError if there are fewer than two classes.
     """
-    rows = [row for piece in pieces for raw in source.read(piece) for row in raw.columns.to_pylist()]
+    rows = [
+        row
+        for input_split in input_splits
+        for raw in source.read(input_split)
+        for row in raw.columns.to_pylist()
+    ]
     classes = collections.Counter(row[LABEL_COLUMN] for row in rows)
     if len(classes) < 2:
         raise InputError(
-            f"image folder {pieces[0].input_root}",
+            f"image folder {input_splits[0].input_root}",
             received=f"classes {', '.join(classes) or 'none'}",
             expected="at least two folders of images, <input>/<class>/<file>",
             action="Put the images of each class into a folder with its name.",
@@ -165,7 +177,7 @@ def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_ro
         evidence={"images": len(rows), "images_by_class": dict(sorted(classes.items()))},
     )
     review = [f"{headers.count(None):,} files are no images and will be rejected."] if None in headers else []
-    empty = _folders_without_images(pieces, classes)
+    empty = _folders_without_images(input_splits, classes)
     if empty:
         review.append(f"Folders without images are no classes: {', '.join(map(repr, empty))}.")
     if label.positive_class:
@@ -184,7 +196,7 @@ def propose_images(source: Source, pieces: Sequence[Piece], *, name: str, max_ro
 
 
 def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
-    """From the tokenizer and the length of a row.
+    """Proposes a schema from the tokenizer and the length of a row.
 
     Feature `tokens` holds the ids. Feature `segments` numbers the documents of a row 1, 2 …; 0 is padding.
     """
@@ -200,8 +212,12 @@ def propose_tokens(source: TokenRows, *, name: str) -> Proposal:
     )
 
 
-def _folders_without_images(pieces: Sequence[Piece], classes: Container[str]) -> list[str]:
-    roots = {piece.input_root for piece in pieces if pathlib.Path(piece.input_root).is_dir()}
+def _folders_without_images(input_splits: Sequence[InputSplit], classes: Container[str]) -> list[str]:
+    roots = {
+        input_split.input_root
+        for input_split in input_splits
+        if pathlib.Path(input_split.input_root).is_dir()
+    }
     entries = [entry for root in roots for entry in os.scandir(root)]
     folders = {entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))}
     return sorted(name for name in folders if name not in classes)

@@ -1,4 +1,4 @@
-"""Avro object container files, with any codec whose library is installed; a piece for each file."""
+"""Avro object container files, with any codec whose library is installed; an input split for each file."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_jobs.sources import files
 from beam_jobs.sources.byte_streams import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, InputSplit, RawRows
 from pipeline.base.errors import InputError
 
 _BLOCK_BYTES = 128 << 20  # 128 MiB, the longest record of the other formats
@@ -21,16 +21,18 @@ class AvroFiles:
 
     batch_rows: int = 1 << 12
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return files.one_piece_a_file(inputs)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return files.one_split_a_file(inputs)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        [path] = piece.paths
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        [path] = input_split.paths
         try:
             with files.open_seekable(path) as stream:
                 sized = enumerate(_sized(stream, path), 1)
                 for batch in in_batches(sized, at_most=self.batch_rows, size=lambda row: row[1][1]):
-                    yield raw_rows(piece, [NumberedRow(number, record) for number, (record, _) in batch])
+                    yield raw_rows(
+                        input_split, [NumberedRow(number, record) for number, (record, _) in batch]
+                    )
         # Broken bytes lead fastavro to any exception.
         except Exception as error:
             if isinstance(error, InputError):

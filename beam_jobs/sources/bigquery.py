@@ -1,8 +1,8 @@
 """BigQuery tables, `bigquery:PROJECT.DATASET.TABLE`, through the Storage Read API, as Arrow.
 
 It never ran on the real service, only against a fake client in the tests. The launcher opens a read session
-for each table, which is a snapshot of it. Each stream of the session is a piece, so a retry reads the same
-rows. Rows have no order in BigQuery; the origin of a row is its stream, and its number there.
+for each table, which is a snapshot of it. Each stream of the session is an input split, so a retry reads
+the same rows. Rows have no order in BigQuery; the origin of a row is its stream, and its number there.
 
 API: https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1
 """
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources.columns import without_structs
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, InputSplit, RawRows
 from pipeline.base.errors import InputError
 
 PREFIX = "bigquery:"
@@ -44,12 +44,12 @@ class BigQueryTables:
 
     client: Callable[[], Any] = _real_client  # a function, because clients cannot be pickled
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         client = self.client()
-        return [piece for given in inputs for piece in _streams(client, given)]
+        return [input_split for given in inputs for input_split in _streams(client, given)]
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        [stream] = piece.paths
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        [stream] = input_split.paths
         schema, row = None, 0
         for response in self.client().read_rows(stream):
             if schema is None:  # only the first response holds it
@@ -57,14 +57,14 @@ class BigQueryTables:
             cells = pa.py_buffer(response.arrow_record_batch.serialized_record_batch)
             batch = pa.ipc.read_record_batch(cells, schema)
             yield RawRows(
-                columns=without_structs(batch, piece.input_root),
-                sources=piece.name,
+                columns=without_structs(batch, input_split.input_root),
+                sources=input_split.name,
                 numbers=np.arange(row, row + batch.num_rows) + 1,
             )
             row += batch.num_rows
 
 
-def _streams(client: Any, given: Input) -> Iterator[Piece]:
+def _streams(client: Any, given: Input) -> Iterator[InputSplit]:
     named = _TABLE.fullmatch(given.location)
     if not named:
         raise _error(given, "no name of a table")
@@ -80,7 +80,7 @@ def _streams(client: Any, given: Input) -> Iterator[Piece]:
         raise _error(given, "a table without rows")
     each = -(-session.estimated_total_bytes_scanned // len(session.streams))
     for stream in session.streams:
-        yield Piece(
+        yield InputSplit(
             paths=(stream.name,),
             root="",
             bytes=max(1, each),

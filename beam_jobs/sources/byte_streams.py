@@ -1,4 +1,4 @@
-"""The bytes of a file of text, or of a range of it, decompressed; what cannot be read names the file."""
+"""The bytes of a file of text, or of a range of it, decompressed; errors name the file."""
 
 import codecs
 import collections
@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import pyarrow as pa
 
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Piece, Rejected
+from beam_jobs.sources.source import InputSplit, Rejected
 from pipeline.base.errors import InputError
 
 _COMPRESSED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}  # by their first bytes
@@ -70,35 +70,37 @@ class ByteStream:
         )
 
 
-# --- Rows that were counted from the beginning of a piece → their numbers in the file.
+# --- Numbers of rows in their file, from numbers in an input split of it.
 
 
-def lines_before(pieces: Sequence[Piece], lines: Mapping[str, int]) -> list[int]:
-    """How many lines of its file precede each of `pieces`; `lines` are those of pieces, by their names."""
+def lines_before(input_splits: Sequence[InputSplit], lines: Mapping[str, int]) -> list[int]:
+    """Returns how many lines of its file precede each input split; `lines` are those of each by name."""
     so_far = collections.Counter[str]()
-    before = [0] * len(pieces)
-    for number in sorted(range(len(pieces)), key=lambda number: pieces[number].start):
-        path = pieces[number].paths[0]
+    before = [0] * len(input_splits)
+    for number in sorted(range(len(input_splits)), key=lambda number: input_splits[number].start):
+        path = input_splits[number].paths[0]
         before[number] = so_far[path]
-        so_far[path] += lines.get(pieces[number].name, 0)
+        so_far[path] += lines.get(input_splits[number].name, 0)
     return before
 
 
-def lines_in_files(rejected: Rejected, pieces: Sequence[Piece], lines: Mapping[str, int]) -> Rejected:
-    """`rejected`, each row with its file and its number there."""
-    told = {
-        piece.name: (piece.file_names[0], before)
-        for piece, before in zip(pieces, lines_before(pieces, lines), strict=True)
-        if piece.start
+def lines_in_files(
+    rejected: Rejected, input_splits: Sequence[InputSplit], lines: Mapping[str, int]
+) -> Rejected:
+    """Returns `rejected` with each row's file and its number there."""
+    files_by_name = {
+        input_split.name: (input_split.file_names[0], before)
+        for input_split, before in zip(input_splits, lines_before(input_splits, lines), strict=True)
+        if input_split.start
     }
     listed = []
     for row in rejected.listed:
-        file, before = told.get(row.source, (row.source, 0))
+        file, before = files_by_name.get(row.source, (row.source, 0))
         listed.append(dataclasses.replace(row, source=file, row=row.row and row.row + before))
     return dataclasses.replace(rejected, listed=tuple(sorted(listed, key=lambda row: row.order)))
 
 
-# --- The encoding of a text file: found from its bytes, and turned into UTF-8.
+# --- The encoding of a text file.
 
 
 UTF_8 = "utf-8"
@@ -118,8 +120,8 @@ _ZEROS = 0.25  # of every second byte, from which text is UTF-16
 def encoding_of(samples: Sequence[bytes]) -> str:
     """The encoding of a file from its start and, perhaps, other parts that begin and end with lines.
 
-    Latin-1 (or cp1252, which has letters where Latin-1 has control characters) is what bytes are that do not
-    read as UTF-8, unless most letters do: then some rows are damaged.
+    Bytes that do not read as UTF-8 are Latin-1 (or cp1252, which has letters where Latin-1 has control
+    characters), unless most letters do read: then some rows are damaged.
     """
     marked = utf_16_of(samples[0])
     if marked:
@@ -134,12 +136,12 @@ def encoding_of(samples: Sequence[bytes]) -> str:
 
 
 def has_byte_order_mark(start: bytes) -> bool:
-    """Whether the file that begins so has a byte order mark, which tells its encoding."""
+    """Returns whether a file with this start has a byte order mark, which says its encoding."""
     return start.startswith(tuple(_MARKS))
 
 
 def utf_16_of(start: bytes) -> str | None:
-    """What a byte order mark says or, of UTF-16 without one, the zeros between letters; None: neither."""
+    """Returns the encoding by a byte order mark, or by the zeros that UTF-16 has between letters."""
     for mark, name in _MARKS.items():
         if start.startswith(mark):
             return name
@@ -151,7 +153,7 @@ def utf_16_of(start: bytes) -> str | None:
 
 
 def check_encoding(name: str) -> str:
-    """`name`, UTF-8 in one spelling; raises InputError unless it is an encoding of text."""
+    """Returns `name`, UTF-8 in one spelling; raises InputError unless it is an encoding of text."""
     try:
         known = codecs.lookup(name)
         if not known._is_text_encoding or known.name in _OF_HOST_NAMES:
@@ -168,7 +170,7 @@ def check_encoding(name: str) -> str:
 
 
 def keeps_ascii_bytes(name: str) -> bool:
-    """Whether delimiters, quotes and newlines are the bytes of ASCII, and no other character has them."""
+    """Returns whether delimiters, quotes and newlines are ASCII's bytes, which no other character has."""
     return name == UTF_8 or len(bytes(range(128, 256)).decode(name, "replace")) == 128 == len(
         bytes(range(128)).decode(name, "replace").encode("ascii", "ignore")
     )
@@ -204,14 +206,14 @@ class Utf8Stream:
 
 
 def decoded_parts(stream: pa.NativeFile, size: int, *, part_bytes: int, number: int) -> Iterator[bytes]:
-    """Whole lines of about `part_bytes` at `number` places spread over a file of `size` bytes."""
+    """Yields whole lines of about `part_bytes` at `number` places spread over a file of `size` bytes."""
     for place in range(1, number + 1):
         stream.seek(size * place // (number + 1))
         block = stream.read(part_bytes)
         yield block[block.find(b"\n") + 1 : block.rfind(b"\n") + 1]
 
 
-# --- Rows that are read together: so many, or fewer where they are large: a worker holds them at once.
+# --- Batches that a worker can hold at once.
 
 
 BATCH_BYTES = 32 << 20  # 32 MiB; in memory a row takes several times what it takes in its file
@@ -220,7 +222,7 @@ Row = TypeVar("Row")
 
 
 def in_batches(rows: Iterable[Row], *, at_most: int, size: Callable[[Row], int]) -> Iterator[list[Row]]:
-    """Lists of `at_most` rows, or of the first that have 32 MiB together; `size` gives the bytes of a row."""
+    """Yields lists of `at_most` rows, or of fewer with 32 MiB together; `size` gives the bytes of a row."""
     batch: list[Row] = []
     held = 0
     for row in rows:

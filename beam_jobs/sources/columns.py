@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from beam_jobs.cells import text
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Piece, RawRows, Rejection
+from beam_jobs.sources.source import InputSplit, RawRows, Rejection
 from pipeline.base.errors import InputError
 
 
 def without_structs(batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-    """`batch` [rows], the fields of structs as columns; names that are not alone get their position."""
+    """Makes columns of the fields of structs; equal names get their position."""
     columns = list(zip(batch.schema.names, batch.columns, strict=True))
     while any(pa.types.is_struct(column.type) for _, column in columns):
         columns = [flat for name, column in columns for flat in _fields(name, column)]
@@ -56,22 +56,24 @@ class NumberedRow(NamedTuple):
     row: Mapping[str, object]
 
 
-def raw_rows(piece: Piece, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()) -> RawRows:
-    """`RawRows` of rows that name their columns; a row with two values at one path is rejected."""
+def raw_rows(
+    input_split: InputSplit, numbered: Sequence[NumberedRow], *, rejected: Iterable[Rejection] = ()
+) -> RawRows:
+    """Returns `RawRows` of rows that name their columns; a row with two values at one path is rejected."""
     rejected, rows, numbers = list(rejected), [], []
     for number, row in numbered:
         try:
             rows.append(leaves(row))
             numbers.append(number)
         except (ValueError, RecursionError) as error:
-            rejected.append(Rejection(source=piece.name, row=number, reason=str(error)))
+            rejected.append(Rejection(source=input_split.name, row=number, reason=str(error)))
     return RawRows(
         columns=_from_rows(rows),
-        sources=piece.name,
+        sources=input_split.name,
         numbers=np.array(numbers, np.int64),
         rejected=tuple(rejected),
         sparse=True,
-        directory=files.directory_of(piece.paths[0]),
+        directory=files.directory_of(input_split.paths[0]),
     )
 
 
@@ -83,7 +85,7 @@ def _fields(name: str, column: pa.Array) -> list[tuple[str, pa.Array]]:
 
 
 def _flat(value: object) -> object:
-    """Lists of lists become one flat list, objects inside lists their JSON text."""
+    """Makes one flat list of lists of lists, and JSON text of objects inside lists."""
     if not isinstance(value, list | tuple):
         return value
     flat: list[object] = []
@@ -96,7 +98,7 @@ def _flat(value: object) -> object:
 
 
 def _column(values: list[object]) -> pa.Array:
-    """One type for all values: what Arrow finds, or text if they differ. One list makes all of them lists."""
+    """Makes a column of one type: Arrow's, or text where types differ. One list makes all values lists."""
     if any(isinstance(value, list) for value in values):
         lists = [value if isinstance(value, list) or value is None else [value] for value in values]
         items = itertools.chain.from_iterable(filter(None, lists))
@@ -109,7 +111,7 @@ def _column(values: list[object]) -> pa.Array:
 
 
 def _array(values: list[object]) -> pa.Array | None:
-    """In the one type that Arrow finds for all of them; None: they differ."""
+    """Returns the values in the one type that Arrow finds; None where types differ."""
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError):
@@ -117,13 +119,13 @@ def _array(values: list[object]) -> pa.Array | None:
 
 
 def _mixes_booleans(values: Iterable[object]) -> bool:
-    """Whether true and false are beside other values: after a fraction, Arrow takes them for 1 and 0."""
+    """Returns whether booleans are beside other values: after a fraction, Arrow takes them for 1 and 0."""
     kinds = set(map(type, values)) - {type(None)}
     return bool in kinds and len(kinds) > 1
 
 
 def _text(value: object) -> bytes | None:
-    """As `cells.text` writes it."""
+    """Returns text as `cells.text` writes it."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value).encode()  # of any size
     return text.to_bytes(pa.array([value]))[0].as_py()
@@ -133,11 +135,11 @@ def _plain(value: object) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-# --- What the columns of a table are called where its header does not tell them apart.
+# --- Names of columns where the header has empty or equal ones.
 
 
 def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
-    """`header`, where names that are empty or not alone get their 1-based position behind a `#`.
+    """Returns `header`; empty and repeated names get their 1-based position behind a `#`.
 
     `id,price,,price` → `id`, `price#2`, `#3`, `price#4`. Raises InputError if another column has such a name.
     """
@@ -151,14 +153,14 @@ def column_names(header: Sequence[str], path: str) -> tuple[str, ...]:
         raise InputError(
             f"input {path}, header",
             received=f"several columns {', '.join(map(repr, repeated))}",
-            expected="names that can be told apart",
+            expected="names that differ",
             action="Rename columns in the file.",
         )
     return names
 
 
 def header_remarks(names: Iterable[str]) -> Iterator[str]:
-    """What to tell the user of names that `column_names` made."""
+    """Yields remarks on names that `column_names` made."""
     alike: dict[str, list[str]] = {}
     for position, name in enumerate(names, 1):
         stem, _, number = name.rpartition("#")

@@ -17,15 +17,11 @@ import pyarrow.csv
 from beam_jobs.sources import byte_streams, files, lines
 from beam_jobs.sources.byte_streams import ByteStream
 from beam_jobs.sources.columns import column_names
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, shown
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, excerpt
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import ANY_LINE_END
 
-# --- Where the rows of a large CSV file begin, also behind quoted newlines and stray quotes.
-#
-# Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
-# the launcher, at the speed of counting bytes. Quotes are understood as Arrow's CSV reader does: one opens a
-# quoted part only where a cell begins; inside, two stand for one; after the closing one the cell goes on.
+# --- Starts of rows in a large file, also behind quoted newlines and stray quotes.
 
 
 _BLOCK_BYTES = 8 << 20  # 8 MiB
@@ -33,7 +29,12 @@ _QUOTE, _LF, _CR = b'"\n\r'
 
 
 class RowStarts:
-    """Finds the first row that begins at or after an offset. Ask for offsets in ascending order."""
+    """Finds the first row that begins at or after an offset; offsets must ascend.
+
+    Whether a newline ends a row depends on every quote before it, so the file is read once from its start, on
+    the launcher, at the speed of counting bytes. Quotes are read as Arrow's CSV reader does: one opens a
+    quoted part only where a cell begins; inside, two stand for one; after the closing one the cell goes on.
+    """
 
     def __init__(self, *, delimiter: str) -> None:
         self._ends = LineEnds(delimiter=delimiter)
@@ -56,7 +57,7 @@ class RowStarts:
 
 
 class LineEnds:
-    """Where lines end, and which of them end rows, in the blocks of a file one after the other."""
+    """Finds ends of lines, and those that end rows, in the blocks of a file one after the other."""
 
     def __init__(self, *, delimiter: str) -> None:
         self._before_cell = np.zeros(256, bool)
@@ -120,7 +121,7 @@ def _line_ends(block: bytes, data: np.ndarray) -> np.ndarray:
     return ends
 
 
-# --- The line of a CSV file on which each row begins, as an editor counts: rows may have newlines in quotes.
+# --- The line on which each row begins, as an editor counts.
 
 
 _CARRIAGE_RETURN = ord("\r")
@@ -128,10 +129,10 @@ _AT_ONCE = 1 << 20  # 1 MiB: what is computed of it stays in the processor's cac
 
 
 class RowLines:
-    """Takes the bytes of a file or of a piece of it as they are read, and tells the lines of its rows.
+    """Takes the bytes of a file or of an input split of it as they are read, and gives the lines of its rows.
 
     Rows are numbered from 0 as Arrow's reader does, which skips blank lines. Arrow reads in a thread of its
-    own, so one thread may add while another asks.
+    own, so one thread may add while another calls `of`.
     """
 
     def __init__(self, *, delimiter: str) -> None:
@@ -145,7 +146,7 @@ class RowLines:
         self._first = 0
 
     def add(self, block: bytes) -> None:
-        """The next bytes; none at the end."""
+        """Adds the next bytes; none at the end."""
         if not block:
             self._end()
         for start in range(0, len(block), _AT_ONCE):
@@ -155,7 +156,7 @@ class RowLines:
                 self._scan(part)
 
     def of(self, rows: np.ndarray) -> np.ndarray:
-        """int64 [n]: the lines of `rows`, int64 [n]; 0 for a row that was not found here."""
+        """Returns int64 [n]: the lines of `rows`, int64 [n]; 0 for a row that was not found here."""
         with self._lock:
             known = np.concatenate([np.zeros(0, np.int64), *self._known])
             self._known[:] = [known]
@@ -167,7 +168,7 @@ class RowLines:
         return lines
 
     def forget(self, row: int) -> None:
-        """Nobody will ask for rows before this one."""
+        """Forgets the rows before this one."""
         with self._lock:
             known = np.concatenate([np.zeros(0, np.int64), *self._known])
             self._known[:] = [known[max(0, row - self._first) :]]
@@ -207,11 +208,11 @@ class RowLines:
             self._known.append(lines)
 
 
-# --- The bytes of one piece of a CSV file, as Arrow's reader takes them.
+# --- The bytes of one input split, for Arrow's reader.
 
 
 class NotUtf8Error(ValueError):
-    """The piece is not UTF-8."""
+    """The input split is not UTF-8."""
 
 
 class CsvStream:
@@ -223,21 +224,21 @@ class CsvStream:
 
     def __init__(
         self,
-        piece: Piece,
+        input_split: InputSplit,
         *,
         any_bytes: bool,
         encoding: str = byte_streams.UTF_8,
         lines: RowLines | None = None,
     ) -> None:
-        """`lines` is told what was read."""
-        [path] = piece.paths
+        """Opens the input split; what is read is added to `lines`."""
+        [path] = input_split.paths
         self.closed = self._has_ended = False
         self._stream: ByteStream | byte_streams.Utf8Stream = ByteStream(
-            path, start=piece.start, end=piece.end
+            path, start=input_split.start, end=input_split.end
         )
         if encoding != byte_streams.UTF_8:
             self._stream = byte_streams.Utf8Stream(self._stream, encoding)
-        self._is_first = piece.start == 0
+        self._is_first = input_split.start == 0
         self._lines = lines
         self._decoder = None if any_bytes else codecs.getincrementaldecoder("utf-8")()
 
@@ -255,7 +256,7 @@ class CsvStream:
         return block
 
     def end(self) -> None:
-        """Nothing more is read: as if the piece ended here."""
+        """Ends the stream here: nothing more is read."""
         self._has_ended = True
 
     def close(self) -> None:
@@ -296,8 +297,8 @@ class CsvFiles:
     """Delimited text. Blank lines are skipped, newlines inside quotes belong to the value.
 
     Large files are cut where rows begin, unless they are compressed. The number of a row is the line on which
-    it begins, in its piece. Cells stay bytes: a row that is not UTF-8 is one rejected row, and
-    the rest of the file is read.
+    it begins, in its input split. Cells stay bytes: a row that is not UTF-8 is one rejected row, and the rest
+    of the file is read.
     """
 
     column_names: tuple[str, ...] = ()  # where no row names the columns
@@ -305,40 +306,43 @@ class CsvFiles:
     encoding: str = byte_streams.UTF_8
     header: Literal["yes", "no"] = "yes"  # whether the first row names the columns, if nothing else does
     block_bytes: int = 8 << 20  # 8 MiB a batch
-    piece_bytes: int = files.PIECE_BYTES
+    split_bytes: int = files.SPLIT_BYTES
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return [part for piece in files.one_piece_a_file(inputs) for part in self._parts(piece)]
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return [part for input_split in files.one_split_a_file(inputs) for part in self._parts(input_split)]
 
-    def _parts(self, piece: Piece) -> list[Piece]:
+    def _parts(self, input_split: InputSplit) -> list[InputSplit]:
         # In UTF-16 and the like, a byte of a newline may be a part of another character.
         if not byte_streams.keeps_ascii_bytes(self.encoding):
-            return [piece]
-        piece = dataclasses.replace(piece, line_ends=ANY_LINE_END)
-        return lines.cut_at(piece, self.piece_bytes, RowStarts(delimiter=self.delimiter))
+            return [input_split]
+        input_split = dataclasses.replace(input_split, line_ends=ANY_LINE_END)
+        return lines.cut_at(input_split, self.split_bytes, RowStarts(delimiter=self.delimiter))
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         given = 0
         try:
-            for raw in self._read(piece, any_bytes=False):
+            for raw in self._read(input_split, any_bytes=False):
                 yield raw
                 given += raw.columns.num_rows
         except NotUtf8Error:
             # Again from the start, without the rows that were given already.
-            for raw in self._read(piece, any_bytes=True):
+            for raw in self._read(input_split, any_bytes=True):
                 yield raw.without_first(given)
                 given = max(0, given - raw.columns.num_rows)
 
-    def _read(self, piece: Piece, *, any_bytes: bool) -> Iterator[RawRows]:
-        [path] = piece.paths
-        names = self.column_names or self._names(piece)
-        has_header = not self.column_names and self.header == "yes" and not piece.start
+    def _read(self, input_split: InputSplit, *, any_bytes: bool) -> Iterator[RawRows]:
+        [path] = input_split.paths
+        names = self.column_names or self._names(input_split)
+        has_header = not self.column_names and self.header == "yes" and not input_split.start
         lines = RowLines(delimiter=self.delimiter)
         wrong = _WrongRows(
-            source=piece.name, header_rows=int(has_header), encoding=_encoding(any_bytes), lines=lines
+            source=input_split.name,
+            header_rows=int(has_header),
+            encoding="latin-1" if any_bytes else "utf-8",
+            lines=lines,
         )
         good_before = 0
-        for batch in self._batches(piece, () if has_header else names, wrong):
+        for batch in self._batches(input_split, () if has_header else names, wrong):
             numbers = wrong.number(good_before + np.arange(batch.num_rows))
             good_before += batch.num_rows
             cells = bytes_of_latin_1(batch) if any_bytes else batch
@@ -350,15 +354,17 @@ class CsvFiles:
                 directory=files.directory_of(path),
             )
         yield RawRows(
-            columns=_no_rows(names),
+            columns=pa.record_batch([pa.array([], pa.binary())] * len(names), names=list(names)),
             sources=wrong.source,
             rejected=tuple(wrong.rejected),
             lines=lines.count,
         )
 
-    def _batches(self, piece: Piece, names: Sequence[str], wrong: "_WrongRows") -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, input_split: InputSplit, names: Sequence[str], wrong: "_WrongRows"
+    ) -> Iterator[pa.RecordBatch]:
         stream = CsvStream(
-            piece, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding, lines=wrong.lines
+            input_split, any_bytes=wrong.encoding != "utf-8", encoding=self.encoding, lines=wrong.lines
         )
         try:
             reader = pa.csv.open_csv(
@@ -380,24 +386,24 @@ class CsvFiles:
             finally:
                 _stop(reader, stream)
         except pa.ArrowInvalid as error:
-            if piece.start and "Empty CSV" in str(error):
+            if input_split.start and "Empty CSV" in str(error):
                 return  # blank lines only
             too_long = (
                 f"a row of more than {self.block_bytes >> 20} MiB" if "straddling" in str(error) else ""
             )
             parse_error = f"something that does not parse as CSV ({' '.join(str(error).split())})"
             raise InputError(
-                f"input {piece.paths[0]}",
+                f"input {input_split.paths[0]}",
                 received=too_long if "straddling" in str(error) else parse_error,
                 expected=f"rows separated by newlines, cells by {self.delimiter!r}, quotes that are closed",
                 action="Correct the file, or give the right --delimiter or --encoding.",
             ) from None
 
-    def _names(self, piece: Piece) -> tuple[str, ...]:
-        """What the first row of the file says, or how many cells it has."""
-        [path] = piece.paths
+    def _names(self, input_split: InputSplit) -> tuple[str, ...]:
+        """Returns the names in the first row of the file, or numbered ones for its cells."""
+        [path] = input_split.paths
         start = CsvStream(
-            dataclasses.replace(piece, start=0, end=None), any_bytes=True, encoding=self.encoding
+            dataclasses.replace(input_split, start=0, end=None), any_bytes=True, encoding=self.encoding
         )
         text = _first_line(start).decode("utf-8", "backslashreplace")
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
@@ -416,7 +422,7 @@ class CsvFiles:
 
 
 def _stop(reader: pa.csv.CSVStreamingReader, stream: CsvStream) -> None:
-    """Ends the thread in which Arrow reads ahead: Python would crash if it ended in the midst of that."""
+    """Ends the thread in which Arrow reads ahead; Python would crash if it exited meanwhile."""
     stream.end()
     with contextlib.suppress(pa.ArrowInvalid):  # a row that is cut off here
         collections.deque(reader, maxlen=0)
@@ -434,7 +440,7 @@ def _first_line(stream: CsvStream) -> bytes:
 
 
 class _WrongRows:
-    """Collects rows with the wrong number of cells, and tells the lines of the other rows."""
+    """Collects rows with the wrong number of cells, and gives the lines of the other rows."""
 
     def __init__(self, *, source: str, header_rows: int, encoding: str, lines: RowLines) -> None:
         self.source = source
@@ -448,23 +454,15 @@ class _WrongRows:
         reason = f"{row.actual_columns} cells in place of {row.expected_columns}"
         self._wrong.append(row.number - 1)
         [line] = self.lines.of(np.array([row.number - 1])).tolist()
-        raw = shown(row.text.encode(self.encoding))
+        raw = excerpt(row.text.encode(self.encoding))
         self.rejected.append(Rejection(source=self.source, row=line, reason=reason, raw=raw))
         return "skip"
 
     def number(self, good: np.ndarray) -> np.ndarray:
-        """Lines of the `good`-th rows that are not wrong (0-based), ascending; both int64 [rows]."""
+        """Returns the lines of right rows, which `good` numbers from 0, ascending; both int64 [rows]."""
         wrong = np.array(self._wrong, np.int64)
         good_before_wrong = wrong - self._header_rows - np.arange(len(wrong))
         rows = good + self._header_rows + np.searchsorted(good_before_wrong, good, side="right")
         lines = self.lines.of(rows)
         self.lines.forget(int(rows[-1]) + 1 if len(rows) else 0)
         return lines
-
-
-def _encoding(any_bytes: bool) -> str:
-    return "latin-1" if any_bytes else "utf-8"
-
-
-def _no_rows(names: tuple[str, ...]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([], pa.binary())] * len(names), names=list(names))

@@ -1,4 +1,4 @@
-"""How a CSV file is written, found from its first rows: delimiter, encoding, a header or none."""
+"""The dialect of a CSV file, found from its first rows: delimiter, encoding, a header or none."""
 
 import contextlib
 import csv
@@ -28,8 +28,8 @@ def find(
 ) -> dict[str, str]:
     """Values of --delimiter, --encoding and --header for the first file of `inputs` that are not `given`.
 
-    Without `guess`, only what leaves no doubt: neither Latin-1 nor the absence of a header is. A byte order
-    mark says more than an encoding that is given, but only `remembered`.
+    Without `guess`, takes only what leaves no doubt, so neither Latin-1 nor the absence of a header. A byte
+    order mark overrides an encoding that is `remembered`, not one that a flag gives.
     """
     if {"delimiter", "encoding", "header"} <= given.keys() and "encoding" not in remembered:
         return {}
@@ -64,7 +64,7 @@ def delimiter_of(text: str) -> str | None:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns, rather than being of the same kind as the others.
+    """Returns whether the first row names the columns, rather than being of the same kind as the others.
 
     It does not where it holds a date in a column of dates, or numbers in all columns of numbers or, in a
     table of text, where half of its cells come again in their columns.
@@ -83,8 +83,8 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     return sum(repeated) * 2 < len(repeated) or not repeated
 
 
-def described(values: Mapping[str, object]) -> str:
-    """One line that says how the files are read, from the values of all flags."""
+def format_dialect(values: Mapping[str, object]) -> str:
+    """Formats in one line how the files are read, from the values of all flags."""
     delimiter = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "'|'"}
     by = delimiter.get(str(values["delimiter"]), repr(values["delimiter"]))
     names = "the first row names the columns"
@@ -140,7 +140,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _are_labels(numbers: Sequence[str]) -> bool:
-    """Whether numbers name columns: several years, or 0, 1, 2, …"""
+    """Returns whether numbers name columns: several years, or 0, 1, 2, …"""
     if not all(number.strip().isdecimal() for number in numbers) or len(numbers) < 2:
         return False
     whole = list(map(int, numbers))

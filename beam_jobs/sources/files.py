@@ -1,4 +1,4 @@
-"""Which files an input names, on any filesystem that Beam knows."""
+"""Files that an input names, on any filesystem that Beam knows."""
 
 import dataclasses
 import glob
@@ -17,17 +17,17 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells import text
-from beam_jobs.sources.source import Input, Piece, RawRows, Source
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Source
 from pipeline.base.errors import InputError
 
-PIECE_BYTES = 64 << 20  # 64 MiB
+SPLIT_BYTES = 64 << 20  # 64 MiB
 COMPRESSION = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-# What file managers, archivers and Spark leave beside data.
+# Files that file managers, archivers and Spark leave beside data.
 _OF_SYSTEMS = frozenset(
     ["Thumbs.db", "ehthumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata", "_common_metadata"]
 )
 _GZIP = b"\x1f\x8b"
-# The part of a glob that names directories: what stands before its first wildcard.
+# The part of a glob before its first wildcard, which names directories.
 _FIXED_PART = re.compile(r"[^*?\[]*$|([^*?\[]*/)?")
 _NOT_ORDINARY = {
     stat.S_IFIFO: "a pipe",
@@ -56,7 +56,7 @@ class Match(NamedTuple):
 
 
 def parse_input(text: str) -> Input:
-    """`SPLIT=LOCATION` or `LOCATION`; what is there under the name of the whole is a location."""
+    """Parses `SPLIT=LOCATION` or `LOCATION`; a file with the name of the whole is a location."""
     # Not Path.glob: that takes no absolute pattern.
     is_there = os.path.exists(text) or glob.glob(text)  # noqa: PTH110, PTH207
     pinned = None if is_there else _PINNED.fullmatch(text)
@@ -98,8 +98,8 @@ def list_files(given: Input, *, deep: bool = False) -> list[InputFile]:
     return files
 
 
-def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
-    """A piece for each file that is not empty; raises InputError if all files of an input are.
+def one_split_a_file(inputs: Iterable[Input]) -> list[InputSplit]:
+    """An input split for each file that is not empty; raises InputError if all files of an input are.
 
     Where an input may be empty, one without a byte stands for all of its files.
     """
@@ -111,14 +111,14 @@ def one_piece_a_file(inputs: Iterable[Input]) -> list[Piece]:
         found += [file for file in listed if file.bytes] or listed[:1]
     root = common_root(file.path for file in found)
     return [
-        Piece(paths=(file.path,), stamps=(file.stamp,), root=root, bytes=file.bytes, split=file.split)
+        InputSplit(paths=(file.path,), stamps=(file.stamp,), root=root, bytes=file.bytes, split=file.split)
         for file in found
     ]
 
 
-def ranges(size: int, piece_bytes: int) -> list[tuple[int, int]]:
-    """[start, end) of parts of nearly equal size, at most about `piece_bytes`."""
-    parts = max(1, -(-size // piece_bytes))
+def ranges(size: int, split_bytes: int) -> list[tuple[int, int]]:
+    """Returns [start, end) of parts of nearly equal size, at most about `split_bytes`."""
+    parts = max(1, -(-size // split_bytes))
     return [(size * part // parts, size * (part + 1) // parts) for part in range(parts)]
 
 
@@ -214,7 +214,7 @@ def _is_glob(location: str) -> bool:
 
 
 def _is_in_partition(path: str) -> bool:
-    """Whether all folders of `path` name a column and its value."""
+    """Returns whether all folders of `path` name a column and its value."""
     return all(FOLDER.fullmatch(folder) for folder in path.split("/")[:-1])
 
 
@@ -223,8 +223,6 @@ def _is_hidden(path: str) -> bool:
 
 
 # --- Columns in the names of folders, as Hive writes them: `raw/date=2026-11-01/town=Z%C3%BCrich/part.csv`.
-#
-# A file's own column of that name comes first; in rows that name their columns, a row's own value does.
 
 
 MISSING_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # what Hive and Spark write for a missing value
@@ -233,27 +231,30 @@ FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithPartitions:
-    """What `source` reads, with columns from the folders of its files: those of `columns`, None being all."""
+    """A source with columns from the folders of its files too: those of `columns`, None being all.
+
+    A file's own column of that name comes first; in rows that name their columns, a row's own value does.
+    """
 
     source: Source
     columns: Collection[str] | None = None
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return self.source.pieces(inputs)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return self.source.input_splits(inputs)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         """Raises InputError for a folder whose value is not UTF-8."""
-        of_files = [partition_values(path) for path in piece.paths]
+        of_files = [partition_values(path) for path in input_split.paths]
         names = dict.fromkeys(name for values in of_files for name in values)
         wanted = [name for name in names if self.columns is None or name in self.columns]
-        for raw in self.source.read(piece):
+        for raw in self.source.read(input_split):
             yield _with_columns(raw, {name: [values.get(name) for values in of_files] for name in wanted})
 
 
 def partition_values(path: str) -> dict[str, str | None]:
     """The value of each column that a folder of `path` names, None where it is missing.
 
-    Of two folders with one name the inner one counts. Raises InputError for what is not UTF-8.
+    The inner one of two folders with one name counts. Raises InputError for what is not UTF-8.
     """
     folders = path.rpartition("/")[0].split("/")
     found = (FOLDER.fullmatch(folder) for folder in folders)
@@ -277,7 +278,7 @@ def _decoded(name: str, path: str) -> str:
 
 
 def _with_columns(raw: RawRows, columns: Mapping[str, list[str | None]]) -> RawRows:
-    """`raw` with the columns; each has a value for each of the piece's files."""
+    """Returns `raw` with the columns; each has a value for each of the input split's files."""
     batch = raw.columns
     for name, of_files in columns.items():
         at = batch.schema.get_field_index(name)
@@ -293,12 +294,16 @@ def _with_columns(raw: RawRows, columns: Mapping[str, list[str | None]]) -> RawR
     return raw if batch is raw.columns else dataclasses.replace(raw, columns=batch)
 
 
-# --- Notices that an input changes while it is read: some of its rows would be of before, others of after.
+# --- Inputs that change while they are read.
 
 
-def check_unchanged(pieces: Sequence[Piece]) -> None:
-    """Raises InputError where a file of `pieces` is no longer as it was when it was listed."""
-    listed = {path: stamp for piece in pieces for path, stamp in zip(piece.paths, piece.stamps, strict=False)}
+def check_unchanged(input_splits: Sequence[InputSplit]) -> None:
+    """Raises InputError where a file of `input_splits` is no longer as it was when it was listed."""
+    listed = {
+        path: stamp
+        for input_split in input_splits
+        for path, stamp in zip(input_split.paths, input_split.stamps, strict=False)
+    }
     found = _found(listed)
     for path, stamp in listed.items():
         if found.get(path) != stamp:

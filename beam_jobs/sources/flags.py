@@ -19,8 +19,8 @@ _FORMAT = flags.DEFINE_enum(
     "format",
     None,
     list(FORMATS),
-    "Raw format. By default the file names tell it, else the schema remembers it of infer_schema, which "
-    "needs images for folders of them.",
+    "Raw format. The default follows from the file names, else from what infer_schema noted in the schema. "
+    "infer_schema needs --format=images for folders of images.",
 )
 
 
@@ -35,7 +35,7 @@ _OPTIONS = tuple(_define(option) for known in FORMATS.values() for option in kno
 _PATH_ROOT = flags.DEFINE_multi_string(
     "path_root",
     [],
-    "FOLDER: where paths of images in a table's column may lead, besides the table's own folder.",
+    "FOLDER: paths of images in a table's column may lead here too, besides the table's own folder.",
 )
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer",
@@ -50,25 +50,25 @@ _PACKING = flags.DEFINE_enum(
     "packing",
     "packed",
     PACKINGS,
-    "packed: each row is filled with documents. Otherwise a row holds one document, cut or padded.",
+    "packed: documents fill each row. document: a row holds one document, cut or padded.",
 )
 _TEXT_COLUMN = flags.DEFINE_string("text_column", "text", "COLUMN: what --tokenizer reads.")
 
 
 def settings_of(source: Source, inputs: Sequence[Input]) -> dict[str, Any]:
-    """What a schema remembers of how its raw files are read: --format too, if no names of files say it."""
+    """Returns how the raw files are read, for the schema; --format too, if no names of files say it."""
     plain = source.source if isinstance(source, TokenRows | WithPathRoots) else source
     said = {"format": _FORMAT.value} if _FORMAT.value and not formats.do_names_tell(inputs) else {}
     return said | formats.settings_of(plain)
 
 
-def described(settings: Mapping[str, Any]) -> str:
-    """A line that says how files with these settings are read; empty where the format has nothing to say."""
-    return dialect.described(settings) if "delimiter" in settings else ""
+def format_settings(settings: Mapping[str, Any]) -> str:
+    """Formats how files with these settings are read; empty where the format has no settings."""
+    return dialect.format_dialect(settings) if "delimiter" in settings else ""
 
 
 def _known(raw_format: str, remembered: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a schema's memory is about this format; raises InputError where it cannot be read so."""
+    """Returns what a schema remembers of this format; raises InputError where that is no valid value."""
     found = {}
     for option in FORMATS[raw_format].options:
         value = remembered.get(option.flag, option.default)
@@ -97,7 +97,7 @@ def source_of(
 ) -> Source:
     """The source that the flags say, else what a schema has `remembered`, else the files of `inputs`.
 
-    With `guess`, also what the files do not show beyond doubt is taken from them. Raises InputError.
+    With `guess`, also takes from the files what they do not show beyond doubt. Raises InputError.
     """
     raw_format = _FORMAT.value or format_of(inputs, remembered=(remembered or {}).get("format"))
     given = {flag.name: flag.value for flag in _OPTIONS if flag.value}

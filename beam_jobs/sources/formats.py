@@ -35,7 +35,7 @@ class Option:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Format:
-    """A raw format: its source, its flags, and the locations that tell it where --format does not."""
+    """A raw format: its source, its flags, and the locations that name it where --format does not."""
 
     source: Callable[..., Source]  # called with the field of each option
     options: tuple[Option, ...] = ()
@@ -45,7 +45,7 @@ class Format:
 
 
 def _different(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns; raises InputError where two are equal, or one is empty."""
+    """Checks names of columns; raises InputError where two are equal, or one is empty."""
     if len(set(names)) < len(names) or not all(names):
         raise InputError(
             "--column_names",
@@ -73,16 +73,16 @@ FORMATS: Mapping[str, Format] = {
                 flag="delimiter",
                 field="delimiter",
                 default="",
-                help="CHARACTER: what separates CSV cells; \\t for a tab. By default what the schema "
-                "remembers of infer_schema, else what the first file shows.",
+                help="CHARACTER: separates CSV cells; \\t for a tab. The default is what infer_schema noted "
+                "in the schema, else what the first file shows.",
                 parse=lambda text: flags.separator(text or ","),
             ),
             Option(
                 flag="encoding",
                 field="encoding",
                 default="",
-                help="NAME: that of CSV files, as Python calls it: utf-8, utf-16, latin-1, cp1252, … By "
-                "default as for --delimiter.",
+                help="NAME: the encoding of CSV files, as Python calls it: utf-8, utf-16, latin-1, cp1252, … "
+                "The default is found as for --delimiter.",
                 parse=lambda name: byte_streams.check_encoding(name or byte_streams.UTF_8),
             ),
             Option(
@@ -104,7 +104,7 @@ FORMATS: Mapping[str, Format] = {
                 flag="text_unit",
                 field="unit",
                 default="line",
-                help="What a row of a text file is; a document is a whole file.",
+                help="The unit of a text file that becomes a row; a document is a whole file.",
                 choices=UNITS,
             ),
         ),
@@ -161,12 +161,12 @@ def format_of(
 
 
 def do_names_tell(inputs: Sequence[Input]) -> bool:
-    """Whether the name of each input says its raw format."""
+    """Returns whether the name of each input says its raw format."""
     return all(_of_name(given.location, FORMATS) for given in inputs)
 
 
 def _of_files(given: Input, formats: Mapping[str, Format]) -> str | None:
-    """What all files of a folder or a glob are; None where they differ."""
+    """Returns the format of all files of a folder or a glob; None where they differ."""
     found = {_of_name(file.path, formats) for file in list_files(given, deep=True)}
     return found.pop() if len(found) == 1 else None
 

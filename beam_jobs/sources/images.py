@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Source
 
 IMAGE_COLUMN = "image"
 LABEL_COLUMN = "label"
@@ -23,24 +23,28 @@ class ImageFolders:
     """Columns `image` (the file's path) and `label` (the folder's name); hidden files are left out.
 
     A row's id is its path below the root, `class/file`: the same file gets the same split wherever the
-    folder lies. Where `labelled` is not asked for, files may lie anywhere, and an input may be one file.
+    folder lies. Unless `labelled`, files may lie anywhere, and an input may be one file.
     """
 
-    files_in_piece: int = 1000
+    files_in_split: int = 1000
     labelled: bool = True
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         inputs = list(inputs)
         listed = [(given, files.list_files(given, deep=True)) for given in inputs]
         for _, found in listed:
             files.check_not_empty(found)
         root = files.common_root(_directory(given, found) for given, found in listed)
-        return [piece for given, found in listed for piece in self._pieces(given, found, root)]
+        return [
+            input_split for given, found in listed for input_split in self._input_splits(given, found, root)
+        ]
 
-    def _pieces(self, given: Input, found: Sequence[files.InputFile], root: str) -> Iterator[Piece]:
-        for start in range(0, len(found), self.files_in_piece):
-            batch = found[start : start + self.files_in_piece]
-            yield Piece(
+    def _input_splits(
+        self, given: Input, found: Sequence[files.InputFile], root: str
+    ) -> Iterator[InputSplit]:
+        for start in range(0, len(found), self.files_in_split):
+            batch = found[start : start + self.files_in_split]
+            yield InputSplit(
                 paths=tuple(file.path for file in batch),
                 stamps=tuple(file.stamp for file in batch),
                 root=root,
@@ -49,8 +53,8 @@ class ImageFolders:
                 input_root=_directory(given, found),
             )
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        inside = {path: path.removeprefix(piece.input_root).split("/") for path in piece.paths}
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        inside = {path: path.removeprefix(input_split.input_root).split("/") for path in input_split.paths}
         wrong = {path: self._wrong(names) for path, names in inside.items()}
         rows = {path: names for path, names in inside.items() if not wrong[path]}
         columns = {
@@ -61,45 +65,45 @@ class ImageFolders:
         }
         yield RawRows(
             columns=pa.record_batch(columns),
-            sources=[path.removeprefix(piece.root) for path in rows],
+            sources=[path.removeprefix(input_split.root) for path in rows],
             files=np.flatnonzero([not reason for reason in wrong.values()]),
             ids=pa.array(map("/".join, rows.values()), pa.string()),
             are_paths_listed=True,
             rejected=tuple(
-                Rejection(source=path.removeprefix(piece.root), row=None, reason=reason)
+                Rejection(source=path.removeprefix(input_split.root), row=None, reason=reason)
                 for path, reason in wrong.items()
                 if reason
             ),
         )
 
     def _wrong(self, names: Sequence[str]) -> str:
-        """What is wrong with a path below the root; empty if nothing is."""
+        """Returns what is wrong with a path below the root; empty if nothing is."""
         if not all(map(str.isascii, names)) and any(map(_SURROGATE.search, names)):
             return "a name that is not UTF-8"
         return "" if len(names) == 2 or not self.labelled else "not at <input>/<class>/<file>"
 
 
 def _directory(given: Input, found: Sequence[files.InputFile]) -> str:
-    """The directory that an input names; of a file or a glob, the one that all its files are in."""
+    """Returns the directory that an input names, or that all files of a glob are in."""
     named = f"{given.location.rstrip('/')}/"
     if all(file.path.startswith(named) for file in found):
         return named
     return files.common_root(file.path for file in found)
 
 
-# --- A source whose tables may name images in more folders than their own.
+# --- Tables that name images in more folders than their own.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WithPathRoots:
-    """What `source` reads, with `roots` as folders that paths in its cells may lead into."""
+    """A source with `roots` as further folders that paths in its cells may lead into."""
 
     source: Source
     roots: tuple[str, ...]
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return self.source.pieces(inputs)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return self.source.input_splits(inputs)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        for raw in self.source.read(piece):
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        for raw in self.source.read(input_split):
             yield dataclasses.replace(raw, path_roots=self.roots)

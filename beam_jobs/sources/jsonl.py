@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from beam_jobs.sources import files, lines
 from beam_jobs.sources.byte_streams import in_batches
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, shown
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, excerpt
 
 _ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -19,14 +19,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class JsonLines:
     """Columns are named by path, `address.zip`; null or absent is missing. Other lines are rejected."""
 
-    piece_bytes: int = files.PIECE_BYTES
+    split_bytes: int = files.SPLIT_BYTES
     batch_rows: int = 1 << 12
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return lines.pieces(inputs, piece_bytes=self.piece_bytes)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return lines.input_splits(inputs, split_bytes=self.split_bytes)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        numbered = lines.NumberedLines(piece)
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        numbered = lines.NumberedLines(input_split)
         for batch in in_batches(numbered, at_most=self.batch_rows, size=lambda line: len(line[1])):
             rows: list[NumberedRow] = []
             rejected: list[Rejection] = []
@@ -37,15 +37,15 @@ class JsonLines:
                     reason = f"not a JSON object ({_short(error)})"
                     rejected.append(
                         Rejection(
-                            source=piece.name,
+                            source=input_split.name,
                             row=number,
                             reason=reason,
-                            raw=shown(line.strip()),
+                            raw=excerpt(line.strip()),
                         )
                     )
-            yield raw_rows(piece, rows, rejected=rejected)
-        if piece.end is not None:
-            yield dataclasses.replace(raw_rows(piece, []), lines=numbered.count)
+            yield raw_rows(input_split, rows, rejected=rejected)
+        if input_split.end is not None:
+            yield dataclasses.replace(raw_rows(input_split, []), lines=numbered.count)
 
 
 def _object(line: bytes) -> dict:
@@ -69,7 +69,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_with_each_key_once)
 
 
 def _short(error: Exception) -> str:
-    """Without line and column, so that equal mistakes are counted together."""
+    """Returns a message without line and column, so that equal mistakes are counted together."""
     if isinstance(error, json.JSONDecodeError):
         return error.msg
     return "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from beam_jobs.sources import files
 from beam_jobs.sources.byte_streams import ByteStream
-from beam_jobs.sources.source import Input, Piece
+from beam_jobs.sources.source import Input, InputSplit
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import LINE_FEED
 
@@ -18,35 +18,35 @@ _ROW_BYTES = 128 << 20  # 128 MiB: a worker holds a row several times
 _Cut = Callable[[pa.NativeFile, int], int]  # file, offset → the first offset from there to cut at
 
 
-def pieces(inputs: Iterable[Input], *, piece_bytes: int, cut: _Cut | None = None) -> list[Piece]:
-    """Ranges of about `piece_bytes`. Only the bytes around the cuts are read.
+def input_splits(inputs: Iterable[Input], *, split_bytes: int, cut: _Cut | None = None) -> list[InputSplit]:
+    """Cuts files into ranges of about `split_bytes`; reads only the bytes around the cuts.
 
-    A compressed file is one piece. By default the cut is after a newline.
+    A compressed file is one input split. By default the cut is after a newline.
     """
-    found = files.one_piece_a_file(inputs)
-    found = [dataclasses.replace(piece, line_ends=LINE_FEED) for piece in found]
-    return [part for piece in found for part in cut_at(piece, piece_bytes, cut or _after_newline)]
+    found = files.one_split_a_file(inputs)
+    found = [dataclasses.replace(input_split, line_ends=LINE_FEED) for input_split in found]
+    return [part for input_split in found for part in cut_at(input_split, split_bytes, cut or _after_newline)]
 
 
-def cut_at(piece: Piece, piece_bytes: int, cut: _Cut) -> list[Piece]:
-    """`piece` as ranges; a compressed file stays whole."""
-    [path] = piece.paths
-    nominal = [end for _, end in files.ranges(piece.bytes, piece_bytes)][:-1]
+def cut_at(input_split: InputSplit, split_bytes: int, cut: _Cut) -> list[InputSplit]:
+    """Cuts `input_split` into ranges; a compressed file stays whole."""
+    [path] = input_split.paths
+    nominal = [end for _, end in files.ranges(input_split.bytes, split_bytes)][:-1]
     if not nominal or files.is_compressed(path):
-        return [piece]
+        return [input_split]
     with files.open_seekable(path) as stream:
-        inner = {cut(stream, offset) for offset in nominal} - {0, piece.bytes}
-    ends = sorted({0, piece.bytes, *inner})
+        inner = {cut(stream, offset) for offset in nominal} - {0, input_split.bytes}
+    ends = sorted({0, input_split.bytes, *inner})
     return [
-        dataclasses.replace(piece, start=start, end=end, bytes=end - start)
+        dataclasses.replace(input_split, start=start, end=end, bytes=end - start)
         for start, end in itertools.pairwise(ends)
     ]
 
 
-def read(piece: Piece) -> Iterator[bytes]:
-    """The lines of a piece, without their ends (\\n or \\r\\n)."""
+def read(input_split: InputSplit) -> Iterator[bytes]:
+    """The lines of an input split, without their ends (\\n or \\r\\n)."""
     begun: list[bytes] = []  # of the line that goes on: joined once, because lines may be long
-    for block in blocks(piece):
+    for block in blocks(input_split):
         first, *others = block.split(b"\n")
         begun.append(first)
         if others:
@@ -55,29 +55,29 @@ def read(piece: Piece) -> Iterator[bytes]:
             yield from (line.removesuffix(b"\r") for line in whole)
             begun = [rest]
         else:
-            check_length(sum(map(len, begun)), "line", piece.paths[0])
+            check_length(sum(map(len, begun)), "line", input_split.paths[0])
     if last := b"".join(begun):
         yield last.removesuffix(b"\r")
 
 
 class NumberedLines:
-    """The lines of a piece that are not blank, each with its number from 1; `count` is of the last read."""
+    """The lines of an input split that are not blank, numbered from 1; `count` is that of the last read."""
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, input_split: InputSplit) -> None:
         self.count = 0
-        self._piece = piece
+        self._input_split = input_split
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        for line in read(self._piece):
+        for line in read(self._input_split):
             self.count += 1
             if line.strip():
                 yield self.count, line
 
 
-def blocks(piece: Piece) -> Iterator[bytes]:
-    """The bytes of a piece, decompressed, 1 MiB at a time."""
-    [path] = piece.paths
-    with ByteStream(path, start=piece.start, end=piece.end) as stream:
+def blocks(input_split: InputSplit) -> Iterator[bytes]:
+    """The bytes of an input split, decompressed, 1 MiB at a time."""
+    [path] = input_split.paths
+    with ByteStream(path, start=input_split.start, end=input_split.end) as stream:
         while block := stream.read(_READ_BYTES):
             yield block
 

@@ -1,4 +1,4 @@
-"""Parquet files, local or remote, in pieces of whole row groups."""
+"""Parquet files, local or remote, in input splits of whole row groups."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ import pyarrow.parquet
 from beam_jobs.sources import files
 from beam_jobs.sources.byte_streams import BATCH_BYTES
 from beam_jobs.sources.columns import without_structs
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, InputSplit, RawRows
 from pipeline.base.errors import InputError
 
 
@@ -23,25 +23,25 @@ class ParquetFiles:
     stored, and unfolded `batch_bytes` at a time.
     """
 
-    piece_bytes: int = files.PIECE_BYTES
+    split_bytes: int = files.SPLIT_BYTES
     batch_rows: int = 1 << 14
     batch_bytes: int = BATCH_BYTES
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        """Byte ranges. A row group belongs to the range in which it begins, so no footer is read here."""
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        """Cuts files into byte ranges without reading footers: a row group belongs to where it begins."""
         return [
-            dataclasses.replace(piece, bytes=end - start, start=start, end=end)
-            for piece in files.one_piece_a_file(inputs)
-            for start, end in files.ranges(piece.bytes, self.piece_bytes)
+            dataclasses.replace(input_split, bytes=end - start, start=start, end=end)
+            for input_split in files.one_split_a_file(inputs)
+            for start, end in files.ranges(input_split.bytes, self.split_bytes)
         ]
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        [path] = piece.paths
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        [path] = input_split.paths
         try:
             with files.open_seekable(path) as stream:
                 metadata = pa.parquet.read_metadata(stream)
                 file = pa.parquet.ParquetFile(stream, metadata=metadata, read_dictionary=_folded(metadata))
-                yield from self._read(piece, file)
+                yield from self._read(input_split, file)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
                 f"input {path}",
@@ -50,29 +50,29 @@ class ParquetFiles:
                 action="Check how this file was written, or leave it out.",
             ) from None
 
-    def _read(self, piece: Piece, file: pa.parquet.ParquetFile) -> Iterator[RawRows]:
+    def _read(self, input_split: InputSplit, file: pa.parquet.ParquetFile) -> Iterator[RawRows]:
         groups = _groups(file.metadata)
         first_rows = np.cumsum([0, *(group.num_rows for group in groups)])
-        end = piece.bytes if piece.end is None else piece.end
+        end = input_split.bytes if input_split.end is None else input_split.end
         for number, group in enumerate(groups):
-            if not piece.start <= _first_byte(group) < end:
+            if not input_split.start <= _first_byte(group) < end:
                 continue
             row = int(first_rows[number])
-            for batch in self._batches(file, number, piece.paths[0]):
+            for batch in self._batches(file, number, input_split.paths[0]):
                 yield RawRows(
                     columns=batch,
-                    sources=piece.paths[0].removeprefix(piece.root),
+                    sources=input_split.paths[0].removeprefix(input_split.root),
                     numbers=np.arange(row, row + batch.num_rows) + 1,
-                    directory=files.directory_of(piece.paths[0]),
+                    directory=files.directory_of(input_split.paths[0]),
                 )
                 row += batch.num_rows
 
     def _batches(self, file: pa.parquet.ParquetFile, number: int, path: str) -> Iterator[pa.RecordBatch]:
-        """Rows of a row group, in order, as many as `batch_bytes` may hold."""
+        """Yields rows of a row group, in order, as many at once as `batch_bytes` may hold."""
         group = file.metadata.row_group(number)
         row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
         rows = min(self.batch_rows, max(1, self.batch_bytes // row_bytes))
-        # What a single row, of a long text, is decoded from need not stay until the next one is asked for.
+        # The bytes behind a row of long text need not stay until the next row is read.
         whole = file.read_row_group(number).to_batches() if group.num_rows == 1 else None
         for batch in whole or file.iter_batches(rows, row_groups=[number]):
             yield from _unfolded(without_structs(batch, path), self.batch_bytes)
@@ -83,7 +83,7 @@ def _groups(metadata: pa.parquet.FileMetaData) -> list[pa.parquet.RowGroupMetaDa
 
 
 def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
-    """Paths of the columns, no lists, whose text or bytes are stored as numbers of different values.
+    """Returns paths of columns, lists aside, whose text or bytes are stored with a dictionary.
 
     In a group of one row nothing repeats, and unfolding a long text would take twice its memory.
     """
@@ -101,7 +101,7 @@ def _folded(metadata: pa.parquet.FileMetaData) -> list[str]:
 
 
 def _unfolded(batch: pa.RecordBatch, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """`batch` [rows] without dictionaries, in parts whose text is about `batch_bytes` or one row."""
+    """Yields `batch` [rows] without dictionaries, in parts whose text is about `batch_bytes` or one row."""
     folded = [number for number, kind in enumerate(batch.schema.types) if pa.types.is_dictionary(kind)]
     ends = np.cumsum(np.sum([_bytes(batch.column(number)) for number in folded], axis=0), dtype=np.int64)
     start, done = 0, 0

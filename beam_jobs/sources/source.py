@@ -1,7 +1,7 @@
-"""What a source is: it lists pieces of work on the launcher, and reads each as columns on a worker.
+"""A source lists input splits on the launcher, and reads each as columns on a worker.
 
-An *input* is what the user names. A *piece* is a unit of work: what one worker reads at once. *Raw rows* are
-what reading gives: columns, and where each row came from.
+An *input* is what the user names. An *input split* is what one worker reads at once. *Raw rows* are what
+reading gives: columns, and where each row came from.
 """
 
 import collections
@@ -21,7 +21,7 @@ from beam_jobs.cells.text import NOT_UTF_8
 from pipeline.base.errors import InputError
 from pipeline.data.origins.files import Origin, place
 
-# --- Rows that cannot be converted: where each came from, why, and how many there are of each reason.
+# --- Rows that cannot be converted.
 
 
 _RAW_LIMIT = 256  # characters of the offending text that are kept
@@ -30,7 +30,7 @@ LISTED_LIMIT = 100_000  # rows that are listed; more are only counted, so that m
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """One row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
+    """A row left out. `row` is its number, as `Origin` counts; None where a file is one row."""
 
     source: str
     row: int | None
@@ -58,8 +58,8 @@ class Rejected:
 NO_REJECTIONS = Rejected(reasons={}, listed=())
 
 
-def shown(raw: object) -> str:
-    """`raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
+def excerpt(raw: object) -> str:
+    """Returns `raw` for a message: bytes that are not UTF-8 are escaped, and `_RAW_LIMIT` characters kept."""
     if isinstance(raw, bytes):
         raw = raw[:_RAW_LIMIT].decode("utf-8", "backslashreplace")
     return "" if raw is None else str(raw)[:_RAW_LIMIT]
@@ -104,7 +104,7 @@ def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, e
     if rejected.rows <= limit * rows_read:
         return
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in rejected.reasons.items())
-    first = "; ".join(map(_line, rejected.listed[:examples]))
+    first = "; ".join(map(_format, rejected.listed[:examples]))
     raise InputError(
         "rows that cannot be converted",
         received=f"{rejected.rows:,} of {rows_read:,} rows ({reasons})",
@@ -115,7 +115,7 @@ def check_rejection_limit(rejected: Rejected, *, rows_read: int, limit: float, e
     )
 
 
-def _line(row: Rejection) -> str:
+def _format(row: Rejection) -> str:
     origin = row.source if row.row is None else f"{row.source} row {row.row:,}"
     column = f", column '{row.column}'" if row.column else ""
     raw = f": {row.raw[:60]!r}" if row.raw else ""
@@ -136,24 +136,24 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Piece:
-    """What one worker reads at once."""
+class InputSplit:
+    """A unit of work that one worker reads at once."""
 
     paths: tuple[str, ...]
-    root: str  # the common directory of all inputs; origins are told relative to it
+    root: str  # the common directory of all inputs; origins are relative to it
     bytes: int
     split: str = ""
     input_root: str = ""  # the directory that this input named
     start: int = 0  # bytes of the (one) file that are read: [start, end)
     end: int | None = None  # None: to its end
-    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `stamps.py` notices changes by them
-    line_ends: str = ""  # what ends a line, where rows are numbered by lines: see `origins.files.Entry`
+    stamps: tuple[int, ...] = ()  # of `paths`, where they are files: `files.check_unchanged` compares them
+    line_ends: str = ""  # the ends of lines, where rows are numbered by lines: see `origins.files.Entry`
     called: str = ""  # what origins call it, where that is not the path
-    first_file: int = 0  # number of its first file among those of all pieces
+    first_file: int = 0  # number of its first file among those of all input splits
 
     @property
     def file_names(self) -> list[str]:
-        """What origins call its files."""
+        """The names of its files in origins."""
         return [self.called] if self.called else [path.removeprefix(self.root) for path in self.paths]
 
     @property
@@ -163,19 +163,19 @@ class Piece:
         return f"{source} from byte {self.start}" if self.start else source
 
 
-def numbered(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """`pieces`, each with the number of its first file."""
+def numbered(input_splits: Iterable[InputSplit]) -> Iterator[InputSplit]:
+    """Yields `input_splits`, each with the number of its first file."""
     first = 0
-    for piece in pieces:
-        yield dataclasses.replace(piece, first_file=first)
-        first += len(piece.paths)
+    for input_split in input_splits:
+        yield dataclasses.replace(input_split, first_file=first)
+        first += len(input_split.paths)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawRows:
-    """Rows of one piece, column by column.
+    """Rows of one input split, column by column.
 
-    `columns` holds what the format knows: text formats give `binary` or `string`, typed formats any Arrow
+    `columns` has the types of the format: text formats give `binary` or `string`, typed formats any Arrow
     type; null is a missing value. A column inside a struct is named by its path, `address.zip`. Row i came
     from `sources[i]` (or from `sources`, where all are of one file); there it is row `numbers[i]`, as
     `Origin` counts (None where a file is one row). Rows that cannot be cut into columns are `rejected` only.
@@ -184,10 +184,8 @@ class RawRows:
     columns: pa.RecordBatch
     sources: str | Sequence[str]
     numbers: np.ndarray | None = None  # int64 [rows]
-    files: np.ndarray | None = None  # int64 [rows]: which of the piece's paths; None: the first
-    lines: int = (
-        0  # of the piece, so far, where rows are numbered from its start and not from that of the file
-    )
+    files: np.ndarray | None = None  # int64 [rows]: which of the input split's paths; None: the first
+    lines: int = 0  # of the input split so far, where rows are numbered from its start, not from the file's
     ids: pa.Array | None = None  # [rows], what identifies each; None: the cells that the schema reads do
     groups: pa.Array | None = None  # [rows]; a group goes to one split; None: each row is its own group
     rejected: tuple[Rejection, ...] = ()
@@ -208,32 +206,32 @@ class RawRows:
         return self.columns.column(name)
 
     def without_first(self, rows: int) -> "RawRows":
-        """All but the first `rows` rows; only where all are of one file."""
+        """Returns all but the first `rows` rows; only where all are of one file."""
         numbers = None if self.numbers is None else self.numbers[rows:]
         return dataclasses.replace(self, columns=self.columns[rows:], numbers=numbers)
 
-    def places(self, piece: Piece) -> np.ndarray:
-        """uint64 [rows]: number of the file and of the row, as `origins.rows` of a dataset packs them."""
+    def places(self, input_split: InputSplit) -> np.ndarray:
+        """Returns numbers of file and row, uint64 [rows], as `pipeline/data/origins` packs them."""
         numbers = np.zeros(self.columns.num_rows, np.int64) if self.numbers is None else self.numbers
-        return place(piece.first_file + (0 if self.files is None else self.files), numbers)
+        return place(input_split.first_file + (0 if self.files is None else self.files), numbers)
 
     def origin(self, row: int) -> Origin:
-        """Where the row at position `row` of this batch came from."""
+        """Returns the origin of the row at position `row` of this batch."""
         source = self.sources if isinstance(self.sources, str) else self.sources[row]
         return Origin(file=source, row=None if self.numbers is None else int(self.numbers[row]))
 
 
 class Source(Protocol):
-    """One raw format, with its options. Instances are pickled to the workers."""
+    """A raw format with its options. Instances are pickled to the workers."""
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         """Lists the files (on the launcher); raises InputError where an input matches none."""
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        """Reads one piece (on a worker); raises InputError where the file as a whole is unusable."""
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        """Reads one input split (on a worker); raises InputError where the file as a whole is unusable."""
 
 
-# --- Why many rows cannot be read: mostly a flag, seldom the rows.
+# --- Likely causes where many rows cannot be read: mostly a flag, seldom the rows.
 
 
 MOST_WRONG = 0.05  # of the rows; more, and a flag is the likely cause
@@ -242,7 +240,7 @@ _BYTE = re.compile(r"\\x[89a-f][0-9a-f]")
 _OTHER_ENCODING = "Likely the file has another encoding (--encoding, such as latin-1)."
 _BETWEEN_CELLS = re.compile(r"[,;\t|]")
 _OTHER_DELIMITER = "Likely another character is between the cells (--delimiter)."
-# By what the reason of a rejection says.
+# By a part of the rejection's reason.
 _CAUSES = {
     " cells in place of ": "Likely another character is between the cells (--delimiter), quotes are not "
     "closed, the first row is no header (--header=no), or --column_names names too few or too many.",
@@ -253,7 +251,7 @@ _CAUSES = {
 
 
 def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
-    """A sentence and a blank where more than 5% of `rows` were rejected for `reasons`; else nothing."""
+    """Returns a sentence and a blank where more than 5% of `rows` were rejected for `reasons`, else ""."""
     for words, cause in _CAUSES.items():
         if sum(count for reason, count in reasons.items() if words in reason) > MOST_WRONG * rows:
             return f"{cause} "
@@ -261,7 +259,7 @@ def likely_cause(reasons: Mapping[str, int], *, rows: int) -> str:
 
 
 def cause_of_names(names: Iterable[str], *, otherwise: str) -> str:
-    """What to do about columns of such `names`, which the schema does not have: a flag, or `otherwise`."""
+    """Returns what to do about columns that the schema does not have: a flag to set, or `otherwise`."""
     names = list(names)
     if any(map(_BYTE.search, names)):
         return _OTHER_ENCODING

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_jobs.sources import files, lines
 from beam_jobs.sources.byte_streams import in_batches
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, InputSplit, RawRows
 
 _TEXT_COLUMN = "text"
 UNITS = ("line", "paragraph", "document")
@@ -23,59 +23,61 @@ _READ_BYTES = 1 << 20  # 1 MiB
 class TextFiles:
     """Lines, or paragraphs with blank lines between them, from byte ranges of large files; or whole files.
 
-    Blank lines are no rows. Small documents share a piece in the order of their paths, so that they can be
-    packed together.
+    Blank lines are no rows. Small documents share an input split in the order of their paths, so that they
+    can be packed together.
     """
 
     unit: Literal["line", "paragraph", "document"] = "line"
-    piece_bytes: int = files.PIECE_BYTES
+    split_bytes: int = files.SPLIT_BYTES
     batch_rows: int = 1 << 14
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
         if self.unit == "document":
-            return list(_grouped(files.one_piece_a_file(inputs), self.piece_bytes))
+            return list(_grouped(files.one_split_a_file(inputs), self.split_bytes))
         cut = _after_blank_line if self.unit == "paragraph" else None
-        return lines.pieces(inputs, piece_bytes=self.piece_bytes, cut=cut)
+        return lines.input_splits(inputs, split_bytes=self.split_bytes, cut=cut)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         if self.unit == "document":
-            yield from (_document(piece, number) for number in range(len(piece.paths)))
+            yield from (_document(input_split, number) for number in range(len(input_split.paths)))
             return
-        read = lines.NumberedLines(piece)
-        numbered = read if self.unit == "line" else _paragraphs(piece, read)
+        read = lines.NumberedLines(input_split)
+        numbered = read if self.unit == "line" else _paragraphs(input_split, read)
         for batch in in_batches(numbered, at_most=self.batch_rows, size=lambda row: len(row[1])):
             numbers, values = zip(*batch, strict=True)
-            yield _raw_rows(piece, values, np.array(numbers, np.int64))
-        if piece.end is not None:
-            yield dataclasses.replace(_raw_rows(piece, [], np.zeros(0, np.int64)), lines=read.count)
+            yield _raw_rows(input_split, values, np.array(numbers, np.int64))
+        if input_split.end is not None:
+            yield dataclasses.replace(_raw_rows(input_split, [], np.zeros(0, np.int64)), lines=read.count)
 
 
-def _raw_rows(piece: Piece, values: Sequence[bytes], numbers: np.ndarray) -> RawRows:
+def _raw_rows(input_split: InputSplit, values: Sequence[bytes], numbers: np.ndarray) -> RawRows:
     return RawRows(
         columns=pa.record_batch({_TEXT_COLUMN: pa.array(values, pa.binary())}),
-        sources=piece.name,
+        sources=input_split.name,
         numbers=numbers,
         undecoded=True,
     )
 
 
-def _document(piece: Piece, number: int) -> RawRows:
-    path = piece.paths[number]
+def _document(input_split: InputSplit, number: int) -> RawRows:
+    path = input_split.paths[number]
     text, size = [], 0
-    for block in lines.blocks(dataclasses.replace(piece, paths=(path,))):
+    for block in lines.blocks(dataclasses.replace(input_split, paths=(path,))):
         text.append(block)
         size += len(block)
         lines.check_length(size, "document", path)
     return RawRows(
         columns=pa.record_batch({_TEXT_COLUMN: pa.array([b"".join(text)], pa.binary())}),
-        sources=path.removeprefix(piece.root),
+        sources=path.removeprefix(input_split.root),
         files=np.array([number]),
         undecoded=True,
     )
 
 
-def _paragraphs(piece: Piece, numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Each with the number of its first line: a line that does not follow the one before begins another."""
+def _paragraphs(
+    input_split: InputSplit, numbered: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[int, bytes]]:
+    """Yields paragraphs with the numbers of their first lines; a gap in the numbers begins another."""
     begun: list[bytes] = []
     first = last = 0
     for number, line in numbered:
@@ -86,14 +88,14 @@ def _paragraphs(piece: Piece, numbered: Iterable[tuple[int, bytes]]) -> Iterator
             first, size = number, 0
         begun.append(line)
         size += len(line) + 1
-        lines.check_length(size, "paragraph", piece.paths[0])
+        lines.check_length(size, "paragraph", input_split.paths[0])
         last = number
     if begun:
         yield first, b"\n".join(begun)
 
 
 def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:
-    """The first offset behind a blank line that is found from `offset` on, or the end of the file."""
+    """Returns the first offset behind a blank line from `offset` on, or the end of the file."""
     stream.seek(offset)
     rest, at = b"", offset
     while block := stream.read(_READ_BYTES):
@@ -107,25 +109,26 @@ def _after_blank_line(stream: pa.NativeFile, offset: int) -> int:
     return at
 
 
-def _grouped(found: list[Piece], piece_bytes: int) -> Iterator[Piece]:
-    """The pieces of each split joined to about `piece_bytes`, in the order of their paths."""
+def _grouped(found: list[InputSplit], split_bytes: int) -> Iterator[InputSplit]:
+    """The input splits of each split joined to about `split_bytes`, in the order of their paths."""
     for _, of_split in itertools.groupby(
-        sorted(found, key=lambda piece: (piece.split, piece.paths)), key=lambda piece: piece.split
+        sorted(found, key=lambda input_split: (input_split.split, input_split.paths)),
+        key=lambda input_split: input_split.split,
     ):
-        group: list[Piece] = []
-        for piece in of_split:
-            group.append(piece)
-            if sum(part.bytes for part in group) >= piece_bytes:
+        group: list[InputSplit] = []
+        for input_split in of_split:
+            group.append(input_split)
+            if sum(part.bytes for part in group) >= split_bytes:
                 yield _joined(group)
                 group = []
         if group:
             yield _joined(group)
 
 
-def _joined(group: list[Piece]) -> Piece:
+def _joined(group: list[InputSplit]) -> InputSplit:
     return dataclasses.replace(
         group[0],
-        paths=tuple(path for piece in group for path in piece.paths),
-        stamps=tuple(stamp for piece in group for stamp in piece.stamps),
-        bytes=sum(piece.bytes for piece in group),
+        paths=tuple(path for input_split in group for path in input_split.paths),
+        stamps=tuple(stamp for input_split in group for stamp in input_split.stamps),
+        bytes=sum(input_split.bytes for input_split in group),
     )

@@ -14,24 +14,24 @@ import numpy as np
 
 from beam_jobs.sources import files
 from beam_jobs.sources.columns import NumberedRow, raw_rows
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, InputSplit, RawRows
 from pipeline.base.errors import InputError
 
 PREFIX = "tfds:"
-_EXAMPLES_IN_PIECE = 1 << 14
+_EXAMPLES_IN_SPLIT = 1 << 14
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TfdsDatasets:
-    """Columns by path; class labels by name. A piece is a range of a split's examples, in its own order."""
+    """Columns by path; class labels by name. An input split is a range of a split's ordered examples."""
 
     batch_rows: int = 1 << 12
-    examples_in_piece: int = _EXAMPLES_IN_PIECE
+    examples_in_split: int = _EXAMPLES_IN_SPLIT
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return [piece for given in inputs for piece in self._pieces(given)]
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return [input_split for given in inputs for input_split in self._input_splits(given)]
 
-    def _pieces(self, given: Input) -> Iterator[Piece]:
+    def _input_splits(self, given: Input) -> Iterator[InputSplit]:
         name, _, split = given.location.removeprefix(PREFIX).partition("@")
         splits = _builder(name).info.splits
         if not splits or (split and split not in splits):
@@ -43,9 +43,9 @@ class TfdsDatasets:
             )
         for found in [split] if split else list(splits):
             info = splits[found]
-            parts = files.ranges(info.num_examples, self.examples_in_piece)
+            parts = files.ranges(info.num_examples, self.examples_in_split)
             for start, end in parts:
-                yield Piece(
+                yield InputSplit(
                     paths=(f"{PREFIX}{name}@{found}",),
                     root="",
                     bytes=-(-info.num_bytes // len(parts)),
@@ -54,27 +54,27 @@ class TfdsDatasets:
                     end=end,
                 )
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        name, _, split = piece.paths[0].removeprefix(PREFIX).partition("@")
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        name, _, split = input_split.paths[0].removeprefix(PREFIX).partition("@")
         builder = _builder(name)
         features = builder.info.features
         dataset = builder.as_dataset(
-            split=f"{split}[{piece.start}:{piece.end}]",
+            split=f"{split}[{input_split.start}:{input_split.end}]",
             shuffle_files=False,
             decoders=_undecoded_images(features),
         )
         rows: list[NumberedRow] = []
-        for number, example in enumerate(dataset.as_numpy_iterator(), piece.start + 1):
+        for number, example in enumerate(dataset.as_numpy_iterator(), input_split.start + 1):
             rows.append(NumberedRow(number, _plain(example, features)))
             if len(rows) == self.batch_rows:
-                yield _raw_rows(piece, rows)
+                yield _raw_rows(input_split, rows)
                 rows = []
-        yield _raw_rows(piece, rows)
+        yield _raw_rows(input_split, rows)
 
 
-def _raw_rows(piece: Piece, rows: list[NumberedRow]) -> RawRows:
-    # Row numbers count within the split, not within the piece.
-    return dataclasses.replace(raw_rows(piece, rows), sources=piece.paths[0], directory="")
+def _raw_rows(input_split: InputSplit, rows: list[NumberedRow]) -> RawRows:
+    # Row numbers count within the split, not within the input split.
+    return dataclasses.replace(raw_rows(input_split, rows), sources=input_split.paths[0], directory="")
 
 
 def _builder(name: str) -> Any:

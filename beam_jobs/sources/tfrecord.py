@@ -13,14 +13,14 @@ from google.protobuf.message import DecodeError, Message
 from beam_jobs.cells import text
 from beam_jobs.sources import files
 from beam_jobs.sources.byte_streams import in_batches
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound, payload_bytes
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Datetime, Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
 
-# --- The records of a TFRecord file, each with whether its checksum is right.
+# --- The records of a TFRecord file.
 
 
 _READ_BYTES = 8 << 20  # 8 MiB
@@ -76,7 +76,7 @@ Features = dict[str, Message]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleFiles:
-    """A column for each key, of lists; a piece for each file. A key without values is a missing value.
+    """A column for each key, of lists; an input split for each file. A key without values is a missing value.
 
     A record with a wrong checksum is one rejected row, and so is a record that is no Example. If the first
     record is none, the file is refused: then most likely none is.
@@ -84,23 +84,23 @@ class ExampleFiles:
 
     batch_rows: int = 1 << 12
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return files.one_piece_a_file(inputs)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return files.one_split_a_file(inputs)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
-        [path] = piece.paths
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
+        [path] = input_split.paths
         try:
             with files.open_stream(path, sniff=True) as stream:
                 numbered = enumerate(read_frames(stream, path), 1)
                 for batch in in_batches(
                     numbered, at_most=self.batch_rows, size=lambda frame: len(frame[1].payload)
                 ):
-                    yield _raw_rows(piece, batch)
+                    yield _raw_rows(input_split, batch)
         except (OSError, EOFError) as error:
             raise _error(path, f"something that does not decompress ({error})") from None
 
 
-def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
+def _raw_rows(input_split: InputSplit, batch: Sequence[tuple[int, Frame]]) -> RawRows:
     rows: list[Features] = []
     numbers: list[int] = []
     rejected: list[Rejection] = []
@@ -112,15 +112,15 @@ def _raw_rows(piece: Piece, batch: Sequence[tuple[int, Frame]]) -> RawRows:
             numbers.append(number)
         except NoExampleError as error:
             if number == 1 and frame.is_intact:
-                raise _error(piece.paths[0], str(error)) from None
-            rejected.append(Rejection(source=piece.name, row=number, reason=str(error)))
+                raise _error(input_split.paths[0], str(error)) from None
+            rejected.append(Rejection(source=input_split.name, row=number, reason=str(error)))
     return RawRows(
         columns=_columns_of(rows),
-        sources=piece.name,
+        sources=input_split.name,
         numbers=np.array(numbers, np.int64),
         rejected=tuple(rejected),
         sparse=True,
-        directory=files.directory_of(piece.paths[0]),
+        directory=files.directory_of(input_split.paths[0]),
     )
 
 
@@ -158,7 +158,7 @@ def _error(path: str, received: str) -> InputError:
     )
 
 
-# --- `tf.train.Example` without TensorFlow: the message is declared here, and told from similar ones.
+# --- `tf.train.Example` without TensorFlow.
 #
 # Messages: tensorflow/core/example/{example,feature}.proto. SequenceExample and ExampleListWithContext (of
 # TF-Ranking) share its first field. They would parse as an Example with half of the data gone.
@@ -241,24 +241,24 @@ def _top_level_tags(record: bytes) -> list[int]:
     return tags if at == len(record) else [-1]
 
 
-# --- What a record holds, as a line for messages.
+# --- A record as a line for messages.
 
 
-_OF_VALUE, _OF_LINE = 40, 200  # characters that are shown
+_OF_VALUE, _OF_LINE = 40, 200  # characters
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def example_text(record: bytes, schema: Schema) -> str:
-    """`name=value` of each feature whose values may leave the records; empty if `record` is no Example.
+    """Formats features whose values may leave the records as `name=value`; empty if it is no Example.
 
-    Numbers, classes and times are shown as raw data have them.
+    Numbers, classes and times are written as in raw data.
     """
     try:
         features = features_of(record)
     except NoExampleError:
         return ""
-    shown = (feature for feature in schema.features if feature.statistics != "none")
-    cells = [f"{f.name}={_values(f, features[f.name])}" for f in shown if f.name in features]
+    listed = (feature for feature in schema.features if feature.statistics != "none")
+    cells = [f"{f.name}={_values(f, features[f.name])}" for f in listed if f.name in features]
     return _shortened(", ".join(cells), _OF_LINE)
 
 

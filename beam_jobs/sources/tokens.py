@@ -1,9 +1,9 @@
 """The text column of any source as rows of tokens: `tokens` and `segments`, each of one length.
 
-The documents of a piece come in the order of the file, so what is packed together depends on the piece alone,
+The documents of an input split come in the order of the file, so packing depends on the input split alone,
 not on the workers or on other files. A *pack* is a run of documents that fills at least `_ROWS_IN_PACK` rows.
 All of its rows go to one split, so no document is cut between train and test. On average, less than 1 token
-in 2·`_ROWS_IN_PACK` is padding. Of a document of hundreds of MiB, rows leave before its end is read.
+in 2·`_ROWS_IN_PACK` is padding. Rows of a document of hundreds of MiB leave before its end is read.
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells.text import Problems, decode
-from beam_jobs.sources.source import Input, Piece, RawRows, Rejection, Source, shown
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Source, excerpt
 from pipeline.base.errors import InputError
 
-# --- Documents of any length → rows of one length, with the segment that each token belongs to.
+# --- Documents of any length → rows of one length, with segments.
 #
 # For example, the documents [5 6 1] [7 1] [8 9 1] give these rows of 4:
 #   tokens   5 6 1 7 | 1 8 9 1        a document continues in the next row
@@ -46,7 +46,7 @@ class PackedRows:
 
 
 def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
-    """All `documents`, int32 [tokens] each, one after the other; only the last row is padded."""
+    """Packs `documents`, int32 [tokens] each, one after the other; only the last row is padded."""
     sizes = [len(document) for document in documents]
     total = sum(sizes)
     rows = -(-total // length)
@@ -65,7 +65,7 @@ def packed(documents: Sequence[np.ndarray], length: int) -> PackedRows:
 
 
 def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
-    """Each of `documents`, int32 [tokens], in a row of its own, cut or padded to `length`."""
+    """Puts each of `documents`, int32 [tokens], into a row of its own, cut or padded to `length`."""
     tokens = np.full((len(documents), length), PADDING, np.int32)
     segments = np.zeros((len(documents), length), np.int32)
     for row, document in enumerate(documents):
@@ -75,7 +75,7 @@ def one_a_row(documents: Sequence[np.ndarray], length: int) -> PackedRows:
     return PackedRows(tokens, segments, np.arange(len(documents), dtype=np.int32))
 
 
-# --- Texts in runs of a few MiB: tokenising takes no more memory for a long text than for many short ones.
+# --- Texts in parts of a few MiB, so that a long text takes no more memory than many short ones.
 
 
 # A tokenizer takes up to 100 bytes for a token while it works. Texts up to here are tokenised as a whole.
@@ -90,7 +90,7 @@ class Part(NamedTuple):
 
 
 def text_runs(texts: pa.StringArray, *, part_bytes: int) -> Iterator[list[Part]]:
-    """The texts that have characters, in order, at most `part_bytes` at once.
+    """Yields the texts that have characters, in order, at most `part_bytes` at once.
 
     A longer text is cut before its last blank or line break within `part_bytes`, or between two characters.
     """
@@ -116,7 +116,7 @@ def _cut(text: memoryview, part_bytes: int) -> Iterator[Part]:
 
 
 def _cut_at(window: bytes) -> int:
-    """Where to cut UTF-8 that goes on behind `window`: above 0, and below its length."""
+    """Returns where to cut UTF-8 that goes on behind `window`: above 0, and below its length."""
     blank = max(window.rfind(b" "), window.rfind(b"\n"))
     if blank > 0:
         return blank  # many tokenizers join a blank to the word behind it
@@ -126,7 +126,7 @@ def _cut_at(window: bytes) -> int:
     return end
 
 
-# --- Text → token ids: bytes, or the tokenizer in a file that SentencePiece or Hugging Face wrote.
+# --- Tokenizers.
 
 
 BYTES = "bytes"
@@ -144,7 +144,7 @@ class Tokenizer(Protocol):
     def end(self) -> int | None: ...
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """int32 [tokens] for each text, without `end`."""
+        """Returns int32 [tokens] for each text, without `end`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +217,7 @@ class _HuggingFaceTokenizer:
 
 
 def open_tokenizer(name: str) -> Tokenizer:
-    """`bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
+    """Opens `bytes`, or a file: `.json` of Hugging Face, `.model` of SentencePiece; raises InputError."""
     if name == BYTES:
         return ByteTokenizer()
     kinds = {".json": _HuggingFaceTokenizer, ".model": _SentencePieceTokenizer}
@@ -264,7 +264,7 @@ def _read(path: str) -> bytes:
 TOKENS_COLUMN = "tokens"
 SEGMENTS_COLUMN = "segments"
 _ROWS_IN_PACK = 64
-_TOKENS_AT_ONCE = 1 << 20  # leave together: on their way to a shard they are copied many times
+_TOKENS_AT_ONCE = 1 << 20  # in a batch of rows, which is copied many times on its way to a shard
 
 PACKINGS = ("packed", "document")
 
@@ -279,31 +279,31 @@ class TokenRows:
     length: int
     packing: Literal["packed", "document"] = "packed"
     part_bytes: int = TEXT_PART_BYTES
-    most_tokens: int = 1 << 22  # that wait for their rows: 16 MiB, and some copies
+    most_tokens: int = 1 << 22  # held for a pack: 16 MiB, and some copies
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return self.source.pieces(inputs)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return self.source.input_splits(inputs)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         waiting = _Waiting()
         lines = 0
-        for raw in self.source.read(piece):
+        for raw in self.source.read(input_split):
             lines = max(lines, raw.lines)
-            texts, rejected = self._texts(raw, piece)
-            yield from self._raw_rows(piece, _Waiting(), rejected=(*raw.rejected, *rejected))
+            texts, rejected = self._texts(raw, input_split)
+            yield from self._raw_rows(input_split, _Waiting(), rejected=(*raw.rejected, *rejected))
             places = iter(_places(raw, texts))
             for tokens, is_last in self._encoded(texts):
                 if not waiting.is_open:
                     waiting.places.append(next(places))
                 waiting.add(tokens, is_last=is_last, most=self._most_of_a_document)
                 if self._is_full(waiting):
-                    yield from self._raw_rows(piece, waiting)
+                    yield from self._raw_rows(input_split, waiting)
                     waiting = waiting.next_pack()
                 elif self._can_be_cut(waiting):
                     tail = waiting.split_off_tail(self.length)
-                    yield from self._raw_rows(piece, waiting)
+                    yield from self._raw_rows(input_split, waiting)
                     waiting = waiting.rest_of_pack(tail)
-        yield from (dataclasses.replace(rows, lines=lines) for rows in self._raw_rows(piece, waiting))
+        yield from (dataclasses.replace(rows, lines=lines) for rows in self._raw_rows(input_split, waiting))
 
     @property
     def _most_of_a_document(self) -> int | None:
@@ -320,10 +320,10 @@ class TokenRows:
         is_long = waiting.is_open and len(waiting.documents[-1]) >= self.length
         return is_long and self.packing == "packed" and waiting.tokens >= self.most_tokens
 
-    def _texts(self, raw: RawRows, piece: Piece) -> tuple[pa.StringArray, list[Rejection]]:
+    def _texts(self, raw: RawRows, input_split: InputSplit) -> tuple[pa.StringArray, list[Rejection]]:
         if self.column not in raw.columns.schema.names and not raw.sparse:
             raise InputError(
-                f"input {piece.paths[0]}",
+                f"input {input_split.paths[0]}",
                 received=f"columns {', '.join(raw.columns.schema.names)}",
                 expected=f"a column '{self.column}' with the text to tokenise",
                 action="Name it with --text_column.",
@@ -333,21 +333,21 @@ class TokenRows:
         texts = decode(cells, problems)
         rejected = []
         for row, reason in problems.items():
-            origin, value = raw.origin(row), shown(cells[row].as_py())
+            origin, value = raw.origin(row), excerpt(cells[row].as_py())
             rejected.append(
                 Rejection(source=origin.file, row=origin.row, column=self.column, reason=reason, raw=value)
             )
         return texts, rejected
 
     def _encoded(self, texts: pa.StringArray) -> Iterator[tuple[np.ndarray, bool]]:
-        """Tokens, int32, of each text or part of a long one, and whether the text ends with them."""
+        """Yields tokens, int32, of each text or part of a long one, and whether the text ends with them."""
         end = [] if self.tokenizer.end is None else [self.tokenizer.end]
         for run in text_runs(texts, part_bytes=self.part_bytes):
             for part, tokens in zip(run, self.tokenizer.encode([part.text for part in run]), strict=True):
                 yield np.append(tokens, np.array(end, np.int32)) if part.is_last else tokens, part.is_last
 
     def _raw_rows(
-        self, piece: Piece, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
+        self, input_split: InputSplit, waiting: "_Waiting", *, rejected: tuple[Rejection, ...] = ()
     ) -> Iterator[RawRows]:
         rows = (packed if self.packing == "packed" else one_a_row)(waiting.documents, self.length)
         if self.packing == "packed" and not waiting.pack:
@@ -357,7 +357,9 @@ class TokenRows:
             files, numbers = places[part.first].T
             yield RawRows(
                 columns=self._columns(part),
-                sources=piece.name if len(piece.paths) == 1 else [piece.file_names[file] for file in files],
+                sources=input_split.name
+                if len(input_split.paths) == 1
+                else [input_split.file_names[file] for file in files],
                 numbers=numbers if numbers.any() else None,
                 files=files,
                 ids=pa.array([row.tobytes() for row in part.tokens], pa.binary()),
@@ -376,7 +378,7 @@ class TokenRows:
 
 
 def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
-    """File and row, 0 where a file is one row, of each text that has characters."""
+    """Yields file and row of each text that has characters; 0 where a file is one row."""
     there = np.flatnonzero(pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False))
     files = np.zeros(len(texts), np.int64) if raw.files is None else raw.files
     numbers = np.zeros(len(texts), np.int64) if raw.numbers is None else raw.numbers
@@ -386,7 +388,7 @@ def _places(raw: RawRows, texts: pa.StringArray) -> Iterator[tuple[int, int]]:
 class _Waiting:
     """Documents that wait for the rows of their pack; the last one may be `open`: more of it follows.
 
-    `places` are file and row of each, and `pack` is what names a pack that has rows already.
+    `places` are file and row of each, and `pack` is the id of a pack that has rows already.
     """
 
     def __init__(
@@ -411,7 +413,7 @@ class _Waiting:
         return _Waiting()
 
     def split_off_tail(self, length: int) -> np.ndarray:
-        """Leaves whole rows of `length`: what is cut off the open document."""
+        """Cuts the open document to whole rows of `length`; returns the rest."""
         document = self.documents[-1]
         keep = max(0, len(document) - self.tokens % length)
         self.documents[-1] = document[:keep]

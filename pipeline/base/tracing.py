@@ -8,7 +8,7 @@ import tensorflow as tf
 F = TypeVar("F", bound=Callable)
 
 
-def as_written(function: F) -> F:
+def no_autograph(function: F) -> F:
     """Traces `function` as it stands, without AutoGraph.
 
     Nothing branches or loops on a tensor in Python. Rewriting the sources took 3 of the 4 seconds before the
@@ -17,7 +17,7 @@ def as_written(function: F) -> F:
     return tf.autograph.experimental.do_not_convert(function)
 
 
-def apart(function: F, *signature: Any) -> F:
+def tf_function(function: F, *signature: Any) -> F:
     """Makes `function` a call of its own, not inlined, for a branch that is rarely taken.
 
     The runtime visits every operation of an inlined branch that is not taken: for the readers of all image

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import records
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.records import RAW, SERVING_DEFAULT
@@ -132,7 +132,7 @@ def answers(
       InputError: a record is damaged, or an image in one is refused; the record is named.
     """
     schema = selection.dataset.schema
-    windows_of_rows = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
+    windows_of_rows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
     progress = tqdm(total=selection.rows, unit=" examples", desc=title, leave=False, disable=None)
     with naming_damage(selection), progress:
         for rows in windows_of_rows.rebatch(batch).prefetch(READY):

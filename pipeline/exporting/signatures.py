@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset.records import MODEL_INPUTS, RAW, SERVING_DEFAULT
-from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
+from pipeline.data.preprocessing.preprocess import BY_TYPE, Preprocess
 from pipeline.data.preprocessing.requests import clean_requests
 from pipeline.data.reading import parsing
 from pipeline.data.schema.feature import Feature
@@ -112,7 +112,7 @@ def raw_inputs(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, t
 def _spelled(feature: Feature, values: tf.Tensor) -> tf.Tensor:
     if values.dtype == tf.string or not feature.is_text_in_requests:
         return values
-    texts = OF_KIND.of(feature).spelled(feature, values.numpy())
+    texts = BY_TYPE.of(feature).spelled(feature, values.numpy())
     return tf.constant(np.array(texts, object), tf.string)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.input import stages
 from pipeline.data.input.stages import Recipe
 from pipeline.data.reading.fetch import dataset_options
@@ -353,7 +353,7 @@ def measure_speed(
     ):
         # A window hands its elements on without copying them.
         gathered = dataset.window(_GATHERED, drop_remainder=True).map(
-            as_written(lambda *parts: (tf.constant(0),))
+            no_autograph(lambda *parts: (tf.constant(0),))
         )
         return summarize(draw_batches(gathered, seconds), examples * _GATHERED)
     return summarize(draw_batches(dataset, seconds, consume), examples)

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.integrity.damage import naming_damage
@@ -21,7 +21,7 @@ from pipeline.data.origins import reader
 from pipeline.data.origins.files import ANY_LINE_END, Entry
 from pipeline.data.origins.reader import RawRow, raw_rows
 from pipeline.data.preprocessing import requests
-from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
+from pipeline.data.preprocessing.preprocess import BY_TYPE, Preprocess
 from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label
@@ -72,7 +72,7 @@ class Sample:
 
 def first_rows(selection: Selection, count: int) -> Sample:
     """Returns the first rows of a selection; raises InputError where one of their records is damaged."""
-    rows_of_windows = windows.stored_rows(selection).map(as_written(lambda _, rows: rows))
+    rows_of_windows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
     found, left = [], count
     with naming_damage(selection):
         for rows in rows_of_windows:
@@ -231,7 +231,7 @@ def _value(feature: Feature, cell: str | None) -> bytes | float | int | None:
     if cell is None or feature.shape:
         return None
     if feature.is_text_in_requests:
-        return cell.encode() if OF_KIND.of(feature).is_text else None
+        return cell.encode() if BY_TYPE.of(feature).is_text else None
     if feature.dtype == "float32" and not cell.strip():
         return math.nan
     try:

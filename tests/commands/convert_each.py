@@ -24,7 +24,9 @@ def converted(raw_format: str, location: str, directory: pathlib.Path) -> dict:
     """The summary, or {"refused": message}."""
     source = open_source(raw_format)
     try:
-        profiles = read_profiles(source, source.pieces([Input(location=location)]), max_rows=1 << 20).columns
+        profiles = read_profiles(
+            source, source.input_splits([Input(location=location)]), max_rows=1 << 20
+        ).columns
         schema = propose(profiles, name="others", label=None).schema
     except InputError as error:
         return {"refused": str(error)}

@@ -299,7 +299,7 @@ def test_workers_import_no_tensorflow():
 def run_and_kill(
     people: pathlib.Path, output: pathlib.Path, *, at_change: int
 ) -> subprocess.CompletedProcess:
-    script = [sys.executable, str(ROOT / "tests" / "beam_jobs" / "killed_convert.py")]
+    script = [sys.executable, str(ROOT / "tests" / "commands" / "killed_convert.py")]
     flags = [f"--input={people / 'people.csv'}", "--format=csv", f"--schema={people / 'schema.json'}"]
     return subprocess.run(
         [*script, str(at_change), str(output), f"--output={output}", *flags],

@@ -149,7 +149,7 @@ def test_csv_of_all_that_may_stand_in_it(tmp_path: pathlib.Path):
         path = tmp_path / f"{trial}.csv"
         path.write_bytes(text.getvalue().encode())
         schema = dataclasses.replace(NUMBERS, ignore={f"no{end}te": ""})
-        source = dataclasses.replace(open_source("csv"), piece_bytes=200, block_bytes=60)
+        source = dataclasses.replace(open_source("csv"), split_bytes=200, block_bytes=60)
         found = numbers_and_origins(
             converted(str(path), tmp_path / f"out{trial}", source=source, schema=schema)
         )
@@ -171,7 +171,7 @@ def test_a_file_of_images(tmp_path: pathlib.Path):
             Label(name="label", classes=("apple", "pe\nar")),
         ),
     )
-    source = dataclasses.replace(open_source("images"), files_in_piece=7)
+    source = dataclasses.replace(open_source("images"), files_in_split=7)
     dataset = converted(str(tmp_path / "raw"), tmp_path / "out", source=source, schema=schema)
     origins = reader.origins_of(dataset)
     found = {origins.of(shard, ordinal): row["image"][0] for shard, ordinal, row in rows(dataset)}
@@ -190,7 +190,7 @@ def test_the_text_with_which_a_row_of_tokens_begins(tmp_path: pathlib.Path, unit
     for number in range(6):
         lines = [f"text {number} {'x' * (7 * row % 60)} {row}" if row % 5 else "" for row in range(50)]
         (tmp_path / "raw" / f"{number}.txt").write_text("\n".join(lines))
-    text = dataclasses.replace(open_source("text"), unit=unit, piece_bytes=500)
+    text = dataclasses.replace(open_source("text"), unit=unit, split_bytes=500)
     source = TokenRows(
         source=text, column="text", tokenizer=open_tokenizer("bytes"), length=32, packing=packing
     )
@@ -225,7 +225,7 @@ def test_the_digest_depends_neither_on_paths_nor_on_origins(tmp_path: pathlib.Pa
         for number in range(3):
             SAMPLES["csv"].write(raw / f"{number}{folder}.csv", range(50 * number, 50 * number + 50))
         output = tmp_path / f"out{len(outputs)}" / "numbers" / "1.0.0"
-        source = dataclasses.replace(open_source("csv"), piece_bytes=300)
+        source = dataclasses.replace(open_source("csv"), split_bytes=300)
         dataset = converted(str(raw), output, source=source, schema=NUMBERS, origins=origins, flags=flags)
         outputs[len(outputs)] = dataset
     contents = [_contents(dataset.directory) for dataset in outputs.values()]
@@ -251,7 +251,7 @@ def test_a_rejected_row_is_told_by_its_line_in_the_file(tmp_path: pathlib.Path):
             lines.append(b"six,")
     path = tmp_path / "numbers.csv"
     path.write_bytes(b"\n".join(lines))
-    source = dataclasses.replace(open_source("csv"), piece_bytes=300)
+    source = dataclasses.replace(open_source("csv"), split_bytes=300)
     dataset = converted(str(path), tmp_path / "out", source=source, schema=NUMBERS, rejected=0.1)
     listed = map(json.loads, (dataset.directory / "rejected" / "rejected.jsonl").read_text().splitlines())
     for row in (listed := list(listed)):
@@ -263,7 +263,7 @@ def test_a_rejected_row_is_told_by_its_line_in_the_file(tmp_path: pathlib.Path):
 def test_rows_that_are_twice_in_the_raw_data_have_each_their_own_origin(tmp_path: pathlib.Path):
     path = tmp_path / "numbers.csv"
     path.write_bytes(b"number,note\n" + b"7,\n8,\n" * 30)
-    for name, cut in (("whole", {}), ("cut", {"piece_bytes": 20})):
+    for name, cut in (("whole", {}), ("cut", {"split_bytes": 20})):
         source = dataclasses.replace(open_source("csv"), **cut)
         dataset = converted(str(path), tmp_path / name, source=source, schema=NUMBERS)
         origins = reader.origins_of(dataset)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from beam_jobs.inference.job import open_export, prediction
+from beam_jobs.inference.job import Prediction, open_export
 from beam_jobs.launch.claims import CLAIM_MARK
 from beam_jobs.launch.run import Run, run_job
 from beam_jobs.sources.formats import open_source
@@ -59,9 +59,9 @@ def run(
     raw_format: str = "csv",
 ) -> dict:
     source = open_source(raw_format)
-    job = prediction(
-        source,
-        source.pieces([Input(location=str(csv))]),
+    job = Prediction(
+        source=source,
+        input_splits=source.input_splits([Input(location=str(csv))]),
         exported=open_export(model),
         keys=keys,
         batch=7,
@@ -158,9 +158,9 @@ def test_where_the_columns_of_the_model_are_absent_too_keys_are_not_blamed(
 def test_a_key_that_a_prediction_has_is_refused_before_any_work(model: pathlib.Path, key: str):
     request = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0)
     with pytest.raises(InputError, match=f"--keys: received column '{key}'"):
-        prediction(
-            open_source("csv"),
-            [],
+        Prediction(
+            source=open_source("csv"),
+            input_splits=[],
             exported=open_export(model),
             keys=(key,),
             batch=7,

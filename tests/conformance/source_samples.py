@@ -31,7 +31,7 @@ class Sample:
 
     write: Callable[[pathlib.Path, Sequence[int]], str]
     number: Callable[[Mapping[str, Any]], int]  # that a row holds, of its raw cells
-    cuts: tuple[Mapping[str, int], ...] = ()  # fields of the source that decide on pieces and batches
+    cuts: tuple[Mapping[str, int], ...] = ()  # fields of the source that decide on input splits and batches
     rows: int = 40
     # Of the row of a number in the file at a location.
     origin: Callable[[str, int], Origin] = lambda location, number: Origin(_name(location), number + 1)
@@ -166,7 +166,7 @@ SAMPLES: Mapping[str, Sample] = {
     "csv": Sample(
         write=_csv,
         number=lambda row: int(row["number"]),
-        cuts=({"piece_bytes": 1}, {"block_bytes": 64}, {"piece_bytes": 200, "block_bytes": 64}),
+        cuts=({"split_bytes": 1}, {"block_bytes": 64}, {"split_bytes": 200, "block_bytes": 64}),
         origin=lambda location, number: Origin(_name(location), 2 + 2 * number),  # the note has two lines
         gzip=".csv.gz",
         write_broken=_broken(_csv),
@@ -174,7 +174,7 @@ SAMPLES: Mapping[str, Sample] = {
     "text": Sample(
         write=_text,
         number=lambda row: int(row["text"].split()[0]),
-        cuts=({"piece_bytes": 1}, {"batch_rows": 3}, {"piece_bytes": 100, "batch_rows": 2}),
+        cuts=({"split_bytes": 1}, {"batch_rows": 3}, {"split_bytes": 100, "batch_rows": 2}),
         gzip=".txt.gz",
         why_none_is_broken="every line is a row",
     ),
@@ -196,27 +196,27 @@ SAMPLES: Mapping[str, Sample] = {
     "images": Sample(
         write=_images,
         number=lambda row: int(pathlib.PurePath(row["image"]).stem),
-        cuts=({"files_in_piece": 1}, {"files_in_piece": 7}),
+        cuts=({"files_in_split": 1}, {"files_in_split": 7}),
         origin=lambda location, number: Origin(f"{_name(location)}/{number:03}.png", None),
         write_broken=_broken(_images),
     ),
     "jsonl": Sample(
         write=_jsonl,
         number=lambda row: row["number"],
-        cuts=({"piece_bytes": 1}, {"batch_rows": 3}, {"piece_bytes": 100, "batch_rows": 2}),
+        cuts=({"split_bytes": 1}, {"batch_rows": 3}, {"split_bytes": 100, "batch_rows": 2}),
         gzip=".jsonl.gz",
         write_broken=_broken(_jsonl),
     ),
     "parquet": Sample(
         write=_parquet,
         number=lambda row: row["number"],
-        cuts=({"piece_bytes": 100}, {"batch_rows": 3}, {"piece_bytes": 1000, "batch_rows": 5}),
+        cuts=({"split_bytes": 100}, {"batch_rows": 3}, {"split_bytes": 1000, "batch_rows": 5}),
         why_none_is_broken="a page that does not decode breaks the file",
     ),
     "tfds": Sample(
         write=_tfds,
         number=lambda row: row["number"],
-        cuts=({"examples_in_piece": 4, "batch_rows": 3},),
+        cuts=({"examples_in_split": 4, "batch_rows": 3},),
         rows=10,
         origin=lambda location, number: Origin(f"{location}@train", number + 1),
         is_files=False,

@@ -1,4 +1,4 @@
-"""What holds for every raw format: whatever the pieces, each row is read once and knows where it came from.
+"""Holds for every raw format: whatever the input splits, each row is read once and knows its origin.
 
 A new format is one entry of `formats.FORMATS` and one of `samples.SAMPLES`; `key_value` below is an example.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from beam_jobs.sources import files, lines
 from beam_jobs.sources.formats import FORMATS, Format, Option, format_of, open_source
-from beam_jobs.sources.source import Input, Origin, Piece, RawRows, Rejection, Source
+from beam_jobs.sources.source import Input, InputSplit, Origin, RawRows, Rejection, Source
 from pipeline.base.errors import InputError
 from tests.conformance.source_samples import SAMPLES, Sample
 
@@ -29,23 +29,23 @@ class KeyValueFiles:
     """A format that is made up here: lines such as `number=3`."""
 
     sign: str = "="
-    piece_bytes: int = files.PIECE_BYTES
+    split_bytes: int = files.SPLIT_BYTES
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return lines.pieces(inputs, piece_bytes=self.piece_bytes)
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return lines.input_splits(inputs, split_bytes=self.split_bytes)
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         cells, numbers, rejected, number = [], [], [], 0
-        for number, line in enumerate(lines.read(piece), 1):
+        for number, line in enumerate(lines.read(input_split), 1):
             key, sign, value = line.partition(self.sign.encode())
             if key == b"number" and sign:
                 cells.append(value)
                 numbers.append(number)
             else:
-                rejected.append(Rejection(source=piece.name, row=number, reason="no number"))
+                rejected.append(Rejection(source=input_split.name, row=number, reason="no number"))
         yield RawRows(
             columns=pa.record_batch({"number": pa.array(cells, pa.binary())}),
-            sources=piece.name,
+            sources=input_split.name,
             numbers=np.array(numbers, np.int64),
             rejected=tuple(rejected),
             lines=number,
@@ -66,7 +66,7 @@ MADE_UP = Format(
 MADE_UP_SAMPLE = Sample(
     write=write_key_values,
     number=lambda row: int(row["number"]),
-    cuts=({"piece_bytes": 1}, {"piece_bytes": 50}),
+    cuts=({"split_bytes": 1}, {"split_bytes": 50}),
     gzip=".keyvalue.gz",
     write_broken=lambda path, numbers: write_key_values(path, numbers, broken=numbers[-2]),
 )
@@ -115,13 +115,13 @@ def rows_of(name: str, read: Iterable[RawRows]) -> list[Row]:
     ]
 
 
-def read_all(name: str, source: Source, pieces: Iterable[Piece]) -> list[Row]:
-    """The rows of `pieces` that follow each other, numbered as in their file."""
+def read_all(name: str, source: Source, input_splits: Iterable[InputSplit]) -> list[Row]:
+    """The rows of `input_splits` that follow each other, numbered as in their file."""
     rows: list[Row] = []
-    before = collections.Counter[str]()  # lines of a file in earlier pieces
-    for piece in pieces:
-        read = list(source.read(piece))
-        file = piece.file_names[0]
+    before = collections.Counter[str]()  # lines of a file in earlier input splits
+    for input_split in input_splits:
+        read = list(source.read(input_split))
+        file = input_split.file_names[0]
         for row in rows_of(name, read):
             number = row.origin.row and row.origin.row + before[file]
             origin = Origin(row.origin.file.partition(" from byte ")[0], number)
@@ -189,7 +189,7 @@ def test_the_flags_of_a_format_reach_its_source():
 def test_every_row_is_read_once_and_knows_its_origin(name: str, sample: Sample, tmp_path: pathlib.Path):
     location = sample.write(tmp_path / "data", range(sample.rows))
     source = opened(name)
-    rows = read_all(name, source, source.pieces([Input(location=location)]))
+    rows = read_all(name, source, source.input_splits([Input(location=location)]))
     assert [row.number for row in rows] == list(range(sample.rows))
     assert [row.origin for row in rows] == [sample.origin(location, row.number) for row in rows]
 
@@ -197,35 +197,39 @@ def test_every_row_is_read_once_and_knows_its_origin(name: str, sample: Sample, 
 def test_cutting_changes_no_row(name: str, sample: Sample, tmp_path: pathlib.Path):
     location = sample.write(tmp_path / "data", range(sample.rows))
     source = opened(name)
-    whole = read_all(name, source, source.pieces([Input(location=location)]))
+    whole = read_all(name, source, source.input_splits([Input(location=location)]))
     for cut in sample.cuts:
         source = opened(name, **cut)
-        rows = read_all(name, source, source.pieces([Input(location=location)]))
+        rows = read_all(name, source, source.input_splits([Input(location=location)]))
         assert [row.origin for row in rows] == [row.origin for row in whole], cut
         assert [(row.id, row.cells) for row in rows] == [(row.id, row.cells) for row in whole], cut
 
 
-def test_pieces_read_elsewhere_twice_in_any_order_give_the_same(
+def test_input_splits_read_elsewhere_twice_in_any_order_give_the_same(
     name: str, sample: Sample, tmp_path: pathlib.Path
 ):
     location = sample.write(tmp_path / "data", range(sample.rows))
     source = opened(name, **dict(sample.cuts[-1] if sample.cuts else {}))
-    pieces = source.pieces([Input(location=location)])
-    in_turn = [read_all(name, source, [piece]) for piece in pieces]
+    input_splits = source.input_splits([Input(location=location)])
+    in_turn = [read_all(name, source, [input_split]) for input_split in input_splits]
     for _ in range(2):
-        sent, arrived = pickle.loads(pickle.dumps((source, pieces)))
-        backwards = [read_all(name, sent, [piece]) for piece in reversed(arrived)]
+        sent, arrived = pickle.loads(pickle.dumps((source, input_splits)))
+        backwards = [read_all(name, sent, [input_split]) for input_split in reversed(arrived)]
         assert backwards[::-1] == in_turn
 
 
-def test_pieces_have_a_size_and_the_split_that_was_given(name: str, sample: Sample, tmp_path: pathlib.Path):
+def test_input_splits_have_a_size_and_the_split_that_was_given(
+    name: str, sample: Sample, tmp_path: pathlib.Path
+):
     location = sample.write(tmp_path / "data", range(sample.rows))
     for cut in ({}, *sample.cuts):
-        pieces = opened(name, **cut).pieces([Input(location=location, split="extra")])
-        assert {piece.split for piece in pieces} == {"extra"}
-        assert all(piece.bytes > 0 for piece in pieces)
+        input_splits = opened(name, **cut).input_splits([Input(location=location, split="extra")])
+        assert {input_split.split for input_split in input_splits} == {"extra"}
+        assert all(input_split.bytes > 0 for input_split in input_splits)
         if (tmp_path / "data").is_file():
-            assert sum(piece.bytes for piece in pieces) == (tmp_path / "data").stat().st_size
+            assert (
+                sum(input_split.bytes for input_split in input_splits) == (tmp_path / "data").stat().st_size
+            )
 
 
 def test_ugly_names(name: str, sample: Sample, tmp_path: pathlib.Path):
@@ -234,7 +238,7 @@ def test_ugly_names(name: str, sample: Sample, tmp_path: pathlib.Path):
     source = opened(name)
     for ugly in UGLY_NAMES:
         location = sample.write(tmp_path / ugly, range(2))
-        rows = read_all(name, source, source.pieces([Input(location=location)]))
+        rows = read_all(name, source, source.input_splits([Input(location=location)]))
         assert [row.origin for row in rows] == [sample.origin(location, number) for number in range(2)]
 
 
@@ -246,7 +250,7 @@ def test_gzip_changes_no_row(name: str, sample: Sample, tmp_path: pathlib.Path):
     packed.write_bytes(gzip.compress(pathlib.Path(whole).read_bytes()))
     for cut in ({}, *sample.cuts):
         source = opened(name, **cut)
-        rows = read_all(name, source, source.pieces([Input(location=str(packed))]))
+        rows = read_all(name, source, source.input_splits([Input(location=str(packed))]))
         assert [row.origin for row in rows] == [
             sample.origin(str(packed), number) for number in range(sample.rows)
         ]
@@ -259,20 +263,20 @@ def test_no_rows_are_no_error_but_an_empty_file_is(name: str, sample: Sample, tm
     sample.write(path, [])
     source = opened(name)
     if path.is_file() and path.stat().st_size:
-        assert read_all(name, source, source.pieces([Input(location=str(path))])) == []
+        assert read_all(name, source, source.input_splits([Input(location=str(path))])) == []
     path = tmp_path / "empty" / "class" / "0"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
     location = tmp_path / "empty" if name == "images" else path
     with pytest.raises(InputError, match="received 0 bytes"):
-        source.pieces([Input(location=str(location))])
+        source.input_splits([Input(location=str(location))])
 
 
 def test_a_location_without_files_is_named(name: str, sample: Sample, tmp_path: pathlib.Path):
     if not sample.is_files:
         pytest.skip("not read from files")
     with pytest.raises(InputError, match=r"--input=.*nowhere: received no file there"):
-        opened(name).pieces([Input(location=str(tmp_path / "nowhere"))])
+        opened(name).input_splits([Input(location=str(tmp_path / "nowhere"))])
 
 
 def test_a_broken_row_is_rejected_by_its_origin_and_costs_no_other(
@@ -284,7 +288,11 @@ def test_a_broken_row_is_rejected_by_its_origin_and_costs_no_other(
     bad = sample.rows - 2
     for cut in ({}, *sample.cuts):
         source = opened(name, **cut)
-        read = [raw for piece in source.pieces([Input(location=location)]) for raw in source.read(piece)]
+        read = [
+            raw
+            for input_split in source.input_splits([Input(location=location)])
+            for raw in source.read(input_split)
+        ]
         [rejection] = [rejection for raw in read for rejection in raw.rejected]
         assert rejection.reason
         assert sum(raw.rows_read for raw in read) == sample.rows

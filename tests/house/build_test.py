@@ -11,7 +11,7 @@ ELSEWHERE = (
     "deploy/airflow/*",
     "tests/commands/deploy/elsewhere/*",
     "benchmarks/peers/*",
-    "*/torchvision_side.py",
+    "tests/soak/augmentation_peer.py",
 )
 BY_NAME = {"//beam_jobs", "//pipeline", "//pipeline/configs"}  # commands are started, not imported
 BY_MACRO = {"//tests", "@pypi_dev//pytest"}  # tests/defs.bzl adds them

@@ -14,7 +14,8 @@ from tests.house.imports import ROOT
 def checkout(tmp_path) -> pathlib.Path:
     """A folder with the Makefile, and an empty `bin` for Pythons."""
     for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements/dev.txt"):
-        shutil.copy(ROOT / name, tmp_path)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "bin").mkdir()
     return tmp_path
 

@@ -33,10 +33,11 @@ from tests.soak.case import KILL, Case, Ended, Generation, Moment
 from tests.soak.harness import Soak, needs_data
 
 _SAVING = "pipeline.training.engine.saving"
+_STEPS_OF_A_SAVE = ("write_manifest", "publish_checkpoint", "remove_checkpoint")
 # Where a save can be broken off.
 PLACES = tuple(
     f"{when} {_SAVING}:{name}"
-    for name in ("tensor_files.save", "manifest.write", "directory.publish", "directory.remove")
+    for name in ("save_tensors", *(f"checkpoints.{name}" for name in _STEPS_OF_A_SAVE))
     for when in ("before", "after")
 )
 TOLERANCE = 1e-4  # of float32 weights by other replicas, which add the same numbers in another order

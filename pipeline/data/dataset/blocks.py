@@ -9,7 +9,7 @@ is an ordinary Example with these features:
   before, after   bytes: zeros that nobody reads
 
 The zeros give every block of a schema the same size, and its rows the same offset. In a file both are
-multiples of a row's width, so a shard can be mapped into memory as one array of rows (`block_frame.py`).
+multiples of a row's width, so a shard can be mapped into memory as one array of rows (`BlockFrame`).
 Writer and readers share these functions of the schema; standard library and numpy only.
 """
 
@@ -26,8 +26,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -92,7 +92,7 @@ def fields(schema: Schema) -> dict[str, Field]:
 
 def field(feature: Feature) -> Field:
     """How a row holds the feature; raises InputError if it has no fixed width."""
-    return _OF_KIND.of(feature)(feature)
+    return _BY_TYPE.of(feature)(feature)
 
 
 _NUMBER = {"float32": Field(dtype="<f4"), "int64": Field(dtype="<i8")}
@@ -130,7 +130,7 @@ def _text(feature: Text) -> Field:
 
 
 def _narrowest(largest: int) -> str:
-    """Of integers up to `largest`, and the negative ones that stand for others."""
+    """The dtype of integers up to `largest`, and of the negative ones that stand for others."""
     return "<i4" if largest < 1 << 31 else "<i8"
 
 
@@ -143,9 +143,9 @@ def _no_fixed_width(feature: Feature, action: str) -> InputError:
     )
 
 
-_OF_KIND: KindTable[Callable[[Feature], Field]] = KindTable(
+_BY_TYPE: FeatureTypeTable[Callable[[Feature], Field]] = FeatureTypeTable(
     where=__name__,
-    tells="how a row of a block holds a feature",
+    question="how a row of a block holds a feature",
     entry="a function of the feature to its Field; it raises InputError if there is no fixed width",
     entries={
         Numeric: _number,
@@ -160,10 +160,7 @@ _OF_KIND: KindTable[Callable[[Feature], Field]] = KindTable(
 )
 
 
-# --- The bytes around the rows of a block's Example: all but the count of rows follow from the schema alone.
-#
-# Standard library only.
-
+# --- The bytes around the rows of a block's Example: all but the count of rows follow from the schema.
 
 COUNT_BYTES = 2  # a varint padded to this size holds up to 2**14 - 1
 _GROWTH_BYTES = 16  # most that an entry's head grows with its payload: four varints, from 1 byte to 5 each

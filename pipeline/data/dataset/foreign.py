@@ -82,10 +82,7 @@ def _read_index(path: pathlib.Path, name: str) -> bytes:
         ) from None
 
 
-# --- Builds the index of a TFRecord file that has none, reading it to its last byte.
-#
-# Standard library and numpy only.
-
+# --- The index of a TFRecord file that has none: the file is read to its last byte.
 
 _LISTED = 10  # damaged records that are named
 _GZIP = b"\x1f\x8b"
@@ -96,7 +93,7 @@ def build(path: pathlib.Path, *, on_bytes: Callable[[int], object] = lambda coun
     """The index of the file, all of whose records have the right checksums.
 
     Args:
-      on_bytes: told now and then how many more bytes were read.
+      on_bytes: called now and then with the number of bytes read since.
 
     Raises:
       InputError: there is no such file, it is no uncompressed TFRecord file, or records are damaged, whose

@@ -34,8 +34,6 @@ _MOST_ROWS = 1 << 63  # rows are numbered in int64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class File:
-    """One file of the dataset other than a shard."""
-
     path: str  # relative to the dataset directory
     bytes: int
     sha256: str
@@ -51,8 +49,6 @@ class Shard(File):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a dataset version is made of."""
-
     format: str = FORMAT
     name: str
     version: str
@@ -89,7 +85,7 @@ class Manifest:
 class Dataset:
     """A published dataset version: its directory, manifest and schema; or several of them, read as one.
 
-    Of several, all `members` lie in `directory`, and files are named from there.
+    All `members` lie in `directory`, and files are named from there.
     """
 
     directory: pathlib.Path
@@ -115,7 +111,7 @@ class Dataset:
         return self.members or (self,)
 
     def span(self, member: "Dataset") -> str:
-        """The directory of one of `members`, relative to that of all; empty for the dataset itself."""
+        """The directory of one of `members`, relative to `directory`; empty for the dataset itself."""
         return str(member.directory.relative_to(self.directory)) if self.members else ""
 
     def owner(self, name: str) -> tuple["Dataset", str]:
@@ -142,7 +138,7 @@ class Dataset:
         return sum(shard.rows for shard in self.shards(split))
 
     def shards(self, split: str) -> tuple[Shard, ...]:
-        """Raises InputError if there is no such split."""
+        """The shards of `split`; raises InputError if there is no such split."""
         if split not in self.manifest.splits:
             raise InputError(
                 f"dataset {self}",
@@ -163,7 +159,7 @@ def _prefix(directory: pathlib.Path) -> str:
 
 
 def _path_in(prefix: str, name: str) -> str:
-    # What `os.path.join` gives takes it five times as long, and pathlib more: 1 s of opening 100,000 shards.
+    # `os.path.join` takes five times as long, and pathlib more: 1 s of opening 100,000 shards.
     return name if name.startswith("/") else prefix + name
 
 
@@ -193,7 +189,7 @@ def open_dataset(directory: str | os.PathLike) -> Dataset:
 def _state(path: pathlib.Path) -> FileState | None:
     try:
         return files_lib.file_state(path)
-    except OSError:  # of which `load` tells
+    except OSError:  # `load` reports it
         return None
 
 
@@ -216,7 +212,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
     """The content of a file that the manifest lists.
 
     Raises:
-      InputError: it is another, or there is none.
+      InputError: its content differs, or there is no such file.
       TryAgainError: no try could read it.
     """
     [(content, _)] = files_lib.retry_naming_file(lambda: published_in_turn(directory, manifest, [name]))
@@ -226,7 +222,7 @@ def published_bytes(directory: pathlib.Path, manifest: Manifest, name: str) -> b
 def published_in_turn(
     directory: pathlib.Path, manifest: Manifest, names: Sequence[str]
 ) -> list[tuple[bytes, FileState]]:
-    """The same of several files, and which files they were; raises OSError where another try may read one."""
+    """`published_bytes` of several files, with their states; raises OSError where a later try may succeed."""
     prefix, digests, found = _prefix(directory), manifest.digests_of_files, []
     paths = [_path_in(prefix, name) for name in names]
     files = files_lib.opened_ahead(paths)
@@ -246,7 +242,7 @@ def published_in_turn(
 
 
 def check_digest(directory: pathlib.Path, manifest: Manifest, name: str) -> None:
-    """Raises InputError where a file that the manifest lists, of any size, is another; not for shards."""
+    """Raises InputError where a file of any size, other than a shard, is not what the manifest lists."""
     listed = manifest.digests_of_files.get(name)
     try:
         found = files_lib.sha256(directory / name)
@@ -286,17 +282,16 @@ def load(directory: pathlib.Path) -> Manifest:
 
 
 def inner_name(directory: pathlib.Path, member: pathlib.Path, name: str) -> str:
-    """What a file of the dataset in `member` is called from `directory`, in which that lies."""
+    """The name, relative to `directory`, of a file of the dataset in its subdirectory `member`."""
     return (member.relative_to(directory) / name).as_posix()
 
 
 def dumps(manifest: Manifest) -> str:
-    """The file's content."""
     return json.dumps({**_body(manifest), "digest": manifest.digest}, indent=2) + "\n"
 
 
 def _body(manifest: Manifest) -> dict:
-    """As `dataclasses.asdict`, which takes seconds of 100,000 shards."""
+    """The fields as JSON; `dataclasses.asdict` takes seconds for 100,000 shards."""
     fields = {field.name: getattr(manifest, field.name) for field in dataclasses.fields(manifest)}
     splits = {split: [vars(shard) for shard in shards] for split, shards in manifest.splits.items()}
     return fields | {"splits": splits, "files": [vars(file) for file in manifest.files]}
@@ -362,34 +357,26 @@ def _check_size(path: str, file: File) -> None:
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         size = "no such file" if is_missing else error.strerror
     if size != file.bytes:
-        raise InputError(
-            f"dataset file {path}",
-            received=f"{size:,} bytes" if isinstance(size, int) else size,
-            expected=f"{file.bytes:,} bytes, as published",
-            action="Restore the file from a copy, or convert the raw data again.",
-        )
+        received = f"{size:,} bytes" if isinstance(size, int) else size
+        raise damaged_file(f"dataset file {path}", received, f"{file.bytes:,} bytes, as published")
 
 
-def _not_published(path: str | pathlib.Path, received: str, expected: str | None) -> InputError:
-    return InputError(
-        f"dataset file {path}",
-        received=received,
-        expected=f"SHA-256 {expected[:12]}…, as published" if expected else "a file that the manifest lists",
-        action="Restore the file from a copy, or convert the raw data again.",
-    )
+def damaged_file(thing: str, received: str, expected: str) -> InputError:
+    """The error of a stored file that is not as it was written."""
+    action = "Restore the file from a copy, or convert the raw data again."
+    return InputError(thing, received=received, expected=expected, action=action)
+
+
+def _not_published(path: str | pathlib.Path, received: str, digest: str | None) -> InputError:
+    expected = f"SHA-256 {digest[:12]}…, as published" if digest else "a file that the manifest lists"
+    return damaged_file(f"dataset file {path}", received, expected)
 
 
 def _altered(path: pathlib.Path, received: str) -> InputError:
-    return InputError(
-        f"manifest {path}",
-        received=received,
-        expected="the manifest as it was published",
-        action="Restore it from a copy, or convert the raw data again.",
-    )
+    return damaged_file(f"manifest {path}", received, "the manifest as it was published")
 
 
-# --- The usual splits of a dataset, and the order in which splits are listed. Standard library only.
-
+# --- The usual splits, and the order in which splits are listed.
 
 TRAIN, VALIDATION, TEST = _USUAL = ("train", "validation", "test")
 

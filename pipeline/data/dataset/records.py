@@ -1,6 +1,7 @@
-"""conversion.json: how a dataset was converted, for people.
+"""The records that a directory holds of how it was made: conversion.json and export.json.
 
-It varies by run, so the manifest does not list it.
+conversion.json, of a dataset, is for people. It varies by run, so the manifest does not list it. Standard
+library only: Beam workers import this file.
 """
 
 import pathlib
@@ -20,7 +21,7 @@ def dumps_conversion(document: Mapping) -> str:
 
 
 def read_conversion(directory: pathlib.Path) -> dict:
-    """What `directory` says of its conversion, empty where it says nothing; raises InputError if damaged."""
+    """Reads conversion.json, empty where `directory` has none; raises InputError if it is damaged."""
     path = directory / CONVERSION_FILE_NAME
     try:
         return documents.read(path, file_format=CONVERSION_FORMAT)
@@ -36,9 +37,6 @@ def read_conversion(directory: pathlib.Path) -> dict:
 
 
 # --- `export.json`, which lists the files of an exported model, each with its SHA-256.
-#
-# Standard library only: Beam workers import this file.
-
 
 FORMAT = "penstock.export/1"
 FILE_NAME = "export.json"
@@ -47,7 +45,7 @@ GOLDEN_EXAMPLES = "golden.tfrecord"  # records whose predictions every copy must
 # Names of the signatures of an exported model.
 SERVING_DEFAULT = "serving_default"  # takes serialized tf.train.Examples
 RAW = "raw"  # takes each input feature by name
-MODEL_INPUTS = "model_inputs"  # takes the same, gives what preprocessing makes of it
+MODEL_INPUTS = "model_inputs"  # takes the same, returns what preprocessing makes of it
 
 
 def open_export(directory: pathlib.Path) -> dict:
@@ -76,7 +74,6 @@ def open_export(directory: pathlib.Path) -> dict:
 
 
 def check_new(output: pathlib.Path) -> None:
-    """Raises InputError where something is there."""
     if output.exists():
         raise InputError(
             f"export directory {output}",

@@ -50,7 +50,7 @@ class Selection:
 
     @property
     def record_ranges(self) -> Ranges:
-        """The records that hold selected rows, by their numbers over all shards: ascending, apart."""
+        """The records that hold selected rows, by their numbers over all shards: ascending, with gaps."""
         found: list[tuple[int, int]] = []
         for first, last in self.ranges:
             begin, end = self.shards.record_of_row(first), self.shards.record_of_row(last - 1) + 1
@@ -76,7 +76,7 @@ def select(dataset: Dataset, expression: str) -> Selection:
 
 
 def selected_ranges(dataset: Dataset, expression: str) -> tuple[list[str], Ranges]:
-    """The splits that `select` reads, and which of their rows, numbered over these splits. Reads no index."""
+    """The splits that `select` reads, and the rows, numbered over these splits. Reads no index."""
     parts = _parts(dataset, expression)
     splits = list(dict.fromkeys(part.split for part in parts))
     begins = dict(zip(splits, np.cumsum([0, *(dataset.rows(split) for split in splits)]), strict=False))
@@ -93,7 +93,6 @@ def selected_ranges(dataset: Dataset, expression: str) -> tuple[list[str], Range
 
 
 def _parts(dataset: Dataset, expression: str) -> list[_Part]:
-    """The parts that the expression adds up."""
     sizes = {split: dataset.rows(split) for split in dataset.manifest.splits}
     if expression in sizes:  # importing TFDS takes a third of a second, and most expressions need none
         return [_Part(expression, 0, sizes[expression])]
@@ -125,7 +124,7 @@ def _parsed(dataset: Dataset, expression: str, sizes: dict[str, int]) -> list[_P
 
 
 def _cut_out(ranges: Ranges, out: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """What is left of ascending ranges without those of `out`, which ascend too."""
+    """Cuts the ranges `out` out of others; both ascend."""
     left = iter(out)
     gap = next(left, None)
     for begin, end in ranges:

@@ -25,7 +25,7 @@ from pipeline.base import files, process_memory
 from pipeline.base.errors import InputError
 from pipeline.base.files import FileState
 from pipeline.data.dataset import blocks
-from pipeline.data.dataset.manifest import Dataset, Shard, published_in_turn
+from pipeline.data.dataset.manifest import Dataset, Shard, damaged_file, published_in_turn
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound
 
 _MAGIC = b"penstock.index/1"
@@ -64,7 +64,6 @@ def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:
 
 
 def content_hash(payload: bytes) -> int:
-    """That of one."""
     return int.from_bytes(hashlib.blake2b(payload, digest_size=_HASH_BYTES).digest(), "little")
 
 
@@ -74,14 +73,13 @@ def size_of(records: int) -> int:
 
 
 def offset_at(ordinal: int) -> int:
-    """Where the offset of a record stands in the index, in bytes; that of the next record follows it."""
+    """The byte of the index where a record's offset stands; the next record's offset follows it."""
     return _HEAD_BYTES + 8 * ordinal
 
 
 def dumps(index: Index) -> bytes:
-    """The file's content."""
     columns = ((index.offsets, "<u8"), (index.hashes, "<u8"), (index.lengths, "<u4"))
-    # Not copied before they are joined: of very small records an index is hundreds of megabytes.
+    # Not copied before they are joined: an index of very small records is hundreds of megabytes.
     arrays = (np.ascontiguousarray(column, dtype) for column, dtype in columns)
     return b"".join((_MAGIC, len(index).to_bytes(8, "little"), *arrays))
 
@@ -106,16 +104,16 @@ def loads(content: bytes, path: str | os.PathLike) -> Index:
 
 @dataclasses.dataclass(frozen=True)
 class IndexFile:
-    """An index of which parts are read, and nothing is held: that of a billion records has 20 GB."""
+    """An index that is read in parts and not held: for a billion records it has 20 GB."""
 
     path: str
     records: int
 
     def part(self, first: int, last: int) -> Index:
-        """Of the records [first, last); raises InputError if the file is no index of so many records."""
+        """The entries of the records [first, last); raises InputError if the file is no such index."""
         count = last - first
         with files.opened(self.path) as file:
-            # Not through a buffer: that of a network disk may have MiB.
+            # Not through a buffer, which may have MiB on a network disk.
             head, size = os.pread(file.fileno(), _HEAD_BYTES, 0), os.fstat(file.fileno()).st_size
             if head != _MAGIC + self.records.to_bytes(8, "little") or size != size_of(self.records):
                 raise _is_none(self.path, size, head[: len(_MAGIC)], self.records)
@@ -137,27 +135,20 @@ def _read(descriptor: int, dtype: str, count: int, start: int) -> np.ndarray:
 
 
 def _is_none(path: str | os.PathLike, size: int, start: bytes, records: int) -> InputError:
-    return InputError(
-        f"index {path}",
-        received=f"{size:,} bytes that start with {start!r}",
-        expected=f"{_MAGIC!r} and {size_of(records):,} bytes",
-        action="Restore the file from a copy, or convert the raw data again.",
-    )
+    received = f"{size:,} bytes that start with {start!r}"
+    return damaged_file(f"index {path}", received, f"{_MAGIC!r} and {size_of(records):,} bytes")
 
 
-# --- Whether a shard and its index are those that were published, by what can be told without reading all.
-
+# --- Checks that a shard and its index are those that were published, without reading all of them.
 
 _READ_AT_ONCE = 64 << 10  # 64 KiB: a smaller shard is read as a whole, not record by record
-_HASHED = 8 << 10  # 8 KiB: the digest of a smaller one takes less time than those of three records
+_HASHED = 8 << 10  # 8 KiB: the digest of a smaller shard takes less time than hashes of three records
 _COMPARED_TOGETHER = 1 << 16  # records: some MiB of copies
 
 States = tuple[FileState, FileState]  # of a shard and of its index
 
 
 class _Entry(NamedTuple):
-    """What an index says of a record."""
-
     ordinal: int  # in the shard, from 0
     offset: int
     length: int
@@ -165,15 +156,15 @@ class _Entry(NamedTuple):
 
 
 def load_checked_index(dataset: Dataset, shard: Shard) -> Index:
-    """All of the index of a shard; raises InputError where it is another, or does not fit the shard.
+    """Reads the whole index of a shard; raises InputError unless it is the published one, and fits the shard.
 
-    It is compared by its digest, the count, the places and the end of its records, and the content of a few.
+    Its digest is compared; and the count, places and end of the records, and the content of a few.
     """
     return open_checked(dataset, [shard])[0][0]
 
 
 def open_checked(dataset: Dataset, shards: Sequence[Shard]) -> tuple[list[Index], list[States]]:
-    """The same of several shards, with the files as they were before they were read."""
+    """`load_checked_index` of several shards, with the files' states before they were read."""
     names = [file_name(shard.path) for shard in shards]
     read = published_in_turn(dataset.directory, dataset.manifest, names)
     found = [loads(content, dataset.path_of(name)) for (content, _), name in zip(read, names, strict=True)]
@@ -183,11 +174,10 @@ def open_checked(dataset: Dataset, shards: Sequence[Shard]) -> tuple[list[Index]
 
 
 def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Index]) -> None:
-    """Each record begins where the one before it ends, and the last one ends where the shard does.
+    """Checks that each record begins where the one before it ends, and that the last one ends the shard.
 
-    From anywhere else, TensorFlow would read what it finds.
-
-    Small indexes are compared together: of 4 records, half of the time would go to calls of NumPy.
+    TensorFlow would read whatever stands at another place. Small indexes are compared together: with 4
+    records each, half of the time would go to calls of NumPy.
     """
     if len(found) > 1 and sum(map(len, found)) > _COMPARED_TOGETHER:
         for shard, each in zip(shards, found, strict=True):
@@ -195,11 +185,11 @@ def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Ind
         return
     counts = np.array([len(each) for each in found])
     after, has_some = np.cumsum(counts), counts > 0
-    told = np.concatenate([each.offsets for each in found]).astype(np.int64)
-    ends = told + np.concatenate([each.lengths for each in found]) + FRAME_BYTES
+    starts = np.concatenate([each.offsets for each in found]).astype(np.int64)
+    ends = starts + np.concatenate([each.lengths for each in found]) + FRAME_BYTES
     expected = np.concatenate([[0], ends])[:-1]
     expected[(after - counts)[has_some]] = 0
-    differ = np.flatnonzero(told != expected)
+    differ = np.flatnonzero(starts != expected)
     if not len(differ):
         last_ends = np.zeros(len(found), np.int64)
         last_ends[has_some] = ends[after[has_some] - 1]
@@ -209,16 +199,15 @@ def _check_places(dataset: Dataset, shards: Sequence[Shard], found: Sequence[Ind
     of_all = int(differ[0])
     which = int(np.searchsorted(after, of_all, side="right"))
     record = of_all - int(counts[:which].sum())
-    raise InputError(
+    raise damaged_file(
         f"index {dataset.path_of(file_name(shards[which].path))}",
-        received=f"byte {told[of_all]:,} as the start of record {record:,}",
-        expected=f"byte {expected[of_all]:,}, where the record before it ends",
-        action="Restore the file from a copy, or convert the raw data again.",
+        f"byte {starts[of_all]:,} as the start of record {record:,}",
+        f"byte {expected[of_all]:,}, where the record before it ends",
     )
 
 
 def check_ends(dataset: Dataset, shard: Shard) -> States:
-    """Raises InputError where an index does not fit its shard, as far as a few of its entries tell.
+    """Raises InputError where a few entries of an index do not fit its shard.
 
     It is not read as a whole, so its digest is not compared.
     """
@@ -237,7 +226,7 @@ def _sampled(records: int) -> list[int]:
 
 
 def _samples(found: Index) -> Iterator[_Entry]:
-    """Those entries, made where they are asked for: of a small shard they mostly are not."""
+    """The sampled entries, made one by one: a small shard mostly needs none."""
     for ordinal in _sampled(len(found)):
         yield _entry(ordinal, found, ordinal)
 
@@ -248,11 +237,10 @@ def _entry(ordinal: int, found: Index, at: int) -> _Entry:
 
 def _check_end(dataset: Dataset, shard: Shard, records: int, end: int) -> None:
     if (records, end) != (shard.records, shard.bytes):
-        raise InputError(
+        raise damaged_file(
             f"index {dataset.path_of(file_name(shard.path))}",
-            received=f"{records:,} records that end at byte {end:,}",
-            expected=f"{shard.records:,} that end at byte {shard.bytes:,}, as {shard.path} has them",
-            action="Restore the file from a copy, or convert the raw data again.",
+            f"{records:,} records that end at byte {end:,}",
+            f"{shard.records:,} that end at byte {shard.bytes:,}, as {shard.path} has them",
         )
 
 
@@ -262,8 +250,8 @@ def _check_contents(
     """Compares records with their hashes, which a shard that was swapped for another does not have.
 
     Args:
-      sampled: of each shard, some entries of its index.
-      is_published: the indexes are known to be those of the shards with the published digests.
+      sampled: some entries of each shard's index.
+      is_published: the indexes are known to be the published ones.
 
     Returns: the shards as they were before they were read.
     """
@@ -301,12 +289,8 @@ def _check_content(
 
 
 # --- Where the records of a dataset are: shard, offset and size of each, from the indexes.
-#
-# Rows are numbered over all shards, in their order. In layout `rows` a row is a record; in layout `blocks` a
-# record holds a block of rows. Standard library and numpy only.
 
-
-# Of some shards: int64 [records] offsets, if they are held; int64 [shards, 2] hashes of the files.
+# For some shards: int64 [records] offsets, if they are held; int64 [shards, 2] hashes of the files.
 _Checked = tuple[np.ndarray | None, np.ndarray]
 Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
 
@@ -327,7 +311,10 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shards:
-    """Every record of some shards; records and rows are numbered over all of them."""
+    """Every record of some shards; records and rows are numbered over all of them, in their order.
+
+    In layout `rows` a row is a record; in layout `blocks` a record holds a block of rows.
+    """
 
     paths: tuple[str, ...]  # absolute
     names: tuple[str, ...]  # relative to the dataset, as its manifest has them
@@ -349,14 +336,13 @@ class Shards:
         return float(self.bytes.sum() / self.records)
 
     def index(self, shard: int) -> IndexFile:
-        """The index of a shard."""
         count = int(self.record_starts[shard + 1] - self.record_starts[shard])
         return IndexFile(file_name(self.paths[shard]), count)
 
     def stored(self, shard: int, first: int, last: int) -> Stored:
-        """What the index of `shard` says of its records with the numbers [first, last) over all shards.
+        """The index entries of the records of `shard` with the numbers [first, last) over all shards.
 
-        Raises InputError where the index is none any more.
+        Raises InputError where the file is no index any more.
         """
         start = int(self.record_starts[shard])
         found = self.index(shard).part(first - start, last - start)
@@ -445,7 +431,7 @@ def join_tables(parts: Sequence[Shards]) -> Shards:
 
 
 def _offsets(dataset: Dataset, shards: Sequence[Shard]) -> tuple[np.ndarray, np.ndarray]:
-    """Of all records of some shards, one after the other, int64 [n]; and the files as they were before."""
+    """The offsets of all records of some shards, int64 [n]; and the files as they were before."""
     found, states = open_checked(dataset, shards)
     if dataset.manifest.layout == "blocks":
         _check_blocks(dataset, np.concatenate([each.lengths for each in found]))

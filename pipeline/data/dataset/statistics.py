@@ -1,4 +1,4 @@
-"""What the conversion measured of each feature; reads and writes `statistics.pb`.
+"""The statistics of each feature, as the conversion measured them; reads and writes `statistics.pb`.
 
 The file is a tensorflow-metadata `DatasetFeatureStatisticsList` with an entry for each split; TFDV and Facets
 can open it too. Preprocessing takes means, bins and vocabularies from here, the report its plots.
@@ -13,6 +13,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from pipeline.base import files
 from pipeline.base.errors import InputError
+from pipeline.data.dataset.manifest import damaged_file
 
 _PROTO_TYPE = {
     "float32": statistics_pb2.FeatureNameStatistics.FLOAT,
@@ -25,7 +26,7 @@ _DTYPE_OF_PROTO = {proto: dtype for dtype, proto in _PROTO_TYPE.items()}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NumericSummary:
-    """Of the present values; the standard deviation is the population's."""
+    """A summary of the present values; the standard deviation is the population's."""
 
     minimum: float
     maximum: float
@@ -85,7 +86,7 @@ def read(path: pathlib.Path) -> Statistics:
 
 
 def named(data: bytes, path: pathlib.Path) -> Statistics:
-    """`loads`; but where it is no such message, raises an InputError that names the file of this path."""
+    """Loads statistics; raises an InputError that names the file where it is no such message."""
     try:
         return loads(data)
     except ValueError as error:
@@ -93,12 +94,8 @@ def named(data: bytes, path: pathlib.Path) -> Statistics:
 
 
 def _is_none(path: pathlib.Path, received: str) -> InputError:
-    return InputError(
-        f"statistics file {path}",
-        received=received,
-        expected="a tensorflow-metadata DatasetFeatureStatisticsList",
-        action="Restore the file from a copy, or convert the raw data again.",
-    )
+    expected = "a tensorflow-metadata DatasetFeatureStatisticsList"
+    return damaged_file(f"statistics file {path}", received, expected)
 
 
 def loads(data: bytes) -> Statistics:

@@ -34,7 +34,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class DamagedFrame:
-    """What stands in a file where a record should."""
+    """Bytes of a file that should be a record."""
 
     ordinal: int
     offset: int
@@ -50,19 +50,19 @@ def frame(payloads: Sequence[bytes]) -> bytes:
 
 
 def payload_bytes(header: bytes) -> int | None:
-    """The length that a frame's HEADER_BYTES tell; None if they are cut short or their checksum is wrong."""
+    """The length in a frame's HEADER_BYTES; None if they are cut short or their checksum is wrong."""
     if len(header) != HEADER_BYTES or header[_LENGTH_BYTES:] != _masked_crc(header[:_LENGTH_BYTES]):
         return None
     return int.from_bytes(header[:_LENGTH_BYTES], "little")
 
 
 def is_sound(payload: bytes, checksum: bytes) -> bool:
-    """Whether `checksum`, the CRC_BYTES that follow the payload in its frame, is the payload's."""
+    """Returns whether `checksum`, the CRC_BYTES that follow the payload in its frame, is the payload's."""
     return checksum == _masked_crc(payload)
 
 
 def problem(framed: bytes, *, length: int) -> str:
-    """What is wrong with the frame of a payload of `length` bytes; empty if nothing is."""
+    """The problem of the frame of a payload of `length` bytes; empty if it has none."""
     if len(framed) < length + FRAME_BYTES:
         return f"the file ends {length + FRAME_BYTES - len(framed):,} bytes too early"
     if framed[:HEADER_BYTES] != _header(length):
@@ -82,7 +82,7 @@ def read_records(file: BinaryIO, size: int) -> Iterator[Record | DamagedFrame]:
 
 
 def _read_one(file: BinaryIO, offset: int, size: int, ordinal: int) -> tuple[Record | DamagedFrame, int]:
-    """What stands at `offset`, and where it ends."""
+    """Reads the frame at `offset`; returns it and where it ends."""
     damaged = functools.partial(DamagedFrame, ordinal=ordinal, offset=offset)
     header = file.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:
@@ -139,10 +139,8 @@ def _masked(crc: int | np.ndarray) -> int | np.ndarray:
 
 
 # --- The parts of a serialized `tf.train.Example` that precede values, written without protobuf.
-#
+
 # Wire format: https://protobuf.dev/programming-guides/encoding/; messages: tensorflow/core/example/*.proto.
-
-
 # Tags: field number << 3 | 2, where 2 is "length-delimited".
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 _LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # of `Feature`'s oneof
@@ -150,7 +148,7 @@ _LIST_TAG = {"bytes": _FIELD_1, "float": _FIELD_2, "int64": _FIELD_3}  # of `Fea
 
 def example_head(length: int) -> bytes:
     """The bytes before map entries of `length` bytes in all: Example.features = 1."""
-    return _FIELD_1 + _varint(length)
+    return _FIELD_1 + varint(length)
 
 
 def entry_head(name: bytes, wire: str, length: int) -> bytes:
@@ -158,18 +156,18 @@ def entry_head(name: bytes, wire: str, length: int) -> bytes:
 
     The payload is one bytes value, or packed numbers: field 1 of BytesList, FloatList and Int64List alike.
     """
-    values = _FIELD_1 + _varint(length)
-    kind = _LIST_TAG[wire] + _varint(len(values) + length) + values
-    value = _FIELD_2 + _varint(len(kind) + length) + kind
-    key = _FIELD_1 + _varint(len(name)) + name
-    return _FIELD_1 + _varint(len(key) + len(value) + length) + key + value
+    values = _FIELD_1 + varint(length)
+    kind = _LIST_TAG[wire] + varint(len(values) + length) + values
+    value = _FIELD_2 + varint(len(kind) + length) + kind
+    key = _FIELD_1 + varint(len(name)) + name
+    return _FIELD_1 + varint(len(key) + len(value) + length) + key + value
 
 
-def _varint(value: int) -> bytes:
-    """A non-negative number, 7 bits a byte, the lowest first."""
+def varint(number: int) -> bytes:
+    """A whole number from 0 on, 7 bits a byte, the lowest first."""
     encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
     return bytes(encoded)

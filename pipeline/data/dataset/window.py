@@ -1,7 +1,7 @@
 """Several published datasets of one schema, read as one: the spans of a window, one after the other.
 
-The rows of a split are those of the first dataset, then those of the second, and so on. So everything that
-takes a Dataset takes a window: rows, positions and files are numbered over all of its members.
+A split has the rows of the first dataset, then the rows of the second, and so on. So everything that takes a
+Dataset takes a window: rows, positions and files are numbered over all of its members.
 """
 
 import dataclasses
@@ -10,32 +10,33 @@ import glob
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard, in_order, inner_name, open_dataset
+from pipeline.data.dataset.manifest import Dataset, File, Manifest, in_order, inner_name, open_dataset
 
-FORMAT = "penstock.window/1"  # of what the digest is made of
+FORMAT = "penstock.window/1"  # part of the digest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowManifest(Manifest):
-    """Of several datasets together, whose files are named from the directory that all of them lie in."""
+    """The manifest of several datasets as one; files are named from the directory that all of them lie in."""
 
     digests: tuple[str, ...]  # of the members' manifests, in order
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of the members' digests in order: wherever they lie, and whatever they are called."""
+        """SHA-256 of the members' digests in order, whatever their places and names."""
         return hashlib.sha256("\n".join((FORMAT, *self.digests)).encode()).hexdigest()
 
 
 def open_window(patterns: Sequence[str | os.PathLike]) -> Dataset:
     """Opens the datasets that `patterns` name, directories or globs, as one.
 
-    They are read in the order of `patterns`; those of a glob in the order of their paths, as text. One
-    directory gives what `manifest.open_dataset` gives. Every file of every dataset is checked as it does.
+    They are read in the order of `patterns`; the datasets of a glob in the order of their paths, as text. One
+    directory gives what `manifest.open_dataset` gives, which also checks every file of each.
 
     Raises:
       InputError: nothing is named, a glob matches no directory, a directory is named twice, one is no sound
@@ -73,7 +74,7 @@ def together(members: Sequence[Dataset]) -> Dataset:
 
 
 def load_manifest(directories: Sequence[pathlib.Path]) -> Manifest:
-    """That of the datasets in absolute `directories` as one; no other file is looked at.
+    """The manifest of the datasets in absolute `directories` as one; reads no other file.
 
     Raises InputError where a directory has none, or it was altered.
     """
@@ -82,7 +83,7 @@ def load_manifest(directories: Sequence[pathlib.Path]) -> Manifest:
 
 
 def spans_of(dataset: Dataset) -> tuple[dict[str, str], ...]:
-    """What a record keeps of several datasets: `directory` and `digest` of each; nothing of a single one."""
+    """The `directory` and `digest` of each of several datasets, for records; nothing for a single one."""
     return tuple(
         {"directory": str(member.directory), "digest": member.manifest.digest} for member in dataset.members
     )
@@ -144,6 +145,7 @@ def _unlike(other: Dataset, received: str, expected: str) -> InputError:
     )
 
 
+_File = TypeVar("_File", bound=File)
 _Published = tuple[pathlib.Path, Manifest]  # a dataset's directory, and what it holds
 
 
@@ -158,8 +160,17 @@ def _merged(directory: pathlib.Path, published: Sequence[_Published]) -> WindowM
         plan_fingerprint="",
         rows_read=sum(each.rows_read for each in manifests),
         rows_rejected=sum(each.rows_rejected for each in manifests),
-        splits={split: tuple(_shards(directory, published, split)) for split in splits},
-        files=tuple(_files(directory, published)),
+        splits={
+            split: tuple(
+                shard
+                for member, each in published
+                for shard in _named_from(directory, member, each.splits.get(split, ()))
+            )
+            for split in splits
+        },
+        files=tuple(
+            file for member, each in published for file in _named_from(directory, member, each.files)
+        ),
         digests=tuple(each.digest for each in manifests),
     )
 
@@ -168,13 +179,6 @@ def _common(directories: Sequence[pathlib.Path]) -> pathlib.Path:
     return pathlib.Path(os.path.commonpath(directories))
 
 
-def _shards(directory: pathlib.Path, published: Sequence[_Published], split: str) -> Iterator[Shard]:
-    for member, manifest in published:
-        for shard in manifest.splits.get(split, ()):
-            yield dataclasses.replace(shard, path=inner_name(directory, member, shard.path))
-
-
-def _files(directory: pathlib.Path, published: Sequence[_Published]) -> Iterator[File]:
-    for member, manifest in published:
-        for file in manifest.files:
-            yield dataclasses.replace(file, path=inner_name(directory, member, file.path))
+def _named_from(directory: pathlib.Path, member: pathlib.Path, files: Iterable[_File]) -> Iterator[_File]:
+    for file in files:
+        yield dataclasses.replace(file, path=inner_name(directory, member, file.path))

@@ -1,4 +1,4 @@
-"""What may be done to training images: each setting with its default, meaning and range, in this one place.
+"""The changes to training images: each setting with its default, meaning and range, in this one place.
 
 Standard library only: configs take their defaults from here before TensorFlow is imported.
 """
@@ -7,8 +7,8 @@ import dataclasses
 
 from pipeline.base.errors import InputError
 
-# Of the pixels that these settings give. Add one with every change: no run goes on with other pixels than it
-# began with.
+# The version of the pixels that these settings give. Add one with every change: a run goes on only with the
+# pixels that it began with.
 VERSION = 1
 
 LARGEST_MAGNITUDE = 10.0  # of RandAugment
@@ -22,7 +22,7 @@ def _setting(default: object, meaning: str, *, limit: float | None = None) -> da
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """How far an image may be changed, in this order; by default not at all.
+    """The limits of changes to an image, in this order; by default there are none.
 
     Raises:
       InputError: a value is out of its range.
@@ -65,7 +65,7 @@ class Augmentation:
 
     @property
     def version(self) -> int:
-        """What a run is bound to besides the settings; 0: of images that are not changed."""
+        """The version that a run is bound to besides the settings; 0 where images are not changed."""
         changes = (getattr(self, name) for name in meanings() if name not in _HOW)
         return VERSION if self.crops or any(changes) else 0
 
@@ -79,7 +79,6 @@ class Augmentation:
 
 
 def meanings() -> dict[str, str]:
-    """What each setting means, by its name."""
     return {field.name: field.metadata["meaning"] for field in dataclasses.fields(Augmentation)}
 
 

@@ -1,4 +1,4 @@
-"""Random resized crops: which part of its image a training example shows, and reading that part of a JPEG."""
+"""Random resized crops: the part of its image that a training example shows, and reading it from a JPEG."""
 
 import functools
 import math
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 from pipeline.data.images.pixels import Draws
 
 # An image's height and width, int64 [2] → the part to cut out, int32 [4] (top, left, height, width).
@@ -42,7 +42,7 @@ def random_box(draws: Draws, *, area: tuple[float, float], aspect: tuple[float, 
 
 
 def tries(draws: Draws) -> tf.Tensor:
-    """What a crop is drawn from: float32 [_TRIES + 1, 2]."""
+    """The random numbers of a crop: float32 [_TRIES + 1, 2]."""
     return draws.table("crop", _TRIES + 1, 2)
 
 
@@ -86,18 +86,18 @@ def _middle(most: tf.Tensor, aspect: tuple[float, float]) -> tf.Tensor:
 
 
 def _exp(values: tf.Tensor) -> tf.Tensor:
-    """Of values [n, tries], the same bits for any n: what fills no vector is computed in another way."""
+    """exp of values [n, tries], the same bits for any n: what fills no vector is computed in another way."""
     padded = tf.pad(values, [[0, 0], [0, -values.shape[1] % _VECTOR]])
     return tf.exp(padded)[:, : values.shape[1]]
 
 
 class JpegPart(NamedTuple):
-    """What is decoded, and which of these pixels are wanted; shapes are those of one image."""
+    """The window to decode, and the pixels that are wanted of it; shapes are those of one image."""
 
-    shrink: tf.Tensor  # int32 [], which of _RATIOS both sides are divided by
+    shrink: tf.Tensor  # int32 [], the index in _RATIOS of the number that both sides are divided by
     window: tf.Tensor  # int32 [4], top, left, height and width of what is decoded
-    begin: tf.Tensor  # int32 [3] and
-    extent: tf.Tensor  # int32 [3], of what is wanted in it; -1 means all channels
+    begin: tf.Tensor  # int32 [3], where the wanted pixels begin in it
+    extent: tf.Tensor  # int32 [3], and how far they go; -1 means all channels
 
 
 def jpeg_part(part: tf.Tensor, size: tf.Tensor, *, times: tf.Tensor) -> JpegPart:
@@ -125,7 +125,7 @@ def jpeg_part(part: tf.Tensor, size: tf.Tensor, *, times: tf.Tensor) -> JpegPart
 
 
 def times_larger(part: tf.Tensor, wanted: Sequence[int]) -> tf.Tensor:
-    """How many times larger parts, int32 [..., 4], are than the wanted (height, width, …): int32 [...]."""
+    """The factor by which parts, int32 [..., 4], exceed the wanted (height, width, …): int32 [...]."""
     return tf.reduce_min(part[..., 2:] // wanted[:2], axis=-1)
 
 
@@ -133,7 +133,7 @@ def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int, shrinks: bool
     """The part of a JPEG, string [], as if it were cut out of the whole: uint8 [height, width, channels].
 
     Args:
-      shrinks: whether it may be one that is divided; to ask takes longer than to cut it out.
+      shrinks: whether the part may be one that is divided; the branch takes longer than the cut.
     """
 
     def read(ratio: int) -> tf.Tensor:
@@ -144,5 +144,5 @@ def decode_part(data: tf.Tensor, part: JpegPart, *, channels: int, shrinks: bool
     def shrunk() -> tf.Tensor:
         return tf.switch_case(part.shrink, [functools.partial(read, ratio) for ratio in _RATIOS])
 
-    pixels = tf.cond(tf.equal(part.shrink, 0), lambda: read(1), apart(shrunk)) if shrinks else read(1)
+    pixels = tf.cond(tf.equal(part.shrink, 0), lambda: read(1), tf_function(shrunk)) if shrinks else read(1)
     return tf.slice(pixels, part.begin, part.extent)

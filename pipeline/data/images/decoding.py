@@ -1,12 +1,12 @@
 """Encoded images → uint8 pixels, in the graph: for training, evaluation and serving alike.
 
 Reads JPEG and PNG, which the conversion stores. A JPEG is turned as its EXIF data say. Nothing is decoded
-that declares more pixels than `max_pixels`; limits.py says what is raised then.
+that declares more pixels than `max_pixels`; pixels.py raises the errors.
 """
 
 import tensorflow as tf
 
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 from pipeline.data.images import formats
 from pipeline.data.images.crop import DCT_METHOD, Box, JpegPart, decode_part, jpeg_part, times_larger
 from pipeline.data.images.pixels import normalize, refuse_format, refuse_subtype, require_pixels, scaled
@@ -44,11 +44,11 @@ def decode_crop(data: tf.Tensor, box: Box, shape: Shape, *, max_pixels: int) -> 
         top, left, height, width = tf.unstack(box(tf.shape(image, tf.int64)[:2]))
         return _resize(image[top : top + height, left : left + width], shape)
 
-    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(apart(from_any)(), shape))
+    return tf.cond(tf.io.is_jpeg(data), from_jpeg, lambda: tf.ensure_shape(tf_function(from_any)(), shape))
 
 
 def decode_jpeg_part(data: tf.Tensor, part: JpegPart, shape: Shape) -> tf.Tensor:
-    """The part of an upright JPEG, string [], that no side has to shrink by more than two: uint8 [*shape]."""
+    """Decodes a part of an upright JPEG, string [], no side of which shrinks by over two: uint8 [*shape]."""
     image = decode_part(data, part, channels=_jpeg_channels(shape[-1]), shrinks=False)
     return tf.ensure_shape(_bilinear(_of_jpeg(image, shape[-1]), shape), shape)
 
@@ -57,13 +57,13 @@ def decode_image(data: tf.Tensor, *, channels: int, max_pixels: int) -> tf.Tenso
     """One encoded image, string [] → uint8 [height, width, channels], in its own size.
 
     Raises:
-      tf.errors.InvalidArgumentError: it is refused, when the graph runs; see limits.py.
+      tf.errors.InvalidArgumentError: it is refused, when the graph runs; see pixels.py.
     """
     head = formats.first_bytes(data)
     readers = {
         formats.JPEG: lambda: _read_jpeg(data, head, channels, max_pixels),
         formats.PNG: lambda: _read_png(data, head, channels, max_pixels),
-        formats.UNKNOWN: apart(lambda: _refused(refuse_format(head), channels)),
+        formats.UNKNOWN: tf_function(lambda: _refused(refuse_format(head), channels)),
     }
     image = tf.switch_case(formats.format_of(head), readers)
     return tf.ensure_shape(image, [None, None, channels])
@@ -76,16 +76,16 @@ def _read_jpeg(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int)
 
 
 def _jpeg_channels(channels: int) -> int:
-    """What libjpeg is asked for.
+    """The channels that libjpeg decodes: never grey.
 
-    Not for grey, which it makes of colour by leaving colour out: up to 34 levels from the grey of the
-    picture, and an error for CMYK.
+    It would make grey by leaving colour out: up to 34 levels off the grey of the picture, and an error for
+    CMYK.
     """
     return 0 if channels == 1 else 3
 
 
 def _of_jpeg(image: tf.Tensor, channels: int) -> tf.Tensor:
-    """What libjpeg gave, uint8 [height, width, 1 or 3] → [height, width, channels]."""
+    """Pixels from libjpeg, uint8 [height, width, 1 or 3] → [height, width, channels]."""
     if channels == 1:
         return _grey(image)
     image = tf.ensure_shape(image, [None, None, 3])
@@ -101,7 +101,7 @@ def _read_png(data: tf.Tensor, head: tf.Tensor, channels: int, max_pixels: int) 
 
 
 def _allowed(data: tf.Tensor, size: tf.Tensor, max_pixels: int) -> tf.Tensor:
-    """`data`, string [], which nothing can decode before its size, int64 [2], was found within the limit."""
+    """`data`, string [], once its size, int64 [2], is found within the limit: nothing decodes it before."""
     with tf.control_dependencies([require_pixels(size, max_pixels)]):
         return tf.identity(data)
 
@@ -136,7 +136,7 @@ def _grey(image: tf.Tensor) -> tf.Tensor:
     def of_colour() -> tf.Tensor:
         return tf.image.rgb_to_grayscale(tf.ensure_shape(image, [None, None, 3]))
 
-    grey = tf.cond(tf.shape(image)[2] == 3, apart(of_colour), lambda: image)
+    grey = tf.cond(tf.shape(image)[2] == 3, tf_function(of_colour), lambda: image)
     return tf.ensure_shape(grey, [None, None, 1])
 
 
@@ -147,7 +147,7 @@ def _with_alpha(image: tf.Tensor) -> tf.Tensor:
 def _fit(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Resizes uint8 [height, width, channels] to [*shape], unless it has this size already."""
     is_sized = tf.reduce_all(tf.shape(image)[:2] == shape[:2])
-    fitted = tf.cond(is_sized, lambda: image, apart(lambda: _antialiased(image, shape)))
+    fitted = tf.cond(is_sized, lambda: image, tf_function(lambda: _antialiased(image, shape)))
     return tf.ensure_shape(fitted, shape)
 
 
@@ -157,7 +157,7 @@ def _resize(image: tf.Tensor, shape: Shape) -> tf.Tensor:
     Up to two every pixel counts without that, which costs four times as much.
     """
     skips = tf.reduce_any(tf.shape(image)[:2] > [2 * side for side in shape[:2]])
-    resized = tf.cond(skips, apart(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))
+    resized = tf.cond(skips, tf_function(lambda: _antialiased(image, shape)), lambda: _bilinear(image, shape))
     return tf.ensure_shape(resized, shape)
 
 
@@ -168,8 +168,8 @@ def _antialiased(image: tf.Tensor, shape: Shape) -> tf.Tensor:
 
 
 def _bilinear(image: tf.Tensor, shape: Shape) -> tf.Tensor:
-    # As float32, because on uint8 the operation takes twice as long for the same result, the cast included.
-    # Half a level is added because the cast back cuts off, which would make every picture darker by as much.
+    # In float32: on uint8 the operation takes twice as long for the same result, the cast included. Half a
+    # level is added because the cast back cuts off, which would darken every picture by as much.
     pixels = tf.expand_dims(scaled(image, scale=1.0, offset=0.5), axis=0)
     pixels = tf.raw_ops.ResizeBilinear(images=pixels, size=shape[:2], half_pixel_centers=True)
     return tf.squeeze(tf.cast(pixels, tf.uint8), axis=0)

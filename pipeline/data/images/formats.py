@@ -11,7 +11,7 @@ the same after a transposition.
 
 import tensorflow as tf
 
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 from pipeline.data.images.pixels import refuse_subtype
 
 HEADER_BYTES = 48  # they hold the size of a PNG, and its subtype
@@ -39,7 +39,7 @@ def first_bytes(data: tf.Tensor) -> tf.Tensor:
 
 
 def format_of(head: tf.Tensor) -> tf.Tensor:
-    """First bytes, int32 [HEADER_BYTES] → JPEG, PNG or UNKNOWN, int32 []; told by the whole signature."""
+    """First bytes, int32 [HEADER_BYTES] → JPEG, PNG or UNKNOWN, int32 [], by the whole signature."""
     is_jpeg, is_png = (
         tf.reduce_all(head[: len(signature)] == list(signature))
         for signature in (_JPEG_SIGNATURE, _PNG_SIGNATURE)
@@ -53,7 +53,7 @@ def png_size(head: tf.Tensor) -> tf.Tensor:
 
 
 def is_other_png(data: tf.Tensor, head: tf.Tensor, *, channels: int) -> tf.Tensor:
-    """Whether a PNG, string [] with first bytes int32 [HEADER_BYTES], would be seen otherwise: bool []."""
+    """True where TensorFlow would decode a PNG, string [], with this head to other pixels: bool []."""
     depth, colour = head[24], head[25]
     is_other = (colour == _GREY) & (depth == 16)
     if channels == 4:  # a transparent colour is made alpha in another way
@@ -69,9 +69,9 @@ def of_jpeg(data: tf.Tensor, head: tf.Tensor) -> tf.Tensor:
 
 
 def may_be_turned(head: tf.Tensor) -> tf.Tensor:
-    """Whether JPEGs with these first bytes, int32 [..., HEADER_BYTES], are to be searched: bool [...].
+    """True where JPEGs with these first bytes, int32 [..., HEADER_BYTES], are to be searched: bool [...].
 
-    What libraries write is not searched, which costs more than the rest of this file.
+    JPEGs of libraries are not: the search costs more than all else in this file.
     """
     described = _is_skipped(head)
     length = head[..., 4] * 256 + head[..., 5]
@@ -99,19 +99,19 @@ def stored_part(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.
 
 
 # Once a process, not once a graph that reads pictures: tracing these takes longer than the rest of a reader.
-@apart
+@tf_function
 def _searched(data: tf.Tensor) -> tf.Tensor:
-    said = _said(_exif(data))
+    found = _orientation_in(_exif(data))
     in_xmp = lambda: tf.strings.regex_full_match(_part(data, 0, _XMP_BYTES), _TURNED_IN_XMP)  # noqa: E731
-    is_turned = tf.cond(tf.equal(said, _NOTHING), in_xmp, lambda: tf.constant(False))
+    is_turned = tf.cond(tf.equal(found, _NOTHING), in_xmp, lambda: tf.constant(False))
     refused = refuse_subtype(is_turned, "JPEG")
     with tf.control_dependencies([refused] if refused is not None else []):
-        return _valid(said)
+        return _valid(found)
 
 
-@apart
+@tf_function
 def _is_turned_png(data: tf.Tensor) -> tf.Tensor:
-    """Whether the eXIf chunk of a PNG, string [], turns it: bool []."""
+    """Returns whether the eXIf chunk of a PNG, string [], turns it: bool []."""
 
     def goes_on(at: tf.Tensor) -> tf.Tensor:
         name = _part(data, at + 4, 4)
@@ -124,10 +124,10 @@ def _is_turned_png(data: tf.Tensor) -> tf.Tensor:
     (at,) = tf.while_loop(goes_on, lambda at: [at + 12 + length(at)], [start])
     exif = tf.where(_part(data, at + 4, 4) == "eXIf", _part(data, at + 8, length(at)), "")
     has_name = _part(exif, 0, len(_EXIF)) == _EXIF
-    return _valid(_said(tf.where(has_name, _part(exif, len(_EXIF), 1 << 20), exif))) != UPRIGHT
+    return _valid(_orientation_in(tf.where(has_name, _part(exif, len(_EXIF), 1 << 20), exif))) != UPRIGHT
 
 
-@apart
+@tf_function
 def _moved(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     opposite = tf.cast(size, tf.int32) - part[:2] - part[2:]
     corner = tf.where(_is_reversed(orientation), opposite, part[:2])
@@ -136,7 +136,7 @@ def _moved(part: tf.Tensor, size: tf.Tensor, orientation: tf.Tensor) -> tf.Tenso
     return tf.concat([corner, extent], axis=0)
 
 
-@apart
+@tf_function
 def _turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     transposed = tf.cond(
         _is_transposed(orientation), lambda: tf.transpose(image, [1, 0, 2]), lambda: tf.identity(image)
@@ -151,14 +151,14 @@ def _is_transposed(orientation: tf.Tensor) -> tf.Tensor:
 
 
 def _is_reversed(orientation: tf.Tensor) -> tf.Tensor:
-    """Whether rows, and columns, are seen in reverse order: bool [2]."""
+    """Returns whether rows, and columns, are seen in reverse order: bool [2]."""
     of_rows = tf.constant([False, False, False, True, True, False, False, True, True])
     of_columns = tf.constant([False, False, True, True, False, False, True, True, False])
     return tf.stack([of_rows[orientation], of_columns[orientation]])
 
 
 def _is_skipped(marker: tf.Tensor) -> tf.Tensor:
-    """Whether a segment may stand before EXIF data: of an application, or a comment (ITU T.81, table B.1)."""
+    """True where a segment may precede EXIF data: an application's, or a comment (ITU T.81, table B.1)."""
     return tf.equal(marker // 16, 0xE) | tf.equal(marker, _COMMENT)
 
 
@@ -187,7 +187,7 @@ def _exif(data: tf.Tensor) -> tf.Tensor:
     return _part(data, at + _SEGMENT_START, length)
 
 
-def _said(tiff: tf.Tensor) -> tf.Tensor:
+def _orientation_in(tiff: tf.Tensor) -> tf.Tensor:
     """The number in the first directory (TIFF 6.0, 2), int32 []; _NOTHING where there is none."""
     values = tf.cast(tf.io.decode_raw(tiff, tf.uint8), tf.int32)
     values = tf.concat([values, tf.zeros([8], tf.int32)], axis=0)

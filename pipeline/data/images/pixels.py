@@ -1,16 +1,16 @@
-"""Scales pixels from 0 … 255 to -1 … 1: the model does it on the accelerator, or this code on the host."""
+"""Pixels: their scale (0 … 255, or -1 … 1), the refusal of images, and random numbers for changes."""
 
-import contextlib
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterator
 
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
 
-RESCALING = (1 / 127.5, -1.0)  # scale and offset, for every channel
+# Scale and offset from 0 … 255 to -1 … 1, for every channel. The model does it on the accelerator, or this
+# code on the host.
+RESCALING = (1 / 127.5, -1.0)
 _IMAGE_DTYPES = ("uint8", "bfloat16", "float32")
 
 
@@ -55,7 +55,6 @@ def require_image_dtype(image_dtype: str) -> str:
 
 # --- Refuses images in the graph, and turns the refusal into a readable error in Python.
 
-
 _LIMIT = "image of too many pixels (height, width)"
 _FORMAT = "image in an unknown format, first bytes"
 _SUBTYPE = "image whose pixels would be read otherwise than they are seen"
@@ -81,20 +80,8 @@ def refuse_subtype(is_other: tf.Tensor, kind: str) -> tf.Operation | None:
     return tf.raw_ops.Assert(condition=~is_other, data=[_SUBTYPE, kind])
 
 
-@contextlib.contextmanager
-def naming_refused_images() -> Iterator[None]:
-    """Turns the graph's refusal of an image into an InputError; lets other errors pass."""
-    try:
-        yield
-    except tf.errors.InvalidArgumentError as error:
-        found = size_refusal(error.message)
-        if found is None:
-            raise
-        raise found from None
-
-
 def size_refusal(message: str, *, where: str = "image") -> InputError | None:
-    """What to tell of the image `where`, if TensorFlow's message is of one that the graph refused."""
+    """The error for the image `where`, if TensorFlow's message is about one that the graph refused."""
     if found := re.search(re.escape(_LIMIT) + r"\] \[(\d+) (\d+)\] \[limit\] \[(\d+)\]", message):
         height, width, limit = map(int, found.groups())
         return InputError(
@@ -120,15 +107,13 @@ def size_refusal(message: str, *, where: str = "image") -> InputError | None:
     return None
 
 
-# --- Random numbers that are a pure function of (seed, index, what they are for).
-#
-# Stateful random operations in a parallel map give other pixels in every run. These numbers do not depend on
-# the run, host, thread, or numbers drawn before.
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Draws:
-    """The random numbers of one example; `index`, int64 [], is its position in the training stream."""
+    """The random numbers of one example: a pure function of (seed, index, purpose).
+
+    `index`, int64 [], is the example's position in the training stream. Stateful random operations in a
+    parallel map would give other pixels in every run.
+    """
 
     seed: int
     index: tf.Tensor

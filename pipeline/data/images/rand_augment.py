@@ -4,7 +4,8 @@ The list is the paper's. It does not say how far each operation goes, and codes 
 directions and centres are those of torchvision's RandAugment, bilinear, whose magnitudes 0 to 30 are 0 to 10.
 Pixels are those of torchvision's tensors where they move, and of Pillow elsewhere. keras.layers.RandAugment
 computes every operation for every image and keeps one, drawn from a generator whose state depends on the
-order of calls; here only the drawn one runs.
+order of calls; here only the drawn one runs. The module also has the simple changes: colours, flips, affine
+maps.
 """
 
 import math
@@ -52,7 +53,7 @@ def rand_augment(image: Image, draws: Draws, *, operations: int, magnitude: floa
 
 
 def drawn(draws: Draws, number: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which operation comes as the `number`-th, int32 [], and its direction, -1 or 1, float32 []; uniform."""
+    """Draws the `number`-th operation, int32 [], and its direction, -1 or 1, float32 []; uniform."""
     which, direction = draws.uniform(f"rand_augment {number}", 2)
     return tf.cast(which * len(OPERATIONS), tf.int32), tf.where(direction < 0.5, -1.0, 1.0)
 
@@ -63,7 +64,6 @@ def _one_of(image: Image, amount: Amount, which: tf.Tensor) -> Image:
 
 
 def identity(image: Image, amount: Amount) -> Image:
-    """Leaves the image as it is."""
     return image
 
 
@@ -119,7 +119,7 @@ def shift_y(image: Image, amount: Amount) -> Image:
 
 
 def _whole(pixels: tf.Tensor) -> tf.Tensor:
-    """Without what is behind the point."""
+    """Cuts off the digits after the point."""
     return tf.sign(pixels) * tf.floor(tf.abs(pixels))
 
 
@@ -187,7 +187,6 @@ OPERATIONS: tuple[Callable[[Image, Amount], Image], ...] = (
 
 # --- Brightness, contrast, saturation and hue of an image, as Pillow and torchvision define them.
 
-
 Factor = tf.Tensor | float  # float32 []
 
 # ITU-R BT.601, in the 16 bits that Pillow has it in: whole numbers, so that a luma is exact in float32.
@@ -249,12 +248,12 @@ def to_uint8(pixels: tf.Tensor) -> tf.Tensor:
 
 
 def _changes(factor: Factor, neutral: float) -> bool:
-    """Whether it may change anything; of a tensor, nobody knows before the graph runs."""
+    """Returns whether the factor may change anything; a tensor may, before the graph runs."""
     return tf.is_tensor(factor) or factor != neutral
 
 
 def _mixed(pixels: tf.Tensor, factor: Factor, saturation: Factor) -> tf.Tensor:
-    """Scaled, and scaled about their own lumas: float32 [n, 1 or 3] → the same."""
+    """Scales pixels, and scales them about their own lumas: float32 [n, 1 or 3] → the same."""
     if pixels.shape[1] == 1 or not _changes(saturation, 1.0):
         return pixels * factor
     grey = tf.tile(tf.constant(_LUMA)[:, None], [1, 3])
@@ -262,7 +261,7 @@ def _mixed(pixels: tf.Tensor, factor: Factor, saturation: Factor) -> tf.Tensor:
 
 
 def _mean_luma(pixels: tf.Tensor) -> tf.Tensor:
-    """Rounded, of rounded lumas: float32 [n, 1 or 3] → float32 []."""
+    """The rounded mean of rounded lumas: float32 [n, 1 or 3] → float32 []."""
     if pixels.shape[1] == 3:
         pixels = tf.floor(tf.linalg.matvec(pixels, tf.constant(_LUMA)) + 0.5)
     return tf.floor(tf.reduce_mean(pixels) + 0.5)
@@ -272,7 +271,7 @@ def _turned(pixels: tf.Tensor, turns: Factor) -> tf.Tensor:
     """Turns hues about the circle of HSV: float32 [n, 3] → the same; greatest and least of a pixel stay.
 
     A. R. Smith, "Color Gamut Transform Pairs" (1978). Hues are kept times their pixel's chroma (greatest less
-    least), which takes no division: nearly half of the CPU time of AdjustHue (TensorFlow 2.21, measured).
+    least), which takes no division and nearly half of the CPU time of AdjustHue (TensorFlow 2.21, measured).
     """
     red, green, blue = tf.unstack(pixels, axis=1)
     most = tf.maximum(tf.maximum(red, green), blue)
@@ -289,7 +288,6 @@ def _turned(pixels: tf.Tensor, turns: Factor) -> tf.Tensor:
 
 
 # --- Flips and affine maps of an image: shifts, turns, changes of scale, shears.
-
 
 Number = tf.Tensor | float  # float32 []
 
@@ -336,7 +334,7 @@ def affine(
     x, y = about or ((image.shape[1] - 1) / 2, (image.shape[0] - 1) / 2)
     right, down = x + shift[0], y + shift[1]
     rows = [xx, xy, x - xx * right - xy * down, yx, yy, y - yx * right - yy * down, 0.0, 0.0]
-    # Of uint8, the operation cuts levels off: a picture would lose 0.4 of a level each time. The half that is
+    # On uint8 the operation cuts levels off: a picture would lose 0.4 of a level each time. The half that is
     # added to pixels and to what lies outside makes the last cast round, at no cost.
     moved = tf.raw_ops.ImageProjectiveTransformV3(
         images=scaled(image, scale=1.0, offset=0.5)[None],

@@ -1,4 +1,4 @@
-"""What a training image goes through, in this order: cut out, flipped, moved, recoloured, RandAugment.
+"""The changes of a training image, in this order: cut out, flipped, moved, recoloured, RandAugment, mixed.
 
 Every step is a pure function of (seed, index); the index is the example's position in the training stream. A
 run that resumes, on any number of hosts and threads, sees the same pixels.
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.stats
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, for_each
+from pipeline.base.tracing import for_each, tf_function
 from pipeline.data.images import formats
 from pipeline.data.images import rand_augment as rand_augment_lib
 from pipeline.data.images.augmentation import Augmentation
@@ -30,7 +30,7 @@ def decode_training_image(
     augmentation: Augmentation,
     seed: int,
 ) -> tf.Tensor:
-    """One encoded image, of which the part that training shows is decoded and resized.
+    """Decodes and resizes the part of an encoded image that training shows.
 
     Args:
       data: string [], a JPEG or PNG file.
@@ -42,7 +42,7 @@ def decode_training_image(
       uint8 [*shape].
 
     Raises:
-      tf.errors.InvalidArgumentError: the image is refused; see limits.py.
+      tf.errors.InvalidArgumentError: the image is refused; see pixels.py.
     """
     if not augmentation.crops:
         return decode_whole(data, shape, max_pixels=max_pixels)
@@ -54,8 +54,8 @@ def decode_training_image(
 class CropPlan(NamedTuple):
     """The crops of images, [n, …] each, or of one of them, found before any is decoded.
 
-    An operation costs about as much for one image as for a group of them: drawing and finding every crop by
-    itself took more time than resizing it.
+    An operation costs about as much for one image as for a group: drawing and finding every crop by itself
+    took more time than resizing it.
     """
 
     is_plain: tf.Tensor  # bool [n]: an upright JPEG that shrinks by less than two; others plan for themselves
@@ -97,14 +97,14 @@ def decode_planned(
     augmentation: Augmentation,
     seed: int,
 ) -> tf.Tensor:
-    """What `decode_training_image` returns; the plan is that of this one image."""
+    """Returns what `decode_training_image` returns, by the plan of this one image."""
 
     def other() -> tf.Tensor:
         return decode_training_image(
             data, position, shape=shape, max_pixels=max_pixels, augmentation=augmentation, seed=seed
         )
 
-    pixels = tf.cond(plan.is_plain, lambda: decode_jpeg_part(data, plan.part, shape), apart(other))
+    pixels = tf.cond(plan.is_plain, lambda: decode_jpeg_part(data, plan.part, shape), tf_function(other))
     return tf.ensure_shape(pixels, shape)
 
 
@@ -145,23 +145,21 @@ def augment_image(image: tf.Tensor, index: tf.Tensor, *, augmentation: Augmentat
     return image
 
 
-# --- Mixes training images in pairs: as wholes (mixup), or with a box of the one put into the other
-# (cutmix).
-#
-# H. Zhang and others, "mixup: Beyond Empirical Risk Minimization" (2018); S. Yun and others, "CutMix"
-# (2019). Both draw the share of an image from Beta(α, α). Here each two neighbours in the training stream,
-# whose order is random, are mixed with each other: what comes of a pair is a pure function of (seed, its
-# position).
-
+# --- Mixes training images in pairs: as wholes (mixup), or with a box of the one put into the other (cutmix).
 
 _QUANTILES = 4_096  # between which a share is interpolated
-_LEAST_ALPHA = 1e-6  # of which all of them are 0 or 1, as of a smaller one; SciPy has none of 1e-308
+_LEAST_ALPHA = 1e-6  # all of its quantiles are 0 or 1, as for a smaller one; SciPy has none for 1e-308
 
 
 def mixed_pair(
     images: tf.Tensor, first: tf.Tensor, *, augmentation: Augmentation, seed: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Two images, each mixed with the other, and how much of itself each still is.
+
+    H. Zhang and others, "mixup: Beyond Empirical Risk Minimization" (2018); S. Yun and others, "CutMix"
+    (2019). Both draw the share of an image from Beta(α, α). Here each two neighbours in the training stream,
+    whose order is random, are mixed with each other: a pair's result is a pure function of (seed, its
+    position).
 
     Args:
       images: uint8 [2, height, width, channels].
@@ -205,12 +203,12 @@ def _boxed(images: tf.Tensor, share: tf.Tensor, draws: Draws) -> tuple[tf.Tensor
 
 
 def _others(images: tf.Tensor) -> tf.Tensor:
-    """Of a pair, [2, …], the other one of each; a slice that steps back takes 80 times as long."""
+    """Swaps a pair, [2, …]; a slice that steps back takes 80 times as long."""
     return tf.gather(images, [1, 0])
 
 
 def _within(centre: tf.Tensor, side: tf.Tensor, size: int) -> tf.Tensor:
-    """Which of `size` pixels are in a box around `centre`, a fraction of them: bool [size]."""
+    """True for the pixels of `size` that lie in a box around `centre`, a fraction of `size`: bool [size]."""
     pixels, middle = tf.range(size), tf.cast(centre * size, tf.int32)
     half = tf.cast(side * size, tf.int32) // 2
     return (pixels >= middle - half) & (pixels < middle + half)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import manifest
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.images.augmentation import Augmentation
@@ -73,8 +73,8 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Batches (inputs, targets, mask float32 [batch]) that hold every row of the selection once.
 
-    A host reads a range of the stored rows, as long as that of any other. What lacks at the end is filled up
-    with copies of a row, whose mask is 0.
+    Each host reads an equally long range of the stored rows. The end is filled up with copies of a row, whose
+    mask is 0.
 
     Args:
       targets: makes the targets, by default the labels [batch] alone.
@@ -85,7 +85,7 @@ def evaluation_batches(
     here = selection.part(min(first, selection.rows - 1), end)
     padding = end - first - here.rows
     stored = windows.stored_rows(here)
-    copies = stored.take(1).map(as_written(lambda _, some: _copies(some, first=here.rows, count=padding)))
+    copies = stored.take(1).map(no_autograph(lambda _, some: _copies(some, first=here.rows, count=padding)))
     padded = stored.concatenate(copies) if padding else stored
     parse = parse_stage(selection.dataset.schema)
 
@@ -114,7 +114,7 @@ def _check_can_be_served(plan: ReadPlan) -> None:
 
 
 def _manifests(data: TrainingData) -> list[str]:
-    """Paths of those of all datasets that are read."""
+    """Paths of the manifests of all datasets that are read."""
     published = [dataset for selection in parts_of(data) for dataset in selection.dataset.published]
     return [str(dataset.directory / manifest.FILE_NAME) for dataset in published if dataset.state]
 

@@ -1,12 +1,12 @@
 """Input pipelines that run on tf.data services: they give the order of this host, or an error.
 
 Each of W services has one worker. It prepares every W-th turn of the stream, and is read in its turn; or,
-where rows are read in windows, a run of every global batch, and all are read side by side. Services of
-several workers are no alternative: what a client then reads depends, without an error, on which workers it
-finds at its start and on whether one was lost. The elements are numbered and the numbers checked: if a
-service starts again, the run ends, and the same command goes on from its last checkpoint. With every element
-(every sixteenth, of large manifests) a service tells which manifests stand on its host: another dataset under
-the same path ends the run too.
+where rows are read in windows, a run of every global batch, and all are read side by side. A service of
+several workers is no alternative: what a client reads would depend, without an error, on which workers it
+finds at its start and on whether one is lost. The elements are numbered and the numbers checked: if a service
+starts again, the run ends, and the same command goes on from its last checkpoint. With every element (every
+sixteenth, where manifests are large) a service sends the fingerprint of the manifests on its host: another
+dataset under the same path ends the run too.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset.manifest import FILE_NAME
 
 FLAG = "--data_service"
@@ -32,7 +32,7 @@ _OUT_OF_TURN = "an element out of turn"
 _OTHER_DATASET = "another dataset"
 # An element may hold the rows of hundreds of steps. Manifests of up to 1 MiB are read with each, larger ones
 # (of 100,000 shards one has 40 MB) with every sixteenth.
-_SMALL_BYTES, _TOLD_EVERY = 1 << 20, 16
+_SMALL_BYTES, _SENT_EVERY = 1 << 20, 16
 _service = tf.data.experimental.service
 
 
@@ -64,7 +64,7 @@ def side_by_side(
     """Runs each dataset on the service at the same index, and joins an element of each to one.
 
     Args:
-      prepared, addresses, manifests: as of `in_turn`. The elements, [runs * n, …], hold a run of n for each
+      prepared, addresses, manifests: as for `in_turn`. The elements, [runs * n, …], hold a run of n for each
         of so many global batches; n is each dataset's own. In the result the runs of a global batch follow
         each other.
     """
@@ -73,7 +73,7 @@ def side_by_side(
         cut = [tf.reshape(part, [runs, part.shape[0] // runs, *part.shape[1:]]) for part in parts]
         return tf.reshape(tf.concat(cut, axis=1), [-1, *parts[0].shape[1:]])
 
-    @as_written
+    @no_autograph
     def join(*elements: tuple) -> tuple:
         return tf.nest.map_structure(joined, *elements)
 
@@ -87,7 +87,7 @@ def _all_served(
     job = f"penstock-{uuid.uuid4()}"  # a job of a known name would go on from an unknown position
     here = int(_fingerprint(manifests))
     return [
-        _served(_telling(each, manifests, here), address, job).map(_checked(address, here))
+        _served(_with_fingerprints(each, manifests, here), address, job).map(_checked(address, here))
         for each, address in zip(prepared, addresses, strict=True)
     ]
 
@@ -129,30 +129,30 @@ def naming_other_dataset() -> Iterator[None]:
 
 
 def _is_of_a_service(lacking: pathlib.Path) -> bool:
-    """Whether a file is lacking on a service's host: only there manifests are read, and it may be here."""
+    """Returns whether a service's host lacks the file: manifests are read only there; it may be here."""
     return lacking.name == FILE_NAME or lacking.exists()
 
 
-def _telling(prepared: tf.data.Dataset, manifests: Sequence[str], here: int) -> tf.data.Dataset:
-    """Each element with its number, and where it is due with the fingerprint of the service's manifests.
+def _with_fingerprints(prepared: tf.data.Dataset, manifests: Sequence[str], here: int) -> tf.data.Dataset:
+    """Adds to each element its number and, where due, the fingerprint of the service's manifests.
 
-    It is read after the element's rows: those of another dataset come with another fingerprint.
+    The manifests are read after the element's rows: rows of another dataset come with another fingerprint.
     """
     are_small = sum(pathlib.Path(path).stat().st_size for path in manifests) <= _SMALL_BYTES
-    every = 1 if are_small else _TOLD_EVERY
+    every = 1 if are_small else _SENT_EVERY
 
-    @as_written
-    def told(number: tf.Tensor, element: tuple) -> tuple:
+    @no_autograph
+    def with_fingerprint(number: tf.Tensor, element: tuple) -> tuple:
         is_due = number % every == 0
         found = tf.cond(is_due, lambda: _fingerprint(manifests, number), lambda: tf.constant(here, tf.int64))
         return number, found, element
 
-    return prepared.enumerate().map(told)
+    return prepared.enumerate().map(with_fingerprint)
 
 
 def _fingerprint(paths: Sequence[str], number: int | tf.Tensor = 0) -> tf.Tensor:
-    """Of the content of files, on the host that computes it, when it computes element `number`: int64 []."""
-    # Reading a path that is constant is constant to TensorFlow (2.21): it would read once, and never again.
+    """A hash of files on the host that computes it, as it computes element `number`: int64 []."""
+    # TensorFlow (2.21) reads a constant path once, and never again.
     zero = tf.minimum(tf.cast(number, tf.int64), 0)
     contents = [tf.io.read_file(tf.gather([path], zero)) for path in paths]
     return tf.strings.to_hash_bucket_fast(tf.strings.join(contents) if contents else "", tf.int64.max)
@@ -179,9 +179,9 @@ def _check_answers(address: str) -> None:
 
 
 def _checked(address: str, here: int) -> Callable[..., tuple]:
-    @as_written
-    def checked(expected: tf.Tensor, told: tuple) -> tuple:
-        number, found, element = told
+    @no_autograph
+    def checked(expected: tf.Tensor, sent: tuple) -> tuple:
+        number, found, element = sent
         sound = (
             tf.debugging.assert_equal(number, expected, message=_OUT_OF_TURN),
             tf.debugging.assert_equal(found, here, message=f"{_OTHER_DATASET} at {address}"),

@@ -1,13 +1,12 @@
 """The input pipeline as named stages: run together for training, or one at a time to see what each costs."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written, for_each
+from pipeline.base.tracing import for_each, no_autograph
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.pixels import normalize
 from pipeline.data.images.training_image import (
@@ -18,11 +17,10 @@ from pipeline.data.images.training_image import (
     mixed_pair,
     plan_crops,
 )
-from pipeline.data.preprocessing.preprocess import ModelInputs, Preprocess
+from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import parsing
 from pipeline.data.reading.fetch import READY, InFlight, dataset_options
 from pipeline.data.reading.sharding import rebatched
-from pipeline.data.schema.feature_types import Image
 from pipeline.data.schema.schema import Schema
 
 
@@ -40,15 +38,14 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the batches of one replica are made: rows are read and prepared in groups, then batched.
+    """The recipe of one replica's batches: rows are read and prepared in groups, then batched.
 
     Rows that are mapped into memory are not read: there `read` gives only the position at which a group
     starts.
     """
 
-    read: Callable[
-        [], tf.data.Dataset
-    ]  # elements (positions int64 [n], rows [n, …]), or (position int64 [],)
+    # Elements (positions int64 [n], rows [n, …]), or (position int64 [],).
+    read: Callable[[], tf.data.Dataset]
     rows_read: int  # n
     read_at_once: float = 1.0  # calls of `read` that run at once at most, on any number of cores
     batch: int  # examples of one replica's batch
@@ -79,7 +76,7 @@ class Recipe:
         return batches.with_options(dataset_options(self.operation_threads))
 
     def cuts_batches(self, rows: int) -> bool:
-        """Whether whoever takes the batches cuts them out of groups of so many rows, in its own thread."""
+        """Returns whether the consumer cuts batches out of groups of so many rows, in its own thread."""
         return rows % self.batch == 0
 
     def _prepared(self) -> tf.data.Dataset:
@@ -91,7 +88,7 @@ def apply(dataset: tf.data.Dataset, stages: Sequence[Stage]) -> tf.data.Dataset:
     if not stages:
         return dataset
 
-    @as_written
+    @no_autograph
     def fused(*group: tf.Tensor) -> tuple:
         for each, some in itertools.groupby(stages, key=lambda stage: stage.each):
             group = (_for_each_row if each else _chained)(tuple(some), group)
@@ -112,7 +109,6 @@ def _for_each_row(stages: Sequence[Stage], group: tuple) -> tuple:
 
 # --- Stages of training images: parsed together, decoded and changed one by one, mixed in pairs, normalized.
 
-
 Features = dict[str, tf.Tensor]
 
 
@@ -121,33 +117,15 @@ def image_stages(
 ) -> tuple[Stage, ...]:
     """(positions int64 [n], records string [n]) → (raw features, whose images are pixels, labels [n]).
 
-    Where images are mixed, n is even, and each example's share in its mixed image comes last, float32 [n].
+    Crops are planned for a group at once. Where images are mixed, n is even, and each example's share in its
+    mixed image comes last, float32 [n].
     """
     image, inputs = preprocess.image, preprocess.inputs
-    changes = {"image": image, "augmentation": augmentation, "seed": seed}
-    return (
-        Stage(name="parse", apply=functools.partial(_parse, schema=schema)),
-        *_decode_stages(inputs, **changes),
-        Stage(name="augment", apply=functools.partial(_augment, **changes), each=True),
-        *((Stage(name="mix", apply=functools.partial(_mix, **changes)),) if augmentation.mixes else ()),
-        Stage(name="normalize", apply=functools.partial(_normalize, image=image, inputs=inputs)),
-    )
+    draws = {"augmentation": augmentation, "seed": seed}
+    how = {"shape": inputs.image_shape, "max_pixels": image.max_pixels, **draws}
 
-
-def _parse(positions: tf.Tensor, records: tf.Tensor, *, schema: Schema) -> tuple:
-    return positions, *parsing.parse_examples(records, schema)
-
-
-def _decode_stages(
-    inputs: ModelInputs, *, image: Image, augmentation: Augmentation, seed: int
-) -> list[Stage]:
-    """(positions, features, labels [n]) → the same with pixels; crops are planned for a group at once."""
-    how = {
-        "shape": inputs.image_shape,
-        "max_pixels": image.max_pixels,
-        "augmentation": augmentation,
-        "seed": seed,
-    }
+    def parse(positions: tf.Tensor, records: tf.Tensor) -> tuple:
+        return positions, *parsing.parse_examples(records, schema)
 
     def crop(positions: tf.Tensor, features: Features, labels: tf.Tensor) -> tuple:
         return positions, features, labels, plan_crops(features[image.name], positions, **how)
@@ -157,47 +135,33 @@ def _decode_stages(
         pixels = decode_one(features[image.name], position, *plan, **how)
         return position, features | {image.name: pixels}, label
 
-    plan = [Stage(name="crop", apply=crop)] if augmentation.crops else []
-    return [*plan, Stage(name="decode", apply=decode, each=True)]
+    def augment(position: tf.Tensor, features: Features, label: tf.Tensor) -> tuple:
+        changed = features | {image.name: augment_image(features[image.name], position, **draws)}
+        return (position, changed, label) if augmentation.mixes else (changed, label)
 
+    def mix(positions: tf.Tensor, features: Features, labels: tf.Tensor) -> tuple:
+        pixels = features[image.name]
+        mixed, shares = tf.map_fn(
+            lambda pair: mixed_pair(*pair, **draws),
+            (tf.reshape(pixels, [-1, 2, *pixels.shape[1:]]), positions[::2]),
+            fn_output_signature=(
+                tf.TensorSpec([2, *pixels.shape[1:]], tf.uint8),
+                tf.TensorSpec([], tf.float32),
+            ),
+            parallel_iterations=1,
+        )
+        pixels = tf.reshape(mixed, [-1, *pixels.shape[1:]])
+        return features | {image.name: pixels}, labels, tf.repeat(shares, 2)
 
-def _augment(
-    position: tf.Tensor,
-    features: Features,
-    label: tf.Tensor,
-    *,
-    image: Image,
-    augmentation: Augmentation,
-    seed: int,
-) -> tuple:
-    pixels = augment_image(features[image.name], position, augmentation=augmentation, seed=seed)
-    changed = features | {image.name: pixels}
-    return (position, changed, label) if augmentation.mixes else (changed, label)
+    def to_image_dtype(features: Features, labels: tf.Tensor, *shares: tf.Tensor) -> tuple:
+        pixels = normalize(features[image.name], inputs.image_dtype)
+        return features | {image.name: pixels}, labels, *shares
 
-
-def _mix(
-    positions: tf.Tensor,
-    features: Features,
-    labels: tf.Tensor,
-    *,
-    image: Image,
-    augmentation: Augmentation,
-    seed: int,
-) -> tuple:
-    pixels = features[image.name]
-    form = tf.TensorSpec([2, *pixels.shape[1:]], tf.uint8), tf.TensorSpec([], tf.float32)
-    mixed, shares = tf.map_fn(
-        lambda pair: mixed_pair(*pair, augmentation=augmentation, seed=seed),
-        (tf.reshape(pixels, [-1, 2, *pixels.shape[1:]]), positions[::2]),
-        fn_output_signature=form,
-        parallel_iterations=1,
+    return (
+        Stage(name="parse", apply=parse),
+        *([Stage(name="crop", apply=crop)] if augmentation.crops else []),
+        Stage(name="decode", apply=decode, each=True),
+        Stage(name="augment", apply=augment, each=True),
+        *([Stage(name="mix", apply=mix)] if augmentation.mixes else []),
+        Stage(name="normalize", apply=to_image_dtype),
     )
-    pixels = tf.reshape(mixed, [-1, *pixels.shape[1:]])
-    return features | {image.name: pixels}, labels, tf.repeat(shares, 2)
-
-
-def _normalize(
-    features: Features, labels: tf.Tensor, *shares: tf.Tensor, image: Image, inputs: ModelInputs
-) -> tuple:
-    pixels = normalize(features[image.name], inputs.image_dtype)
-    return features | {image.name: pixels}, labels, *shares

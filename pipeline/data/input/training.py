@@ -1,4 +1,4 @@
-"""What training does to its data: how rows are read, and the stages that they go through."""
+"""The input pipeline of training: how rows are read, the stages that they go through, and the targets."""
 
 import dataclasses
 import math
@@ -21,13 +21,12 @@ from pipeline.data.schema.schema import Schema
 # --- What a step gets of an example besides the model's inputs: its label, its weight, what it is mixed
 # with.
 
-
 # Labels [batch], or those and the weights of the examples, float32 [batch].
 Plain = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
 
 
 class Mixed(NamedTuple):
-    """Of examples each of which is mixed with another. `shares`: of the example itself, float32 [batch]."""
+    """Targets of mixed examples. `shares`: how much of each is the example itself, float32 [batch]."""
 
     own: Plain
     other: Plain  # of the one that it is mixed with
@@ -117,18 +116,14 @@ def training_recipe(
     if augmentation.mixes:
         require_mixable(augmentation, preprocess.inputs, batch=share.batch, replicas=share.replicas)
     schema, way = plan.selection.dataset.schema, stream.way_of(plan)
-    has_images = bool(schema.of_kind(Image))
+    has_images = bool(schema.of_type(Image))
     batches = 1 if has_images else min(_batches_at_once(plan), most_at_once or math.inf)
     turn = batches * plan.share.examples
-    rows = (
-        _images_at_once(plan, preprocess, multiple_of=2 if augmentation.mixes else 1) if has_images else turn
-    )
+    rows, parse = turn, (parse_stage(schema),)
+    if has_images:
+        rows = _images_at_once(plan, preprocess, multiple_of=2 if augmentation.mixes else 1)
+        parse = image_stages(schema, preprocess, augmentation=augmentation, seed=plan.seed)
     gather = (Stage(name="gather", apply=way.gather(plan, batches)),) if way.gather else ()
-    parse = (
-        image_stages(schema, preprocess, augmentation=augmentation, seed=plan.seed)
-        if has_images
-        else (parse_stage(schema),)
-    )
     prepare = Stage(
         name="preprocess",
         apply=lambda features, *more: (preprocess(features), targets(features, *more)),
@@ -198,11 +193,11 @@ def _images_at_once(plan: ReadPlan, preprocess: Preprocess, *, multiple_of: int)
 
 
 def _batches_at_once(plan: ReadPlan) -> int:
-    """As many global batches as make a group of what this host reads, one at least."""
+    """Counts the global batches that make a group of what this host reads, one at least."""
     shards = plan.selection.shards
     row_bytes = shards.mean_bytes / shards.rows_in_record
     rows = min(GROUP_ROWS, GROUP_BYTES // row_bytes)
     if not stream.way_of(plan).gather:
-        # Of a few rows, a group would be thousands of epochs, and each is read anew.
+        # A group of few rows would be thousands of epochs, each of which is read anew.
         rows = min(rows, plan.data.rows)
     return max(1, int(rows // plan.share.host_examples))

@@ -52,14 +52,14 @@ class Watched:
                 self._compare(path)
 
     def _others(self, paths: Sequence[str]) -> list[str]:
-        """Those of some paths at which something else stands than when they were last compared."""
+        """The paths at which something else stands than when they were last compared."""
         return [path for path in paths if self._now(path) != self._states[path]]
 
     def _now(self, path: str) -> int:
         return self._read(path, lambda: hash(files.file_state(path)))
 
     def _read(self, path: str, read: Callable[[], T]) -> T:
-        """What `read` finds at a path; raises InputError where it is gone, TryAgainError if out of reach."""
+        """Reads at a path; raises InputError where the file is gone, TryAgainError if it is out of reach."""
         try:
             return files.retry(read)
         except OSError as error:
@@ -77,20 +77,14 @@ class Watched:
         self._states[path] = state
 
     def _digest(self, path: str) -> str:
-        """Of the file as it is now."""
         if path in self._datasets:
-            return _of_manifest(self._datasets[path])
+            return manifest.load(self._datasets[path].directory).digest
         return files.sha256(path)
 
 
 def _is_gone(error: OSError) -> bool:
-    """Whether the file is another or none, and not only out of reach; over a network ESTALE says so too."""
+    """Returns whether the file is another or gone, not only out of reach; ESTALE says so over a network."""
     return files.is_final_failure(error) or error.errno == errno.ESTALE
-
-
-def _of_manifest(dataset: Dataset) -> str:
-    """Digest of the manifest that stands in the dataset's directory now."""
-    return manifest.load(dataset.directory).digest
 
 
 def _changed(path: str, received: str, published: str) -> InputError:

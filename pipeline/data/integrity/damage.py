@@ -38,12 +38,9 @@ _OF_CHANGED_FILES = (tf.errors.NotFoundError, tf.errors.OutOfRangeError, tf.erro
 def naming_damage(*selections: Selection) -> Iterator[None]:
     """Turns what TensorFlow raises over damaged files into an InputError that names file, record and byte.
 
-    A file that cannot be read, again and again, is named too.
-
-    So is a file that shrinks while it is mapped, which would end the process without a word.
-
-    It checks all of the selections then, so that the error names all damage at once. The first record whose
-    image is refused, or does not decode, is named too.
+    It also names a file that no try can read, one that shrinks while it is mapped (which would end the
+    process without a word), and the first record whose image is refused or does not decode. It then checks
+    all of the selections, so that the error names all damage at once.
     """
     try:
         with signals.answer_bus_errors(lambda: _lost_page(selections)):
@@ -58,7 +55,7 @@ def naming_damage(*selections: Selection) -> Iterator[None]:
         if _UNPARSED.search(error.message):
             raise _unparsed(selections, error.message) from None
         raise
-    except UnicodeDecodeError:  # TensorFlow tells the bytes that it could not parse
+    except UnicodeDecodeError:  # TensorFlow's message holds the bytes that it could not parse
         raise _unparsed(selections, "not a tf.train.Example") from None
     except READING_ERRORS as error:
         with contextlib.suppress(OSError):  # of the same disk
@@ -78,10 +75,10 @@ def _check_sizes(selections: Sequence[Selection]) -> None:
         manifest.check_files(selection.dataset.directory, selection.dataset.manifest)
 
 
-def _unparsed(selections: Sequence[Selection], told: str) -> InputError:
+def _unparsed(selections: Sequence[Selection], reason: str) -> InputError:
     return InputError(
         f"dataset {', '.join(str(selection.dataset) for selection in selections)}",
-        received=f"a sound record that its schema does not describe ({told})",
+        received=f"a sound record that its schema does not describe ({reason})",
         expected="records as beam_jobs.convert writes them",
         action="Name it with `python -m beam_jobs.verify`; convert the raw data again.",
     )
@@ -101,7 +98,7 @@ def _lost_page(selections: Sequence[Selection]) -> InputError:
 
 
 def listed(damaged: Sequence[DamagedRecord]) -> str:
-    """The damaged records in words: how many there are, and where the first ones are."""
+    """Renders the damaged records: how many there are, and where the first ones are."""
     count = f"{len(damaged):,} damaged record{'s' * (len(damaged) != 1)}"
     more = f"; and {len(damaged) - _LISTED:,} more" if len(damaged) > _LISTED else ""
     return f"{count}: {'; '.join(map(str, damaged[:_LISTED]))}{more}"
@@ -130,16 +127,14 @@ def _damaged(selections: Sequence[Selection], message: str) -> InputError:
     )
 
 
-# --- Names the record whose image does not decode: TensorFlow's error says only what is wrong with the
-# image.
-
+# --- Names the record whose image does not decode: TensorFlow's error says only what is wrong.
 
 _PROGRESS_AFTER_S = 2.0
 _NODE = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*|\n.*", re.DOTALL)  # what TensorFlow says of its own graph
 
 
 def decoding_problem(selections: Sequence[Selection], message: str) -> InputError | None:
-    """What to tell of the first selected record whose image does not decode, None without one.
+    """The error of the first selected record whose image does not decode; None without one.
 
     Decodes the images up to that one again.
 
@@ -155,7 +150,7 @@ def decoding_problem(selections: Sequence[Selection], message: str) -> InputErro
 
 def _undecodable(selection: Selection) -> Iterator[tuple[DamagedRecord, str]]:
     """Records with TensorFlow's message on their image, in stored order."""
-    images = selection.dataset.schema.of_kind(Image)
+    images = selection.dataset.schema.of_type(Image)
     ranges = selection.record_ranges if images else ()
     count = sum(last - first for first, last in ranges)
     numbers = itertools.chain.from_iterable(itertools.starmap(range, ranges))
@@ -187,7 +182,6 @@ def _undecoded(where: str, reason: str) -> InputError:
 
 # --- Names the file and byte that could not be read: TensorFlow's error says at most which file.
 
-
 # What a file system answers with, beside damage and files that are gone or too short.
 READING_ERRORS = (
     tf.errors.AbortedError,
@@ -203,7 +197,7 @@ READING_ERRORS = (
 
 
 def reading_problem(selections: Sequence[Selection], message: str) -> TryAgainError | None:
-    """What to tell of the shard that `message`, of TensorFlow's error, names; None where it names none."""
+    """The error of the shard that `message`, of TensorFlow's error, names; None where it names none."""
     paths = itertools.chain.from_iterable(selection.shards.paths for selection in selections)
     path = next((path for path in paths if path in message), None)
     if path is None:
@@ -219,10 +213,6 @@ def reading_problem(selections: Sequence[Selection], message: str) -> TryAgainEr
 
 
 # --- Leaves damaged records out before a run starts, as many as a budget allows.
-#
-# None are left out later, so the order of all others stays a pure function of seed and position. The run
-# keeps the list of damaged records: it is all that another process needs to read the same stream.
-
 
 _FLAG = "--max_corrupt_records"
 
@@ -240,7 +230,9 @@ def sound_selection(
 ) -> tuple[dict[str, Selection], Damage]:
     """The selections without their damaged records, and these records.
 
-    With a budget of 0 nothing is read ahead: the first damaged record ends the run.
+    None are left out later, so the order of all others stays a pure function of seed and position. The run
+    keeps the list of damaged records: another process needs no more to read the same stream. With a budget of
+    0 nothing is read ahead: the first damaged record ends the run.
 
     Args:
       budget: most records that may be left out of all selections together.
@@ -281,7 +273,7 @@ def without_damaged(selection: Selection, damaged: Iterable[DamagedRecord]) -> S
 
 
 def _numbers(selection: Selection, damaged: Iterable[DamagedRecord]) -> Iterator[int]:
-    """Of damaged records, over all shards: of two members with the same bytes, both lose them."""
+    """The numbers of damaged records over all shards: two members with the same bytes both lose them."""
     by_file = collections.defaultdict(list)
     for record in damaged:
         by_file[record.dataset, record.file].append(record.ordinal)
@@ -293,7 +285,6 @@ def _numbers(selection: Selection, damaged: Iterable[DamagedRecord]) -> Iterator
 
 
 def damage_to_json(damaged: Damage) -> dict:
-    """What a run keeps of its damage."""
     return {
         "rows": sum(record.rows for record in damaged),
         "records": [dataclasses.asdict(one) for one in damaged],
@@ -301,7 +292,6 @@ def damage_to_json(damaged: Damage) -> dict:
 
 
 def damage_from_json(document: Mapping) -> Damage:
-    """The inverse of `to_json`."""
     return tuple(DamagedRecord(**record) for record in document["records"])
 
 

@@ -41,11 +41,11 @@ class DamagedRecord:
     offset: int  # byte of the file at which its frame starts
     rows: int  # how many it holds
     reason: str
-    span: str = ""  # directory of the dataset where several are read as one, relative to that of all
+    span: str = ""  # where several datasets are read as one: its directory, relative to their common one
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Which record it is, whatever is wrong with it, and wherever its dataset lies now."""
+        """The identity of the record, whatever is wrong with it, and wherever its dataset lies now."""
         return self.dataset, self.file, self.ordinal
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def damaged_records(selection: Selection) -> tuple[DamagedRecord, ...]:
 
 
 def _by_shard(selection: Selection) -> Mapping[int, list[tuple[int, int]]]:
-    """Of each shard that holds selected rows, which of its records do, numbered over all shards."""
+    """For each shard that holds selected rows, the ranges of records that do, numbered over all shards."""
     shards, found = selection.shards, collections.defaultdict(list)
     for first, last in selection.record_ranges:
         for shard in range(shards.shard_of_record(first), shards.shard_of_record(last - 1) + 1):
@@ -78,7 +78,7 @@ def _by_shard(selection: Selection) -> Mapping[int, list[tuple[int, int]]]:
 def _read_again_if_it_fails(
     selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]
 ) -> list[DamagedRecord]:
-    """What `_damaged_in` returns; raises TryAgainError where the shard cannot be read."""
+    """Tries `_damaged_in` several times; raises TryAgainError where the shard cannot be read."""
     try:
         return files_lib.retry(lambda: _damaged_in(selection, shard, ranges))
     except OSError as error:
@@ -86,7 +86,6 @@ def _read_again_if_it_fails(
 
 
 def _damaged_in(selection: Selection, shard: int, ranges: Sequence[tuple[int, int]]) -> list[DamagedRecord]:
-    """The damaged records among those of these numbers, all of one shard."""
     shards = selection.shards
     if shards.offsets is None:  # nobody has read all of it yet
         dataset = selection.dataset
@@ -114,7 +113,7 @@ def _damaged_of(file: BinaryIO, stored: Stored) -> Iterator[tuple[int, str]]:
 
 
 def checksum_problem(frame: bytes, *, size: int, content_hash: int) -> str:
-    """What is wrong with a frame of this size and content hash; empty if nothing is."""
+    """The problem of a frame of this size and content hash; empty if it has none."""
     length = size - tfrecord.FRAME_BYTES
     if found := tfrecord.problem(frame, length=length):
         return found
@@ -151,14 +150,13 @@ def damaged_record(selection: Selection, shard: int, number: int, reason: str) -
     )
 
 
-# --- Remembers what comparing all records has found: files that stay as they are need not be read again.
-
+# --- Remembers damage: files that stay as they are need not be read again.
 
 FORMAT = "penstock.scan/1"  # another where something else is compared
 
 
 class ScanMemory:
-    """What is damaged in selections, kept in a file.
+    """The damage of selections, kept in a file.
 
     Args:
       path: of that file. An absent or damaged one only costs time. None: nothing is kept.
@@ -168,38 +166,37 @@ class ScanMemory:
     def __init__(self, path: pathlib.Path | None, *, clock: Callable[[], int] = time.time_ns) -> None:
         self._path, self._clock = path, clock
         self._known = _loaded(path) if path else {}
-        self._asked: dict[str, tuple[DamagedRecord, ...]] = {}
+        self._used: dict[str, tuple[DamagedRecord, ...]] = {}
 
     def damaged(self, selection: Selection) -> tuple[DamagedRecord, ...]:
-        """As `checksums.damaged_records`; reads nothing where the same files were compared before."""
+        """What `damaged_records` gives; reads nothing where the same files were compared before."""
         if not self._path:
             return damaged_records(selection)
         key, is_settled = self._key(selection)
         if key in self._known:
-            self._asked[key] = self._known[key]
+            self._used[key] = self._known[key]
             return self._known[key]
         found = damaged_records(selection)
         if is_settled and self._key(selection)[0] == key:
-            self._asked[key] = found
+            self._used[key] = found
         return found
 
     def save(self) -> None:
-        """Keeps what was asked for."""
-        if self._path and self._asked and self._asked != self._known:
-            damaged = {key: [vars(one) for one in found] for key, found in self._asked.items()}
+        if self._path and self._used and self._used != self._known:
+            damaged = {key: [vars(one) for one in found] for key, found in self._used.items()}
             document = {"format": FORMAT, "damaged": damaged}
             documents.write(self._path, document)
 
     def _key(self, selection: Selection) -> tuple[str, bool]:
-        """What the result depends on: rows, published digests and the files; whether a change would show."""
+        """A hash of all that the result depends on (rows, digests, files); whether a change would show."""
         dataset, shards, now = selection.dataset, selection.shards, self._clock()
-        said = hashlib.sha256(repr((dataset.manifest.digest, selection.record_ranges)).encode())
+        digest = hashlib.sha256(repr((dataset.manifest.digest, selection.record_ranges)).encode())
         files = [file for path in shards.paths for file in (path, shards_lib.file_name(path))]
         is_settled = True
         for states in files_lib.in_turns(_states, files):
             is_settled = is_settled and all(state.is_settled(now) for _, state in states)
-            said.update("".join(repr((file, tuple(state))) for file, state in states).encode())
-        return said.hexdigest(), is_settled
+            digest.update("".join(repr((file, tuple(state))) for file, state in states).encode())
+        return digest.hexdigest(), is_settled
 
 
 def _states(files: Sequence[str]) -> list[tuple[str, FileState]]:

@@ -40,7 +40,7 @@ LINE_FEED, ANY_LINE_END = "\n", "any"  # as `line_ends`; "any": also \r\n, and \
 
 
 class Entry(NamedTuple):
-    """A raw file, or a part of one. The last two are of files of lines only, whose rows can be read again."""
+    """A raw file, or a part of one. Only files of lines, whose rows can be read again, have the last two."""
 
     name: str
     rows_before: int = 0  # is added to the numbers of rows, which were counted from the start of the part
@@ -49,8 +49,6 @@ class Entry(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """What all files have in common."""
-
     root: str  # directory that their names are relative to
     line_ends: str = ""  # LINE_FEED or ANY_LINE_END; empty: their rows are not numbered by lines
 
@@ -70,7 +68,7 @@ class Head:
 
 
 def id_of(names: Iterable[str]) -> bytes:
-    """What a list of files is called by the origins that use it: a digest of `names`, in order."""
+    """The id by which origins refer to a list of files: a digest of `names`, in order."""
     digest = hashlib.blake2b(digest_size=ID_BYTES)
     for name in names:
         encoded = name.encode("utf-8", "surrogateescape")
@@ -79,20 +77,16 @@ def id_of(names: Iterable[str]) -> bytes:
 
 
 def dumps(entries: Sequence[Entry], *, folder: Folder, files_id: bytes) -> bytes:
-    """The content of the file."""
     chunks = [_packed(folder._asdict()), *map(_packed, _grouped(entries))]
     ends = np.cumsum(list(map(len, chunks)), dtype="<u8")
     checksums = np.array(list(map(zlib.crc32, chunks)), "<u4")
-    head = (
-        _FILE_HEAD.pack(_FILES_MAGIC, files_id, len(entries), len(chunks))
-        + ends.tobytes()
-        + checksums.tobytes()
-    )
+    counts = _FILE_HEAD.pack(_FILES_MAGIC, files_id, len(entries), len(chunks))
+    head = counts + ends.tobytes() + checksums.tobytes()
     return b"".join((head, zlib.crc32(head).to_bytes(4, "little"), *chunks))
 
 
 def head_bytes(content: bytes) -> int:
-    """Of the whole head, from its first HEAD_BYTES; raises DamagedError if they are none."""
+    """The size of the whole head, from its first HEAD_BYTES; raises DamagedError if they are none."""
     if len(content) < HEAD_BYTES or not content.startswith(_FILES_MAGIC):
         raise DamagedError("no list of files")
     _, _, _, chunks = _FILE_HEAD.unpack(content[:HEAD_BYTES])
@@ -100,12 +94,10 @@ def head_bytes(content: bytes) -> int:
 
 
 def head(content: bytes) -> Head:
-    """Raises DamagedError unless `content` is a whole head."""
+    """Parses a whole head; raises DamagedError if `content` is none."""
     _, files_id, entries, chunks = _FILE_HEAD.unpack(content[:HEAD_BYTES])
-    whole, checksum = content[:-4], content[-4:]
-    if len(content) != HEAD_BYTES + 12 * chunks + 4 or zlib.crc32(whole) != int.from_bytes(
-        checksum, "little"
-    ):
+    is_whole = len(content) == HEAD_BYTES + 12 * chunks + 4
+    if not is_whole or zlib.crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
         raise DamagedError("no head of a list of files")
     ends = np.frombuffer(content, "<u8", chunks, HEAD_BYTES).astype(np.int64)
     checksums = np.frombuffer(content, "<u4", chunks, HEAD_BYTES + 8 * chunks)
@@ -114,12 +106,12 @@ def head(content: bytes) -> Head:
 
 
 def folder(content: bytes, head: Head) -> Folder:
-    """From chunk 0; raises DamagedError where that is not what was written."""
+    """Reads chunk 0; raises DamagedError where that is not what was written."""
     return Folder(**_unpacked(content, head, 0))
 
 
 def entries(content: bytes, head: Head, chunk: int) -> list[Entry]:
-    """Those of a chunk; raises DamagedError where it is not what was written."""
+    """Reads the entries of a chunk; raises DamagedError where it is not what was written."""
     return [Entry(*fields) for fields in _unpacked(content, head, chunk)]
 
 
@@ -152,17 +144,14 @@ def _unpacked(content: bytes, head: Head, chunk: int) -> object:
 #   uint8     bits of a file's number, f, and uint8 bits of a row's number, r
 #   uint32    checksum (CRC-32) of the 84 bytes of the header that are no checksum
 #   uint64    the number of rows, and uint64 the lowest number of a file, which is added to each
-#   16 bytes  which list of files it tells of (`files.py`)
+#   16 bytes  the id of its list of files
 #   32 bytes  SHA-256 of the shard
 #
 # Then chunks of 4,096 rows, the last one shorter: f + r bits a row, the lowest bit first, filled up to whole
 # bytes; and uint32, their checksum. The low r bits of a row are its number in the file, 0 where the file is
 # one row; the others number the file.
-#
-# Standard library and numpy only.
 
-
-ROW_BITS = 32  # of a row's number, in a number of 64 bits that holds it below that of the file
+ROW_BITS = 32  # of 64: a row's number stands in the low bits, the file's above it
 CHUNK_ROWS = 1 << 12
 CHECKSUM_BYTES = 4
 
@@ -178,8 +167,6 @@ class DamagedError(ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Header:
-    """What the bytes that follow are."""
-
     rows: int
     file_bits: int
     row_bits: int
@@ -197,7 +184,7 @@ class Header:
         return HEADER_BYTES + number * size, min(CHUNK_ROWS, self.rows - number * CHUNK_ROWS)
 
     def chunk_bytes(self, rows: int) -> int:
-        """Of a chunk of so many rows, with its checksum."""
+        """The size of a chunk of so many rows, with its checksum."""
         return bits.packed_bytes(self.bits, rows) + CHECKSUM_BYTES
 
     @property
@@ -206,7 +193,6 @@ class Header:
 
     @property
     def bytes(self) -> int:
-        """Of the whole file."""
         if not self.rows:
             return HEADER_BYTES
         offset, rows = self.chunk(self.chunks - 1)
@@ -234,14 +220,14 @@ def pack_rows(places: np.ndarray, *, files_id: bytes, shard_sha256: str) -> Iter
 
 
 def place(files: np.ndarray | int, rows: np.ndarray) -> np.ndarray:
-    """uint64 [rows]: the file's number above that of the row, int64 [rows]. Larger ones than fit become 0."""
+    """Joins numbers of files and of rows, int64 [rows]: uint64 [rows]; a row's number too large becomes 0."""
     fits = (rows >= 0) & (rows < 1 << ROW_BITS)
     low = np.where(fits, rows, 0).astype(np.uint64)
     return np.asarray(files, np.uint64) << np.uint64(ROW_BITS) | low
 
 
 def header(content: bytes) -> Header:
-    """Raises DamagedError unless `content` begins with a header."""
+    """Parses the header that `content` begins with; raises DamagedError if there is none."""
     head, rest = content[: _ROWS_HEAD.size], content[_ROWS_HEAD.size + CHECKSUM_BYTES : HEADER_BYTES]
     checksum = int.from_bytes(content[_ROWS_HEAD.size : _ROWS_HEAD.size + CHECKSUM_BYTES], "little")
     if len(rest) < _REST.size or not head.startswith(_ROWS_MAGIC) or zlib.crc32(head + rest) != checksum:
@@ -288,7 +274,7 @@ class Origin(NamedTuple):
 
     In CSV, JSON Lines and text, `row` is the line on which the row begins; a header and blank lines count. In
     other formats it is the number of the row or record in the file. `file` is relative to the directory that
-    all inputs are in; a row of a service is told by the stream that it came in.
+    all inputs are in; for a row of a service it names the stream.
     """
 
     file: str

@@ -1,7 +1,7 @@
-"""Tells where rows of a published dataset came from, from the files in its folder `origins/`.
+"""Looks up where rows of a published dataset came from, in the files of its folder `origins/`.
 
 The manifest does not list them: they hold names of raw files, which the dataset's digest does not depend on.
-So each holds its own checksums, and may be deleted. A question reads some kilobytes, whatever the size of the
+So each holds its own checksums, and may be deleted. A look-up reads some kilobytes, whatever the size of the
 dataset. Standard library and numpy only.
 """
 
@@ -63,29 +63,26 @@ class Found(NamedTuple):
 
 
 class Origins:
-    """Where each row of a dataset came from. Reads when it is asked; holds no row.
-
-    `origins_of(dataset)` opens them, or says that a dataset has none.
-    """
+    """Where each row of a dataset came from. Reads at each look-up; holds no row. `origins_of` opens one."""
 
     def __init__(self, directory: pathlib.Path, manifest: Manifest) -> None:
         self._directory = directory
         self._published = {shard.path: shard for shards in manifest.splits.values() for shard in shards}
         self._path = directory / FILES_NAME
-        self._head = _told(self._path, self._read_head)
+        self._head = _checked(self._path, self._read_head)
         self._shards: dict[str, _Shard | None] = {}
         self._entries: dict[int, list[Entry]] = {}
 
     @functools.cached_property
     def folder(self) -> Folder:
-        """What is common to all raw files: the directory that they were in, and how their lines end."""
-        return _told(self._path, lambda: files.folder(self._chunk_of_files(0), self._head))
+        """The directory that all raw files were in, and how their lines end."""
+        return _checked(self._path, lambda: files.folder(self._chunk_of_files(0), self._head))
 
     def of(self, shard: str, ordinal: int) -> Origin | None:
         """The origin of a row of the shard that the manifest calls `shard`; `ordinal` counts its rows from 0.
 
-        None where the shard's file of origins is not there. Raises InputError where it is damaged, or of
-        another dataset, and IndexError or KeyError where the dataset has no such row or shard.
+        None where the shard has no file of origins. Raises InputError where it is damaged, or of another
+        dataset, and IndexError or KeyError where the dataset has no such row or shard.
         """
         return self.of_rows(shard, np.array([ordinal]))[0]
 
@@ -95,7 +92,7 @@ class Origins:
         return [None if place is None else place.origin for place in found]
 
     def found(self, shard: str, ordinals: np.ndarray) -> list[Found | None]:
-        """`of_rows`, each with the part of a file that it is in."""
+        """What `of_rows` gives, each with the part of a file that it is in."""
         if len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < self._published[shard].rows:
             raise IndexError(f"{shard} has {self._published[shard].rows:,} rows")
         opened = self._opened(shard)
@@ -123,7 +120,7 @@ class Origins:
         if size != self._head.offsets[-1]:
             raise _damaged(self._path, f"{size:,} bytes")
         for chunk in range(len(self._head.checksums)):
-            _told(self._path, lambda chunk=chunk: self._check_chunk(chunk))
+            _checked(self._path, lambda chunk=chunk: self._check_chunk(chunk))
 
     def _check_chunk(self, chunk: int) -> None:
         files.check(self._chunk_of_files(chunk), self._head, chunk)
@@ -131,10 +128,8 @@ class Origins:
     def _opened(self, shard: str) -> _Shard | None:
         if shard not in self._shards:
             path = self._directory / file_name(shard)
-            found = path.exists()
-            self._shards[shard] = (
-                _told(path, lambda: self._open(path, self._published[shard])) if found else None
-            )
+            read = functools.partial(self._open, path, self._published[shard])
+            self._shards[shard] = _checked(path, read) if path.exists() else None
         return self._shards[shard]
 
     def _open(self, path: pathlib.Path, published: Shard) -> _Shard:
@@ -158,14 +153,14 @@ class Origins:
 
     def _chunks(self, shard: _Shard, wanted: list[int] | range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for number in wanted:
-            yield _told(shard.path, lambda number=number: _read_chunk(shard, number))
+            yield _checked(shard.path, lambda number=number: _read_chunk(shard, number))
 
     def _entry(self, number: int) -> Entry:
         chunk, place = self._head.chunk_of(number)
         if chunk not in self._entries:
             if len(self._entries) >= _KEPT:
                 self._entries.pop(next(iter(self._entries)))
-            self._entries[chunk] = _told(self._path, lambda: self._read_entries(chunk))
+            self._entries[chunk] = _checked(self._path, lambda: self._read_entries(chunk))
         return self._entries[chunk][place]
 
     def _read_entries(self, chunk: int) -> list[Entry]:
@@ -183,12 +178,12 @@ class Origins:
 
 
 def origins_of(dataset: Dataset) -> Origins | None:
-    """Where the rows of `dataset` came from; None where it does not say: see `open_origins`."""
+    """The origins of the rows of `dataset`; None where there are none: see `open_origins`."""
     return open_origins(dataset.directory, dataset.manifest)
 
 
 def open_origins(directory: pathlib.Path, manifest: Manifest) -> Origins | None:
-    """None where there are no origins: `--noorigins` wrote the dataset, or they were deleted.
+    """Opens the origins; None where `--noorigins` wrote the dataset, or they were deleted.
 
     Raises InputError where the list of files is damaged.
     """
@@ -232,7 +227,7 @@ def _bytes(path: pathlib.Path, offset: int, size: int) -> bytes:
         return file.read(size)
 
 
-def _told(path: pathlib.Path, read: Callable[[], _Read]) -> _Read:
+def _checked(path: pathlib.Path, read: Callable[[], _Read]) -> _Read:
     try:
         return read()
     except (DamagedError, OSError) as error:
@@ -250,16 +245,11 @@ def _damaged(path: pathlib.Path, received: str) -> OriginsError:
     return error
 
 
-# --- The raw rows of a dataset's rows: where each came from, and its text where that can still be read.
-#
-# Meant for messages about a few rows: whatever is missing, changed or damaged, an answer says less, and none
-# fails. Standard library and numpy only.
+# --- Raw rows, for messages about a few rows: what is missing, changed or damaged is left out; nothing fails.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawRow:
-    """A raw row."""
-
     origin: Origin
     folder: str  # the directory that `origin.file` is in: an absolute path, or a location such as gs://…/
     is_line: bool  # whether `origin.row` is a line of the file
@@ -289,7 +279,6 @@ def raw_rows(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow
 
 
 def _of_published(dataset: Dataset, places: Sequence[tuple[str, int]]) -> list[RawRow | None]:
-    """The same of one published dataset."""
     with contextlib.suppress(InputError):  # the list of files is damaged
         if origins := origins_of(dataset):
             return _with_texts(_found(origins, places), origins)
@@ -331,8 +320,7 @@ def _with_texts(found: Sequence[Found | None], origins: Origins) -> list[RawRow 
     ]
 
 
-# --- Rows of a file of lines, read again by the numbers of their lines. Standard library and numpy only.
-
+# --- Rows of a file of lines, read again by the numbers of their lines.
 
 _MOST_READ = 256 << 20  # 256 MiB; a part of a file that is not compressed has 64 MiB
 _MOST_OF_ROW = 16 << 10  # 16 KiB
@@ -350,8 +338,8 @@ _QUOTED_OR_END = re.compile(
 def text_rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends: str) -> dict[int, str]:
     """The rows that begin on `lines` of a part, counted from 1, without the end of the last line.
 
-    A row of CSV may be of several lines. Of a row of more than 16 KiB that much is given. Rows are left out
-    that are not found, and all where the file has another size than when it was converted.
+    A row of CSV may be of several lines. A row of more than 16 KiB is cut there. Rows that are not found are
+    left out; all are, where the file has another size than when it was converted.
     """
     try:
         if not path.is_file() or path.stat().st_size != part.file_bytes or path.suffix in _UNREADABLE:
@@ -365,7 +353,7 @@ def text_rows(path: pathlib.Path, part: Entry, lines: Collection[int], line_ends
 
 
 def _blocks(file: IO[bytes], line_ends: str) -> Iterator[bytes]:
-    """What is left of the file, all lines of which end in \\n."""
+    """Reads the rest of the file; all lines then end in \\n."""
     held = b""
     for _ in range(_MOST_READ // _BLOCK):
         block = file.read(_BLOCK)
@@ -380,7 +368,7 @@ def _blocks(file: IO[bytes], line_ends: str) -> Iterator[bytes]:
 
 
 def _starting_on(blocks: Iterator[bytes], lines: Collection[int]) -> dict[int, bytes]:
-    """What the file has from each of `lines` on, as much as a row may have."""
+    """The bytes of the file from each of `lines` on, as many as a row may have."""
     found: dict[int, bytearray] = {}
     waiting = sorted(lines)
     first = 1  # line that the block begins in, or with

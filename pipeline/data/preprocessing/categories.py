@@ -20,7 +20,7 @@ Transform = Callable[[tf.Tensor], tf.Tensor]
 def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[Transform, int]:
     """A function of values [batch], string or integer, to ids [batch], int32 or int64; and the number of ids.
 
-    Of a listed vocabulary it also takes the indices that blocks hold, int32 [batch], to the same ids. Raises
+    With a listed vocabulary it also maps the indices that blocks hold, int32 [batch], to the same ids. Raises
     InputError if the vocabulary is not listed and has too many values to be learned.
     """
     if feature.encoding == "hashed":
@@ -40,13 +40,13 @@ def category_ids(feature: Categorical, statistics: FeatureStatistics) -> tuple[T
 
 def known_ids(values: tf.Tensor, *, size: int) -> tf.Tensor:
     """Integers, int32 or int64 of any shape → 1 more for those from 0 to below `size`, 0 for all others."""
-    # As numbers without a sign the negative ones are large.
+    # Negative numbers are large as unsigned ones.
     unsigned = tf.bitcast(values, tf.uint32 if values.dtype == tf.int32 else tf.uint64)
     return zero_where(unsigned >= tf.cast(size, unsigned.dtype), values + 1)
 
 
 def _lookup(vocabulary: list[str]) -> keras.layers.StringLookup:
-    # Keras takes its name for unknown values out of a vocabulary that has such a value.
+    # Keras would drop a value of the vocabulary that is its name for unknown values.
     names = ("[UNK]" + "]" * more for more in itertools.count())
     unknown = next(name for name in names if name not in vocabulary)
     return keras.layers.StringLookup(

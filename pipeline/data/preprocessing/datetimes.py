@@ -1,4 +1,4 @@
-"""What a model gets of a point in time: the time, and where it lies in the day, the week and the year."""
+"""Points in time as model inputs: the time, and its place in the day, the week and the year."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ def time_columns(feature: Datetime, statistics: FeatureStatistics) -> Callable[[
         seconds = moments // times.SECOND
         local = seconds + offset_at(table.utc, table.offsets, seconds)
         days = local // 86_400
-        # Subtracted as int64: a float32 near 1.7e15 is exact to two minutes. Multiplied: TensorFlow makes a
-        # product of a division by a constant where it serves, and not where it reads.
+        # Subtracted as int64: a float32 near 1.7e15 is exact to two minutes. Multiplied: TensorFlow turns a
+        # division by a constant into a product in serving, but not in reading.
         standardized = tf.cast(moments - mean, tf.float32) * (1.0 / spread)
         values = [
             standardized,
@@ -50,7 +50,7 @@ def missing_time(moments: tf.Tensor) -> tf.Tensor:
 
 
 def _mean_and_spread(statistics: FeatureStatistics) -> tuple[int, float]:
-    """Microseconds; a day where all times are the same."""
+    """Mean and spread in microseconds; the spread is a day where all times are the same."""
     summary = statistics.numeric
     return (round(summary.mean), summary.std or float(times.DAY)) if summary else (0, float(times.DAY))
 
@@ -62,7 +62,6 @@ def _on_circle(position: tf.Tensor, length: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 # --- Points in time from the text of a request, read as `beam_jobs/cells/datetimes` reads raw data.
-
 
 _MOST, _MOST_MINUTES = "23:59", 23 * 60 + 59  # of an offset from UTC
 _LIKE = (("%Y", "2000"), ("%m", "01"), ("%d", "01"))
@@ -120,7 +119,7 @@ def _civil_time(parts: dict[str, tf.Tensor], half: tf.Tensor) -> tuple[tf.Tensor
 
 
 def _part(feature: Datetime, texts: tf.Tensor, name: str) -> tf.Tensor:
-    """What stands for the part in each text [batch]; empty where it is left out."""
+    """The text of one part of each text [batch]; empty where it is left out."""
     return tf.strings.regex_replace(texts, pattern(feature.format, part=name), r"\1")
 
 
@@ -139,9 +138,6 @@ def _example(format: str) -> str:
 
 def _int(value: int) -> tf.Tensor:
     return tf.constant(value, tf.int64)
-
-
-# --- The offset of a time zone from UTC, looked up in a table inside the graph.
 
 
 def offset_at(changes: Sequence[int], offsets: Sequence[int], seconds: tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,7 @@
 
 Bins are quantiles; a number that comes often has one of its own.
 
-Differences are taken in float64, unless the statistics of a column say that float32 tells as much: it keeps
+Differences are taken in float64, unless the statistics of a column say that float32 loses nothing: it keeps
 43 of the 854 different seconds in an hour of Unix time. This runs where records are read, on the host's
 processor, never on an accelerator.
 """
@@ -37,7 +37,7 @@ def standardized(features: Sequence[Numeric], measured: Mapping[str, FeatureStat
       InputError: the type that a feature's numbers are stored in cannot tell them apart.
     """
     for feature in features:
-        _require_told_apart(feature, measured[feature.name])
+        _require_distinct(feature, measured[feature.name])
     means, scales = np.array([_mean_and_scale(each, measured[each.name]) for each in features]).T
     precisions = [_precision(feature, measured[feature.name]) for feature in features]
 
@@ -65,9 +65,8 @@ def bin_ids(
             return bins
         return zero_where(tf.math.is_nan(tf.stack(columns, axis=1)), bins)
 
-    return _in_groups([each.dtype for each in features], of_group), tuple(
-        len(each) + 2 for each in boundaries
-    )
+    sizes = tuple(len(each) + 2 for each in boundaries)
+    return _in_groups([each.dtype for each in features], of_group), sizes
 
 
 def missing(*columns: tf.Tensor) -> tf.Tensor:
@@ -81,14 +80,14 @@ def flat(values: tf.Tensor) -> tf.Tensor:
 
 
 def bounded(numbers: tf.Tensor) -> tf.Tensor:
-    """float32 of any shape, with 0 for NaN and nothing beyond ±`FARTHEST`: what no model answers with NaN."""
+    """float32 of any shape, with 0 for NaN and nothing beyond ±`FARTHEST`, so that no model answers NaN."""
 
     def cut() -> tf.Tensor:
         ends = zero_where(tf.math.is_nan(numbers), tf.clip_by_value(numbers, -FARTHEST, FARTHEST))
         # The others stay as they are, whatever comes with them: cutting makes 0 of the smallest numbers.
         return tf.compat.v1.where(tf.abs(numbers) <= FARTHEST, numbers, ends)
 
-    # Nearly always there is nothing to cut. Half the sum of all squares tells, in one pass where cutting
+    # Nearly always there is nothing to cut. Half the sum of all squares shows it, in one pass where cutting
     # takes eight: it is NaN where a number is, and above this where one is beyond, however it is rounded.
     return tf.cond(tf.nn.l2_loss(numbers) <= FARTHEST**2 / 4, lambda: numbers, cut)
 
@@ -104,7 +103,7 @@ def zero_where(is_zero: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
 def _in_groups(
     keys: Sequence[Hashable], of_group: Callable[[list[tf.Tensor], list[int]], tf.Tensor]
 ) -> Transform:
-    """A function of columns, each [batch], to [batch, n], which takes those of equal keys together.
+    """A function of columns, each [batch], to [batch, n], which handles columns of equal keys together.
 
     Thousands of columns would be thousands of operations otherwise.
 
@@ -122,7 +121,7 @@ def _in_groups(
 
 
 def _bin(values: tf.Tensor, boundaries: np.ndarray) -> tf.Tensor:
-    """How many of the boundaries are not above each value: int32, of the values' shape."""
+    """Counts the boundaries that are not above each value: int32, of the values' shape."""
     if not values.dtype.is_floating:
         return tf.searchsorted(tf.constant(boundaries), values, side="right")
     # A third of the time of searchsorted, which takes tensors of any rank.
@@ -139,7 +138,6 @@ def _boundaries(feature: Numeric, statistics: FeatureStatistics) -> np.ndarray:
 
 
 def _next(numbers: np.ndarray) -> np.ndarray:
-    """The next number of the same type, [n]."""
     if numbers.dtype.kind == "i":
         return np.minimum(numbers, np.iinfo(np.int64).max - 1) + 1
     following = np.nextafter(numbers, np.float32(np.inf))
@@ -150,13 +148,13 @@ def _mean_and_scale(feature: Numeric, statistics: FeatureStatistics) -> tuple[fl
     summary = statistics.numeric
     if summary is None:
         return 0.0, 1.0
-    if summary.std == 0:  # what is stored of 1e30 is 1.5e22 above it
+    if summary.std == 0:  # float32 stores 1e30 as a number 1.5e22 above it
         return float(np.float32(summary.mean)) if feature.dtype == "float32" else summary.mean, 1.0
     return summary.mean, 1.0 / summary.std
 
 
 def _precision(feature: Numeric, statistics: FeatureStatistics) -> tf.DType:
-    """What to take differences in; float32 takes half of the time."""
+    """The type for differences; float32 takes half of the time."""
     # Rounding the mean loses as much as storing a number. The inverse of a wider spread is 0 in float32.
     std = statistics.numeric.std if statistics.numeric else 0.0
     is_enough = rounding(feature, statistics) <= COARSEST / 10 and std <= _WIDEST_FLOAT32
@@ -171,7 +169,7 @@ def _as_stored(boundaries: np.ndarray, feature: Numeric) -> np.ndarray:
     return np.array([min(math.ceil(boundary), largest) for boundary in boundaries], np.int64)
 
 
-def _require_told_apart(feature: Numeric, statistics: FeatureStatistics) -> None:
+def _require_distinct(feature: Numeric, statistics: FeatureStatistics) -> None:
     lost, summary = rounding(feature, statistics), statistics.numeric
     if lost > COARSEST:
         raise InputError(
@@ -184,7 +182,6 @@ def _require_told_apart(feature: Numeric, statistics: FeatureStatistics) -> None
 
 
 # --- Numbers from the text of a request that its clean-up has made plain, as the conversion reads them.
-
 
 _FLOAT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LARGEST = str((1 << 63) - 1)

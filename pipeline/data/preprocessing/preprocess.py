@@ -25,8 +25,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -35,8 +35,7 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 
-# --- What the features of each kind give to a model: columns of numbers, ids, sequences of ids, an image.
-
+# --- The inputs that features of each type give to a model: numbers, ids, sequences of ids, an image.
 
 Transform = Callable[..., tf.Tensor]
 
@@ -54,7 +53,7 @@ class NumericInput:
 class CategoryInput:
     """`transform`: the features, each [batch] → ids, int32 or int64, each below its column's cardinality.
 
-    They are [batch, len(cardinalities)]; those of one feature may be [batch].
+    The ids are [batch, len(cardinalities)]; with one feature they may be [batch].
     """
 
     features: tuple[str, ...]
@@ -74,7 +73,7 @@ class SequenceInput:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What all features of one kind give to a model together, in the order in which the model gets it."""
+    """The inputs that all features of one type give together, in the order in which a model gets them."""
 
     numeric: tuple[NumericInput, ...] = ()
     categories: tuple[CategoryInput, ...] = ()
@@ -84,10 +83,10 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InModel:
-    """How a model is fed with one kind.
+    """How a model is fed with features of one type.
 
     `is_text` says that requests may spell a string in several ways. `read`: cleaned text of a request, string
-    [batch] → what a record holds of it, [batch]; without it, that is the text. `spelled` is its inverse.
+    [batch] → what a record holds, [batch]; without it, that is the text. `spelled` is its inverse.
     """
 
     inputs: Callable[[Sequence[Feature], SplitStatistics], Inputs]
@@ -96,13 +95,13 @@ class InModel:
     spelled: Callable[[Feature, np.ndarray], list[str]] | None = None
 
 
-def inputs_by_kind(features: Sequence[Feature], statistics: SplitStatistics) -> list[Inputs]:
-    """What `features` give, kind by kind in the order of the table."""
+def inputs_by_type(features: Sequence[Feature], statistics: SplitStatistics) -> list[Inputs]:
+    """The inputs that `features` give, type by type in the order of the table."""
     for feature in features:
-        OF_KIND.of(feature)  # raises where a kind has no entry
+        BY_TYPE.of(feature)  # raises where a type has no entry
     return [
         entry.inputs([feature for feature in features if type(feature) is kind], statistics)
-        for kind, entry in OF_KIND.entries.items()
+        for kind, entry in BY_TYPE.entries.items()
     ]
 
 
@@ -133,7 +132,6 @@ def _numeric(features: Sequence[Numeric], statistics: SplitStatistics) -> Inputs
 
 
 def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
-    del statistics
     flat = [
         NumericInput(features=(feature.name,), transform=numbers.flat, width=math.prod(feature.shape))
         for feature in features
@@ -142,33 +140,16 @@ def _tensor(features: Sequence[Tensor], statistics: SplitStatistics) -> Inputs:
 
 
 def _text(features: Sequence[Text], statistics: SplitStatistics) -> Inputs:
-    del statistics
-    return Inputs(
-        sequences=tuple(
-            SequenceInput(
-                feature=feature.name,
-                transform=_word_ids(feature),
-                length=feature.length,
-                size=feature.buckets + 1,
-            )
-            for feature in features
-        )
-    )
+    return Inputs(sequences=tuple(_sequence(each, _word_ids(each), each.buckets) for each in features))
 
 
 def _tokens(features: Sequence[Tokens], statistics: SplitStatistics) -> Inputs:
-    del statistics
-    return Inputs(
-        sequences=tuple(
-            SequenceInput(
-                feature=feature.name,
-                transform=_token_ids(feature),
-                length=feature.length,
-                size=feature.vocabulary_size + 1,
-            )
-            for feature in features
-        )
-    )
+    sequences = (_sequence(each, _token_ids(each), each.vocabulary_size) for each in features)
+    return Inputs(sequences=tuple(sequences))
+
+
+def _sequence(feature: Text | Tokens, ids: Transform, values: int) -> SequenceInput:
+    return SequenceInput(feature=feature.name, transform=ids, length=feature.length, size=values + 1)
 
 
 def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inputs:
@@ -190,7 +171,6 @@ def _datetime(features: Sequence[Datetime], statistics: SplitStatistics) -> Inpu
 
 
 def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
-    del statistics
     if len(features) > 1:
         raise InputError(
             "image features of the schema",
@@ -199,12 +179,6 @@ def _image(features: Sequence[Image], statistics: SplitStatistics) -> Inputs:
             action="Leave the others out of the schema that you train with.",
         )
     return Inputs(image=features[0] if features else None)
-
-
-def _label(features: Sequence[Label], statistics: SplitStatistics) -> Inputs:
-    """Nothing: the label is what the model predicts."""
-    del features, statistics
-    return Inputs()
 
 
 def _word_ids(feature: Text) -> Transform:
@@ -225,10 +199,10 @@ def _token_ids(feature: Tokens) -> Transform:
 
 
 # A model gets the inputs in this order: moving an entry changes what a trained model's columns mean.
-OF_KIND = KindTable(
+BY_TYPE = FeatureTypeTable(
     where=__name__,
-    tells="what a model gets of a feature",
-    entry="InModel, with `inputs` of (the features of the kind, SplitStatistics) to Inputs",
+    question="what a model gets of a feature",
+    entry="InModel, with `inputs` of (the features of the type, SplitStatistics) to Inputs",
     entries={
         Categorical: InModel(inputs=_categorical),
         Numeric: InModel(inputs=_numeric, read=numbers.numbers_of, spelled=numbers.texts_of),
@@ -236,7 +210,7 @@ OF_KIND = KindTable(
         Text: InModel(inputs=_text),
         Tokens: InModel(inputs=_tokens),
         Image: InModel(inputs=_image, is_text=False),
-        Label: InModel(inputs=_label),
+        Label: InModel(inputs=lambda features, statistics: Inputs()),  # the model predicts it
         Datetime: InModel(inputs=_datetime, read=moments_of, spelled=texts_of),
     },
 )
@@ -278,7 +252,7 @@ class Preprocess(tf.Module):
     ) -> None:
         super().__init__(name="preprocess")
         check_measured(schema)
-        kinds = inputs_by_kind(schema.features, statistics)
+        kinds = inputs_by_type(schema.features, statistics)
         numeric = [part for inputs in kinds for part in inputs.numeric]
         categories = [part for inputs in kinds for part in inputs.categories]
         sequences = [part for inputs in kinds for part in inputs.sequences]
@@ -305,7 +279,7 @@ class Preprocess(tf.Module):
 
     @property
     def columns(self) -> dict[str, list[str]]:
-        """The feature that each column of `numeric` and of `categories` is of."""
+        """The names of the features behind the columns of `numeric` and of `categories`."""
         return {name: list(features) for name, features in self._columns_of.items()}
 
     def __call__(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -323,7 +297,7 @@ class Preprocess(tf.Module):
         return outputs
 
     def _pixels(self, images: tf.Tensor) -> tf.Tensor:
-        """Images as models take them, of files, string [batch], or of what training made of them."""
+        """Images as models take them, from files, string [batch], or from pixels that training made."""
         if images.dtype != tf.string:
             return tf.ensure_shape(images, [None, *self._image_shape])
         return decode_images(
@@ -357,9 +331,6 @@ def _image_shape(image: Image, image_size: tuple[int, int] | None) -> tuple[int,
     return (height, width, image.channels)
 
 
-# --- Refuses inputs whose preprocessing is learned from statistics that their schema does not keep.
-
-
 def check_measured(schema: Schema) -> None:
     """Raises InputError for the first input of a model that needs statistics and declares `none`."""
     for feature in schema.inputs:
@@ -378,14 +349,12 @@ def _is_learned(feature: Feature) -> bool:
     return isinstance(feature, Numeric | Datetime)
 
 
-# --- Where the labels of a regression lie, and how far they spread: the measure of whether numbers differ.
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelScale:
     """Mean and standard deviation of the labels that are trained on, in the label's unit.
 
-    The logits of a classification have no unit: 1 is much for them, whatever the labels are.
+    A difference of numbers is large or small by this scale. The logits of a classification have no unit: 1 is
+    much for them, whatever the labels are.
     """
 
     mean: float = 0.0
@@ -393,7 +362,7 @@ class LabelScale:
 
 
 def label_scale(label: Label, statistics: SplitStatistics) -> LabelScale:
-    """That of a label; `statistics` are those of the train split."""
+    """The scale of a label; `statistics` are those of the train split."""
     measured = statistics.features[label.name].numeric if label.name in statistics.features else None
     if label.task != "regression" or measured is None:
         return LabelScale()

@@ -1,7 +1,7 @@
 """The schema's clean-up as tensor operations, for raw values that reach a serving signature.
 
 Conversion has cleaned what is stored, and cleaning twice changes nothing. A request that spells a value as
-the raw data did (" Private", "?"), or lacks one (NaN), gives what the stored value gives.
+the raw data did (" Private", "?"), or lacks one (NaN), gives the prediction of the stored value.
 """
 
 import re
@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.preprocessing.numbers import filled, without_nan
-from pipeline.data.preprocessing.preprocess import OF_KIND
+from pipeline.data.preprocessing.preprocess import BY_TYPE
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
@@ -24,7 +24,7 @@ def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, 
     cleaned = dict(features)
     for feature in schema.inputs:
         values = features[feature.name]
-        if values.dtype == tf.string and OF_KIND.of(feature).is_text:
+        if values.dtype == tf.string and BY_TYPE.of(feature).is_text:
             cleaned[feature.name] = _value(feature, values)
         elif feature.is_text_in_requests:
             cleaned[feature.name] = without_nan(feature, values)
@@ -34,9 +34,9 @@ def clean_requests(features: dict[str, tf.Tensor], schema: Schema) -> dict[str, 
 
 
 def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
-    """What a record would hold of the raw text `values`, string [batch]."""
+    """The raw text `values`, string [batch], as a record would hold it."""
     cleaned, missing = _clean(values, feature)
-    read = OF_KIND.of(feature).read
+    read = BY_TYPE.of(feature).read
     if read is None:
         # A request cannot be rejected row by row: without a fill value the empty string stands in.
         return tf.where(missing, str(feature.fill or ""), cleaned)
@@ -47,7 +47,7 @@ def _value(feature: Feature, values: tf.Tensor) -> tf.Tensor:
 
 
 def _clean(values: tf.Tensor, feature: Feature) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cleaned text [batch], and which of it means "no value", bool [batch]."""
+    """Cleaned text [batch], and where it means "no value", bool [batch]."""
     clean = feature.clean
     if clean.strip:
         # By number: "[:" would begin a class of characters.

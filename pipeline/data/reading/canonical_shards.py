@@ -1,10 +1,11 @@
-"""Lanes of the stream: runs of each global batch, for each of which a part of the data of its own is read.
+"""Canonical shards of the stream: each gives one run of every global batch, and reads data of its own.
 
-A global batch of B examples is cut into `count` equal runs; lane l gives the l-th run of every batch. In each
-epoch the parts of the data are permuted and laid end to end, and lane l reads the l-th stretch of their rows,
-as many as it has positions in the epoch. A host that feeds some replicas reads the lanes that these take.
-So the order depends on the seed, the data and the global batch, never on the hosts. MosaicML Streaming's
-canonical nodes (`num_canonical_nodes`) serve the same end.
+A global batch of B examples is cut into `count` equal runs; shard l gives the l-th run of every batch. In
+each epoch the parts of the data are permuted and laid end to end. Shard l reads the l-th segment of their
+rows, as many as it has positions in the epoch. A host that feeds some replicas reads the shards that these
+take. So the order depends on the seed, the data and the global batch, never on the hosts. MosaicML
+Streaming's canonical nodes (`num_canonical_nodes`) serve the same end. "Shard" alone means a canonical shard
+here, unless it is one of `Selection.shards`.
 """
 
 import dataclasses
@@ -15,45 +16,46 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, as_written
+from pipeline.base.tracing import no_autograph, tf_function
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.shards import Shards
 from pipeline.data.reading import order
 from pipeline.data.reading.order import quotient
 
-# --- The stretches of an epoch's parts that lanes read, and where the windows of a lane begin and end in
-# them.
-#
-# The parts of an epoch, permuted, lie end to end: this is the order of their rows. A lane's stretch begins
-# and ends anywhere, so its first part may be cut, and is then shared with the lane before. That is read
-# last: all lanes begin with whole parts, and so go from window to window together. A window of a lane holds
-# the parts that begin in it, where windows of equally many rows are counted from the beginning of the lane.
+# --- The segment of an epoch that each shard reads, and the windows in it.
 
 
-class Slots(NamedTuple):
-    """Parts as lanes read them, n in all, lane after lane: int64 [n] each."""
+class IndexRanges(NamedTuple):
+    """Rows of n parts, shard after shard: int64 [n] each."""
 
     parts: tf.Tensor  # in the order of the epoch
-    skipped: tf.Tensor  # rows of the part that come before the stretch
+    skipped: tf.Tensor  # rows of the part that come before the segment
     rows: tf.Tensor  # rows that are read
 
 
-class Stretches(NamedTuple):
-    """The stretches of some lanes in one epoch: int64, [lanes] each where nothing else is said."""
+class Segments(NamedTuple):
+    """The segments of some shards in one epoch: int64, [shards] each where nothing else is said.
+
+    The permuted parts of an epoch lie end to end: this is the order of their rows. A shard's segment begins
+    and ends anywhere, so its first part may be cut, and is then shared with the shard before. The cut part is
+    read last: all shards begin with whole parts, and so go from window to window together. A window of a
+    shard holds the parts that begin in it; windows of equally many rows are counted from the beginning of the
+    segment.
+    """
 
     starts: tf.Tensor  # [parts + 1], rows before each part, and in all, in the order of the epoch
-    begins: tf.Tensor  # the first row of each stretch
+    begins: tf.Tensor  # the first row of each segment
     sizes: tf.Tensor  # rows
     ends: tf.Tensor
-    # The parts that begin in the stretch are read first; then the one in which it begins itself.
+    # The parts that begin in the segment are read first; then the one in which it begins itself.
     first: tf.Tensor  # part
     whole: tf.Tensor  # parts; the last one may be cut
     turned_at: tf.Tensor  # row
     is_cut: tf.Tensor  # 1 or 0
 
     @classmethod
-    def of(cls, part_ends: tf.Tensor, begins: tf.Tensor, sizes: tf.Tensor) -> "Stretches":
-        """Those of lanes that read so many rows each, `sizes`, from the rows `begins` on.
+    def of(cls, part_ends: tf.Tensor, begins: tf.Tensor, sizes: tf.Tensor) -> "Segments":
+        """Makes the segments of shards that read `sizes` rows each, from the rows `begins` on.
 
         Args:
           part_ends: [parts], the number of rows up to the end of each part, in the order of the epoch.
@@ -73,39 +75,39 @@ class Stretches(NamedTuple):
             is_cut=tf.cast(begins < turned_at, tf.int64),
         )
 
-    def slots_before(self, rows: tf.Tensor) -> tf.Tensor:
-        """How many slots of each lane begin before its rows [lanes, n], counted from the first it reads."""
+    def ranges_before(self, rows: tf.Tensor) -> tf.Tensor:
+        """Counts the ranges of each shard that begin before its rows [shards, n], in the order of reading."""
         until = self.turned_at[:, None] + rows
         found = tf.searchsorted(self.starts, tf.reshape(until, [-1]), side="left", out_type=tf.int64)
         whole = tf.reshape(found, tf.shape(until)) - self.first[:, None]
         last = tf.cast(until > self.ends[:, None], tf.int64) * self.is_cut[:, None]
         return tf.clip_by_value(whole, 0, self.whole[:, None]) + last
 
-    def rows_before(self, slots: tf.Tensor) -> tf.Tensor:
-        """How many rows each lane reads before its slots [lanes, n]."""
-        starts = _start_of(self.first[:, None] + slots, self.starts)
+    def rows_before(self, ranges: tf.Tensor) -> tf.Tensor:
+        """Counts the rows that each shard reads before its ranges [shards, n]."""
+        starts = _start_of(self.first[:, None] + ranges, self.starts)
         rows = tf.minimum(starts, self.ends[:, None]) - self.turned_at[:, None]
-        return tf.where(slots > self.whole[:, None], self.sizes[:, None], rows)
+        return tf.where(ranges > self.whole[:, None], self.sizes[:, None], rows)
 
-    def slot_of(self, rows: tf.Tensor) -> tf.Tensor:
-        """The slot in which each lane's row [lanes] is; where there is no such row, its last one."""
-        return tf.maximum(self.slots_before(rows[:, None] + 1)[:, 0] - 1, 0)
+    def range_of(self, rows: tf.Tensor) -> tf.Tensor:
+        """The range in which each shard's row [shards] is; where there is no such row, its last one."""
+        return tf.maximum(self.ranges_before(rows[:, None] + 1)[:, 0] - 1, 0)
 
     def last_begins(self) -> tf.Tensor:
-        """How many rows each lane reads before its last slot, [lanes]."""
+        """Counts the rows that each shard reads before its last range, [shards]."""
         last = tf.maximum(self.whole + self.is_cut - 1, 0)
         return self.rows_before(last[:, None])[:, 0]
 
-    def slots(self, first: tf.Tensor, end: tf.Tensor) -> Slots:
-        """The slots from `first` to before `end`, both [lanes], of each lane."""
+    def ranges(self, first: tf.Tensor, end: tf.Tensor) -> IndexRanges:
+        """The ranges from `first` to before `end`, both [shards], of each shard."""
         numbers = tf.ragged.range(first, end)
-        lanes, slots = numbers.value_rowids(), numbers.flat_values
-        is_cut = slots == tf.gather(self.whole, lanes)
-        parts = tf.gather(self.first, lanes) + tf.where(is_cut, -tf.ones_like(slots), slots)
+        shards, ranges = numbers.value_rowids(), numbers.flat_values
+        is_cut = ranges == tf.gather(self.whole, shards)
+        parts = tf.gather(self.first, shards) + tf.where(is_cut, -tf.ones_like(ranges), ranges)
         starts = tf.gather(self.starts, parts)
-        begins = tf.where(is_cut, tf.gather(self.begins, lanes), starts)
-        ends = tf.minimum(tf.gather(self.starts, parts + 1), tf.gather(self.ends, lanes))
-        return Slots(parts=parts, skipped=begins - starts, rows=ends - begins)
+        begins = tf.where(is_cut, tf.gather(self.begins, shards), starts)
+        ends = tf.minimum(tf.gather(self.starts, parts + 1), tf.gather(self.ends, shards))
+        return IndexRanges(parts=parts, skipped=begins - starts, rows=ends - begins)
 
 
 def _start_of(parts: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
@@ -113,13 +115,7 @@ def _start_of(parts: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
     return tf.gather(starts, tf.minimum(parts, last))
 
 
-# --- The parts that windows of a selection are made of, where single records are too small to fetch one by
-# one.
-#
-# A window part is a run of consecutive records that is read at once: some 128 KiB of them, or one block.
-# Parts are permuted over the whole epoch, and the rows of a window, which is some parts of a lane, are
-# permuted together.
-
+# --- The parts that windows are made of, where single records are too small to fetch one by one.
 
 PART_BYTES = 128 << 10  # 128 KiB: below, opening a file costs more than reading it
 PART_RECORDS = 256
@@ -128,7 +124,7 @@ WINDOW_BYTES = 4 << 20  # 4 MiB: a window that the processor's cache holds costs
 WINDOW_PARTS = 4  # at least
 
 
-class _Part(NamedTuple):
+class _Parts(NamedTuple):
     first_record: np.ndarray
     first_row: np.ndarray
     records: np.ndarray
@@ -138,23 +134,28 @@ class _Part(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowParts:
-    """The n parts of a selection, in stored order: int64 [n] each."""
+    """The n parts of a selection, in stored order: int64 [n] each.
 
-    first_record: np.ndarray  # number over all shards
-    first_row: np.ndarray  # the first that is selected, by its number over all shards
-    records: np.ndarray  # how many, from there on; they may go on in the next shard
+    A part is a run of consecutive records that is read at once: some 128 KiB of them, or one block. Parts are
+    permuted over the whole epoch. The rows of a window, which is some parts of a shard, are permuted
+    together.
+    """
+
+    first_record: np.ndarray  # number over all files
+    first_row: np.ndarray  # the first that is selected, by its number over all files
+    records: np.ndarray  # how many, from there on; they may go on in the next file
     skipped_rows: np.ndarray  # rows of the first record that come before the selection
     rows: np.ndarray  # selected rows, which follow the skipped ones
     size: int  # rows of a whole part
     bytes: float  # of a whole part
-    in_windows: int  # parts whose rows the windows of all lanes together hold
+    in_windows: int  # parts whose rows the windows of all shards together hold
 
-    def in_window(self, lanes: int) -> int:
-        """Parts whose rows are permuted together, where there are so many lanes."""
-        of_lane = math.ceil(len(self.rows) / lanes)
-        windows = math.ceil(of_lane / max(1, round(self.in_windows / lanes)))
+    def in_window(self, shards: int) -> int:
+        """Counts the parts whose rows are permuted together, where there are so many canonical shards."""
+        of_shard = math.ceil(len(self.rows) / shards)
+        windows = math.ceil(of_shard / max(1, round(self.in_windows / shards)))
         # Divided again, so that the last window is about as large as the others.
-        return math.ceil(of_lane / windows)
+        return math.ceil(of_shard / windows)
 
 
 def cut_windows(selection: Selection) -> WindowParts:
@@ -170,15 +171,15 @@ def cut_windows(selection: Selection) -> WindowParts:
     return WindowParts(**columns._asdict(), size=rows, bytes=part_bytes, in_windows=int(in_windows))
 
 
-def _runs(selection: Selection, size: int) -> _Part:
+def _runs(selection: Selection, size: int) -> _Parts:
     """Runs of `size` records, of which the last one of a range may be shorter: int64 [n] each."""
     firsts, lasts = np.array(selection.ranges, np.int64).T
     start, last = _every(size, firsts, lasts)
     count = np.minimum(size, last - start)
-    return _Part(start, start, records=count, skipped_rows=np.zeros_like(start), rows=count)
+    return _Parts(start, start, records=count, skipped_rows=np.zeros_like(start), rows=count)
 
 
-def _blocks(selection: Selection) -> _Part:
+def _blocks(selection: Selection) -> _Parts:
     """One part for each block that holds selected rows: int64 [n] each."""
     shards = selection.shards
     firsts, lasts = np.array(selection.ranges, np.int64).T
@@ -189,7 +190,7 @@ def _blocks(selection: Selection) -> _Part:
     start = shards.row_starts[shard] + (block - shards.record_starts[shard]) * shards.rows_in_record
     end = np.minimum(start + shards.rows_in_record, shards.row_starts[shard + 1])
     row = np.maximum(start, firsts[of_range])
-    return _Part(
+    return _Parts(
         first_record=block,
         first_row=row,
         records=np.ones_like(block),
@@ -206,22 +207,22 @@ def _every(size: int, firsts: np.ndarray, lasts: np.ndarray) -> tuple[np.ndarray
 
 
 def _blocks_of_rows(shards: Shards, rows: np.ndarray) -> np.ndarray:
-    """The blocks that hold rows, int64 [n], both numbered over all shards."""
+    """The blocks that hold rows, int64 [n], both numbered over all files."""
     shard = np.searchsorted(shards.row_starts, rows, side="right") - 1
     return shards.record_starts[shard] + (rows - shards.row_starts[shard]) // shards.rows_in_record
 
 
-MOST_LANES = 64
-# Two lanes may share the part where their stretches meet, and each reads it.
-LEAST_PARTS = 16  # of a lane
-MOST_BYTES = 32 << 20  # 32 MiB of windows: every lane has one open
+MOST_CANONICAL_SHARDS = 64
+# Two canonical shards may share the part where their segments meet, and each reads it.
+LEAST_PARTS = 16  # of a shard
+MOST_BYTES = 32 << 20  # 32 MiB of windows: every shard has one open
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Lanes:
-    """The lanes from `first` to before `end`, of `count`; lane numbers below are those over all lanes.
+class CanonicalShards:
+    """The canonical shards from `first` to before `end`, of `count`; numbers below are those over all shards.
 
-    The rows of a lane are numbered from the start of training on, as positions are.
+    The rows of a shard are numbered from the start of training on, as positions are.
     """
 
     global_batch: int
@@ -231,12 +232,12 @@ class Lanes:
 
     @property
     def size(self) -> int:
-        """Examples of a global batch that a lane gives."""
+        """Examples of a global batch that a shard gives."""
         return self.global_batch // self.count
 
     @property
     def run(self) -> tuple[int, int]:
-        """The examples of a global batch that these lanes give: from the first to after the last."""
+        """The examples of a global batch that these shards give: from the first to after the last."""
         return self.first * self.size, self.end * self.size
 
     @property
@@ -244,29 +245,29 @@ class Lanes:
         return self.end - self.first
 
     def rows_before(self, position: tf.Tensor) -> tf.Tensor:
-        """Rows of these lanes at positions before this one, int64 []: int64 [here]."""
+        """Counts each shard's rows at positions before this one, int64 []: int64 [here]."""
         return self.of_all(rows_before(position, self))
 
     def of_all(self, values: tf.Tensor) -> tf.Tensor:
-        """Those of these lanes among the values of all lanes, [count] → [here]."""
+        """Picks the values of these shards from those of all, [count] → [here]."""
         return tf.gather(
             values, tf.range(self.first, self.end)
         )  # a slice logs an error wherever it is changed
 
     def places_before(self, position: tf.Tensor) -> tf.Tensor:
-        """Rows of all these lanes at positions before this one, int64 [] both."""
+        """Counts the rows of all these shards at positions before this one, int64 [] both."""
         return tf.reduce_sum(self.rows_before(position))
 
-    def places(self, numbers: tf.Tensor, lanes: tf.Tensor) -> tf.Tensor:
-        """How many rows of all these lanes come before a row of one, by its number there.
+    def places(self, numbers: tf.Tensor, shards: tf.Tensor) -> tf.Tensor:
+        """Counts the rows of all these shards that come before a row of one, given by its number there.
 
         Args:
           numbers: from 0 on, of any integer type and shape.
-          lanes: the numbers of the lanes among all, of a shape that goes with them.
+          shards: the numbers of their shards, of a shape that broadcasts with `numbers`.
         """
         size = tf.constant(self.size, numbers.dtype)
         batches = quotient(numbers, size)
-        in_run = tf.cast(lanes - self.first, numbers.dtype) * size + (numbers - batches * size)
+        in_run = tf.cast(shards - self.first, numbers.dtype) * size + (numbers - batches * size)
         return batches * tf.constant(self.here * self.size, numbers.dtype) + in_run
 
     def positions(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
@@ -278,123 +279,122 @@ class Lanes:
         batches = places // (after - first)
         return places + batches * (self.global_batch - (after - first)) + first
 
-    def of_run(self, first: int, end: int) -> "Lanes":
-        """Those that give the examples of a global batch from `first` to before `end`."""
+    def of_run(self, first: int, end: int) -> "CanonicalShards":
+        """The shards that give the examples of a global batch from `first` to before `end`."""
         return dataclasses.replace(self, first=first // self.size, end=-(-end // self.size))
 
 
-def rows_before(position: tf.Tensor, lanes: Lanes) -> tf.Tensor:
-    """Rows of each lane, those of other hosts too, at positions before this one: int64 [count]."""
-    starts = tf.range(0, lanes.global_batch, lanes.size, dtype=tf.int64)
-    batches, rest = position // lanes.global_batch, position % lanes.global_batch
-    return batches * lanes.size + tf.clip_by_value(rest - starts, 0, lanes.size)
+def rows_before(position: tf.Tensor, canonical: CanonicalShards) -> tf.Tensor:
+    """Counts the rows of each shard, on any host, at positions before this one: int64 [count]."""
+    starts = tf.range(0, canonical.global_batch, canonical.size, dtype=tf.int64)
+    batches, rest = position // canonical.global_batch, position % canonical.global_batch
+    return batches * canonical.size + tf.clip_by_value(rest - starts, 0, canonical.size)
 
 
-def all_lanes(parts: WindowParts, *, global_batch: int, most: int = MOST_LANES) -> Lanes:
-    """The largest number of lanes, a power of two, that divides the global batch and has parts for each."""
+def all_canonical_shards(
+    parts: WindowParts, *, global_batch: int, most: int = MOST_CANONICAL_SHARDS
+) -> CanonicalShards:
+    """All shards: the most, a power of two, that divide the global batch and have enough parts each."""
     count = math.gcd(global_batch, most)
     while count > 1 and (len(parts.rows) < LEAST_PARTS * count or parts.bytes * count > MOST_BYTES):
         count //= 2
-    return Lanes(global_batch=global_batch, count=count, first=0, end=count)
+    return CanonicalShards(global_batch=global_batch, count=count, first=0, end=count)
 
 
-# --- How much of each lane is read at once, and of how many lanes together.
-
+# --- How much of each shard is read at once, and of how many shards together.
 
 _MOST_GROUPS = 16
-# That a unit holds, where it cannot hold whole ones alone. Records of single rows take more memory than rows
+# Batches in a unit that cannot hold whole ones alone. Records of single rows take more memory than rows
 # of blocks, and are copied one by one: more than two leave the processor's cache.
 _BATCHES_OF_BLOCKS = 8
 _BATCHES_OF_RECORDS = 2
 
 
 class UnitSize(NamedTuple):
-    """How much of a lane a unit holds."""
-
     window_rows: int
     windows: int
 
 
-def unit_size(parts: WindowParts, lanes: Lanes, *, is_of_blocks: bool) -> UnitSize:
-    """As many rows together whatever the number of lanes here, and of each at least those of a batch."""
-    in_window = parts.in_window(lanes.count)
+def unit_size(parts: WindowParts, canonical: CanonicalShards, *, is_of_blocks: bool) -> UnitSize:
+    """Gives a unit equally many rows for any number of shards here, and at least a batch's of each."""
+    in_window = parts.in_window(canonical.count)
     rows = in_window * parts.size
-    windows = max(-(-lanes.size // rows), parts.in_windows // (in_window * lanes.here), 1)
-    if windows * rows % lanes.size:
+    windows = max(-(-canonical.size // rows), parts.in_windows // (in_window * canonical.here), 1)
+    if windows * rows % canonical.size:
         # Rows of a batch that is not whole are kept for the next unit, which costs one more copy of them.
         batches = _BATCHES_OF_BLOCKS if is_of_blocks else _BATCHES_OF_RECORDS
-        few_kept = -(-batches * lanes.size // rows)
-        most = int(MOST_BYTES / (in_window * parts.bytes * lanes.here))
+        few_kept = -(-batches * canonical.size // rows)
+        most = int(MOST_BYTES / (in_window * parts.bytes * canonical.here))
         windows = max(windows, min(few_kept, most))
     return UnitSize(window_rows=rows, windows=windows)
 
 
-def lanes_of_group(lanes: int, *, parts: int, in_windows: int, is_of_blocks: bool) -> int:
-    """How many lanes of a unit are read together: of strings all, of blocks about two windows.
+def group_size(shards: int, *, parts: int, in_windows: int, is_of_blocks: bool) -> int:
+    """Counts the shards of a unit that are read together: all for strings, about two windows for blocks.
 
-    More of them leave the processor's cache, and each group costs calls of its own. Groups are of one size
-    where that can be: only the usual number of blocks is read the cheapest way.
+    More leave the processor's cache, and each group costs calls of its own. Groups are of one size where that
+    can be: only the usual number of blocks is read the cheapest way.
 
     Args:
-      lanes: of this host.
-      parts: of each lane in a unit.
+      shards: of this host.
+      parts: of each shard in a unit.
       in_windows: see `WindowParts`.
     """
-    most = min(lanes, _MOST_GROUPS)
-    fewest = min(-(-parts * lanes // (2 * in_windows)), most) if is_of_blocks else 1
-    even = [count for count in range(fewest, most + 1) if lanes % count == 0]
-    return -(-lanes // (even[0] if even else fewest))
+    most = min(shards, _MOST_GROUPS)
+    fewest = min(-(-parts * shards // (2 * in_windows)), most) if is_of_blocks else 1
+    even = [count for count in range(fewest, most + 1) if shards % count == 0]
+    return -(-shards // (even[0] if even else fewest))
 
 
-# --- Where the units of lanes lie, one after the other, from epoch to epoch.
-#
-# The parts of an epoch are permuted once, when its first unit is reached. All units come out of one dataset:
-# one of each epoch's own takes 20 ms to set up, however few rows an epoch has.
+# --- Where units start, one after the other, from epoch to epoch.
 
 
-class UnitPlace(NamedTuple):
-    """A unit of an epoch; int64 where nothing else is said."""
+class UnitStart(NamedTuple):
+    """The start of a unit in its epoch; int64 where nothing else is said."""
 
     epoch: tf.Tensor  # []
-    begins: tf.Tensor  # [lanes], rows of each lane before the epoch
+    begins: tf.Tensor  # [shards], rows of each shard before the epoch
     order_of_parts: tf.Tensor  # int32 [parts]
-    stretches: Stretches
-    window: tf.Tensor  # [lanes], the number in its lane's stretch of each lane's first window
+    segments: Segments
+    window: tf.Tensor  # [shards], the number in its shard's segment of each shard's first window
     left: tf.Tensor  # [], units of the epoch from this one on
 
 
-def unit_places(
-    counts: tf.Tensor, lanes: Lanes, *, rows: int, seed: int, begin: tf.Tensor, unit: UnitSize
+def unit_starts(
+    counts: tf.Tensor, canonical: CanonicalShards, *, rows: int, seed: int, begin: tf.Tensor, unit: UnitSize
 ) -> tf.data.Dataset:
-    """Endless `UnitPlace`s, from the unit on that holds the position `begin`, int64 [].
+    """Endless `UnitStart`s, from the unit on that holds the position `begin`, int64 [].
+
+    The parts of an epoch are permuted once, when its first unit is reached. All units come out of one
+    dataset: one for each epoch would take 20 ms to set up, however few rows an epoch has.
 
     Args:
       counts: int64 [parts], rows of each part of the data.
       rows: of all.
     """
 
-    def entered(epoch: tf.Tensor) -> UnitPlace:
-        of_all = rows_before(epoch * rows, lanes)
-        sizes = rows_before((epoch + 1) * rows, lanes) - of_all
+    def entered(epoch: tf.Tensor) -> UnitStart:
+        of_all = rows_before(epoch * rows, canonical)
+        sizes = rows_before((epoch + 1) * rows, canonical) - of_all
         order_of_parts = order.shuffled_parts(counts.shape[0], seed=seed, epoch=epoch)
         ends = tf.cumsum(tf.gather(counts, order_of_parts))
-        begins, sizes, firsts = map(lanes.of_all, (of_all, sizes, tf.cumsum(sizes, exclusive=True)))
-        stretches = Stretches.of(ends, firsts, sizes)
+        begins, sizes, firsts = map(canonical.of_all, (of_all, sizes, tf.cumsum(sizes, exclusive=True)))
+        segments = Segments.of(ends, firsts, sizes)
         # Reading begins somewhere in the first epoch, and at the start of each later one.
-        done = tf.maximum(lanes.rows_before(begin) - begins, 0)
-        first = stretches.rows_before(stretches.slot_of(done)[:, None])[:, 0] // unit.window_rows
-        windows = tf.reduce_max(stretches.last_begins() // unit.window_rows - first) + 1
+        done = tf.maximum(canonical.rows_before(begin) - begins, 0)
+        first = segments.rows_before(segments.range_of(done)[:, None])[:, 0] // unit.window_rows
+        windows = tf.reduce_max(segments.last_begins() // unit.window_rows - first) + 1
         left = -(-windows // unit.windows)
-        return UnitPlace(epoch, begins, order_of_parts, stretches, window=first, left=left)
+        return UnitStart(epoch, begins, order_of_parts, segments, window=first, left=left)
 
     number, some = tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64)
-    parts, of_lanes = tf.TensorSpec([None], tf.int32), Stretches(*[some] * len(Stretches._fields))
-    any_place = UnitPlace(number, some, parts, of_lanes, window=some, left=number)
-    enter = apart(entered, number)
+    parts, of_shards = tf.TensorSpec([None], tf.int32), Segments(*[some] * len(Segments._fields))
+    any_start = UnitStart(number, some, parts, of_shards, window=some, left=number)
+    enter = tf_function(entered, number)
 
-    # With a signature it is traced once; see `weaving.woven`.
-    @functools.partial(tf.function, autograph=False, input_signature=[any_place, number])
-    def next_place(last: UnitPlace, number: tf.Tensor) -> tuple[UnitPlace, UnitPlace]:
+    # With a signature it is traced once; see `windows.interleave`.
+    @functools.partial(tf.function, autograph=False, input_signature=[any_start, number])
+    def next_start(last: UnitStart, number: tf.Tensor) -> tuple[UnitStart, UnitStart]:
         del number
         is_same = last.left > 1
         following = last._replace(window=last.window + unit.windows, left=last.left - 1)
@@ -402,7 +402,7 @@ def unit_places(
         return place, place
 
     nothing = tf.nest.map_structure(
-        lambda spec: tf.zeros([0] * spec.shape.rank, spec.dtype), any_place
+        lambda spec: tf.zeros([0] * spec.shape.rank, spec.dtype), any_start
     )  # of the epoch before
     before = nothing._replace(epoch=begin // rows - 1)
-    return tf.data.Dataset.range(tf.int64.max).scan(before, as_written(next_place))
+    return tf.data.Dataset.range(tf.int64.max).scan(before, no_autograph(next_start))

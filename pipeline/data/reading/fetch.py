@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, as_written, for_each
+from pipeline.base.tracing import for_each, no_autograph, tf_function
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.shards import Shards
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
@@ -21,14 +21,14 @@ from pipeline.data.reading import retries
 from pipeline.data.reading.sharding import host_cores
 
 LARGE_BYTES = 128 << 10  # 128 KiB: from there on, one more copy of a record costs more than a system call
-PIECES_AT_ONCE = 64  # of one call, where reads are slow or have failed
+READS_AT_ONCE = 64  # of one call, where reads are slow or have failed
 
 _NOTHING = np.array([], object)  # string [0]
 _RECORD = tf.TensorSpec([], tf.string)
 
 
-class Pieces(NamedTuple):
-    """Consecutive records of a shard, n pieces, [n] each; or one, [] each."""
+class RecordReads(NamedTuple):
+    """Consecutive records of a shard, n reads, [n] each; or one, [] each."""
 
     paths: tf.Tensor  # string
     offsets: tf.Tensor  # int64, bytes
@@ -52,25 +52,25 @@ class Fetch:
             not self._is_large or self.in_flight.is_slow or any("://" in path for path in shards.paths)
         )
         numbers, strings = (tf.TensorSpec([None], dtype) for dtype in (tf.int64, tf.string))
-        pieces = Pieces(strings, numbers, numbers, numbers, numbers)
-        self._again = apart(self._each_of_failed, pieces)
-        self._completed = apart(self._with_failed, numbers, strings, pieces)
+        reads = RecordReads(strings, numbers, numbers, numbers, numbers)
+        self._again = tf_function(self._each_of_failed, reads)
+        self._completed = tf_function(self._with_failed, numbers, strings, reads)
 
     def records(self, numbers: tf.Tensor) -> tf.Tensor:
         """Numbers over all shards, int64 [n] with n known when traced → the records, string [n].
 
         All are read in one call: a map over single numbers would hand each record from thread to thread.
         """
-        found, count = self.pieces_of(numbers), numbers.shape[0]
+        found, count = self.reads_of(numbers), numbers.shape[0]
         records, is_whole = self._in_turn(found, count)
         return tf.cond(is_whole, lambda: records, lambda: tf.ensure_shape(self._again(found), [count]))
 
-    def few(self, pieces: Pieces) -> tf.Tensor:
-        """The records of pieces of one, string [n] with n known when traced; a failed one is tried again."""
-        count = pieces.paths.shape[0]
-        numbers, read = retries.firsts(self._records_at(pieces, count), "")
+    def few(self, reads: RecordReads) -> tf.Tensor:
+        """The records of reads of one, string [n] with n known when traced; a failed one is tried again."""
+        count = reads.paths.shape[0]
+        numbers, read = retries.firsts(self._records_at(reads, count), "")
         records = tf.cond(
-            tf.size(numbers) > count, lambda: read[:-1], lambda: self._completed(numbers, read, pieces)
+            tf.size(numbers) > count, lambda: read[:-1], lambda: self._completed(numbers, read, reads)
         )
         return tf.ensure_shape(records, [count])
 
@@ -79,22 +79,23 @@ class Fetch:
 
         Where reads are slow, many runs are in flight at once.
         """
-        pieces = self._pieces(first, counts)
+        reads = self._reads(first, counts)
         total = tf.reduce_sum(counts)
-        # Lanes that have no rows left in an epoch have no runs, and a batch of no records is an error.
+        # Canonical shards that have no rows left in an epoch have no runs, and a batch of no records is an
+        # error.
         if self.in_flight.is_slow:
             nothing = tf.constant(_NOTHING, tf.string)
-            return tf.cond(total > 0, lambda: self._each(pieces), lambda: nothing)
-        records = tf.data.Dataset.from_tensor_slices(pieces).flat_map(as_written(self._of))
+            return tf.cond(total > 0, lambda: self._each(reads), lambda: nothing)
+        records = tf.data.Dataset.from_tensor_slices(reads).flat_map(no_autograph(self._of))
         together = records.batch(tf.maximum(total, 1), drop_remainder=True)
         found = retries.first_or(together, _NOTHING)
-        return tf.cond(tf.size(found, tf.int64) == total, lambda: found, lambda: self._again(pieces))
+        return tf.cond(tf.size(found, tf.int64) == total, lambda: found, lambda: self._again(reads))
 
-    def pieces_of(self, numbers: tf.Tensor) -> Pieces:
-        """A piece for each of the records of these numbers over all shards, int64 [n]."""
+    def reads_of(self, numbers: tf.Tensor) -> RecordReads:
+        """A read for each of the records of these numbers over all shards, int64 [n]."""
         shards = self._shard_of(numbers)
         spans = self._spans(numbers, shards)
-        return Pieces(
+        return RecordReads(
             paths=tf.gather(self._paths, shards),
             offsets=spans[:, 0],
             sizes=spans[:, 1] - spans[:, 0],
@@ -102,14 +103,14 @@ class Fetch:
             file_sizes=tf.gather(self._file_sizes, shards),
         )
 
-    def _pieces(self, first: tf.Tensor, counts: tf.Tensor) -> Pieces:
+    def _reads(self, first: tf.Tensor, counts: tf.Tensor) -> RecordReads:
         """Runs, cut where a shard ends.
 
         What is computed here of all runs at once would cost as much as reading, if it were done run by run.
         """
         after = first + counts
         if not _has_offsets():
-            return self.pieces_of(tf.ragged.range(first, after).flat_values)
+            return self.reads_of(tf.ragged.range(first, after).flat_values)
         first_shard, last_shard = tf.split(self._shard_of(tf.concat([first, after - 1], axis=0)), 2)
         shards = tf.ragged.range(first_shard, last_shard + 1)
         run, shard = shards.value_rowids(), shards.flat_values
@@ -117,7 +118,7 @@ class Fetch:
         end = tf.minimum(tf.gather(after, run), tf.gather(self._starts, shard + 1))
         spans = self._spans(tf.concat([begin, end - 1], axis=0), tf.concat([shard, shard], axis=0))
         starts, ends = tf.split(spans, 2)
-        return Pieces(
+        return RecordReads(
             paths=tf.gather(self._paths, shard),
             offsets=starts[:, 0],
             sizes=ends[:, 1] - starts[:, 0],
@@ -125,7 +126,7 @@ class Fetch:
             file_sizes=tf.gather(self._file_sizes, shard),
         )
 
-    def _in_turn(self, found: Pieces, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    def _in_turn(self, found: RecordReads, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Records, one read after the other, string [n], and whether none of the reads failed."""
         records = self._records_at(found, count)
         if self._is_large:
@@ -137,60 +138,59 @@ class Fetch:
         lengths = tf.strings.length(read) + FRAME_BYTES
         return read, tf.reduce_all(tf.cast(lengths, tf.int64) == found.sizes)
 
-    def _records_at(self, found: Pieces, count: int) -> list[tf.data.Dataset]:
-        """One dataset per piece; its first element is the record."""
+    def _records_at(self, found: RecordReads, count: int) -> list[tf.data.Dataset]:
+        """One dataset per read; its first element is the record."""
         if not _has_offsets():
-            return [_bytes_at(Pieces(*one)) for one in zip(*map(tf.unstack, found), strict=True)]
+            return [_bytes_at(RecordReads(*one)) for one in zip(*map(tf.unstack, found), strict=True)]
         buffers = tf.unstack(self._buffers(found), num=count)
         # Split, not unstacked: the operation takes lists, here of one path and one offset.
         paths, starts = tf.split(found.paths, count), tf.split(found.offsets, count)
         return [_read(*one) for one in zip(paths, starts, buffers, strict=True)]
 
-    def _each_of_failed(self, pieces: Pieces) -> tf.Tensor:
+    def _each_of_failed(self, reads: RecordReads) -> tf.Tensor:
         """`_each`, after reading all of them in turn failed; where, TensorFlow does not say."""
-        count = tf.strings.as_string(tf.size(pieces.paths))
-        words = tf.strings.join(["one of ", count, " reads, the first in ", pieces.paths[0]])
-        with tf.control_dependencies([retries.note_failed(words, pieces.offsets[0])]):
-            return self._each(tf.nest.map_structure(tf.identity, pieces))
+        count = tf.strings.as_string(tf.size(reads.paths))
+        words = tf.strings.join(["one of ", count, " reads, the first in ", reads.paths[0]])
+        with tf.control_dependencies([retries.note_failed(words, reads.offsets[0])]):
+            return self._each(tf.nest.map_structure(tf.identity, reads))
 
-    def _with_failed(self, numbers: tf.Tensor, read: tf.Tensor, pieces: Pieces) -> tf.Tensor:
-        """All records of n pieces, string [n]: those that `failed_reads.firsts` has read, and the others."""
+    def _with_failed(self, numbers: tf.Tensor, read: tf.Tensor, reads: RecordReads) -> tf.Tensor:
+        """All records of n reads, string [n]: those that `retries.firsts` has read, and the others."""
 
-        def again(failed: Pieces) -> tf.Tensor:
+        def again(failed: RecordReads) -> tf.Tensor:
             with tf.control_dependencies([retries.note_failed(failed.paths, failed.offsets)]):
                 return self._whole(tf.nest.map_structure(tf.identity, failed))[0]
 
         numbers, read = numbers[:-1], read[:-1]
-        failed, _ = tf.raw_ops.ListDiff(x=tf.range(tf.size(pieces.paths, tf.int64)), y=numbers)
+        failed, _ = tf.raw_ops.ListDiff(x=tf.range(tf.size(reads.paths, tf.int64)), y=numbers)
         # Not mapped by a dataset, as in `_each`: it would set the function up anew each time.
-        found = for_each(again, [Pieces(*(tf.gather(each, failed) for each in pieces))])
+        found = for_each(again, [RecordReads(*(tf.gather(each, failed) for each in reads))])
         places = tf.math.invert_permutation(tf.concat([numbers, failed], axis=0))
         return tf.gather(tf.concat([read, found], axis=0), places)
 
-    def _each(self, pieces: Pieces) -> tf.Tensor:
-        """The records of one piece or more, string [n], each piece read by itself, again where that fails."""
-        each = tf.data.Dataset.from_tensor_slices(pieces)
-        each = each.map(as_written(self._whole), num_parallel_calls=PIECES_AT_ONCE, deterministic=True)
-        return each.rebatch(tf.reduce_sum(pieces.counts)).get_single_element()
+    def _each(self, reads: RecordReads) -> tf.Tensor:
+        """The records of one read or more, string [n]; each read is by itself, again where it fails."""
+        each = tf.data.Dataset.from_tensor_slices(reads)
+        each = each.map(no_autograph(self._whole), num_parallel_calls=READS_AT_ONCE, deterministic=True)
+        return each.rebatch(tf.reduce_sum(reads.counts)).get_single_element()
 
-    def _whole(self, piece: Pieces) -> tf.Tensor:
-        """The records of one piece, string [n]; tried again where reading them fails."""
+    def _whole(self, read: RecordReads) -> tf.Tensor:
+        """The records of one read, string [n]; tried again where reading them fails."""
         return retries.read_again(
-            self._of(piece).batch(piece.counts, drop_remainder=True),
+            self._of(read).batch(read.counts, drop_remainder=True),
             nothing=_NOTHING,
-            is_whole=lambda found: tf.size(found, tf.int64) == piece.counts,
-            path=piece.paths,
-            offset=piece.offsets,
+            is_whole=lambda found: tf.size(found, tf.int64) == read.counts,
+            path=read.paths,
+            offset=read.offsets,
         )
 
-    def _of(self, piece: Pieces) -> tf.data.Dataset:
-        """The records of one piece, string []."""
+    def _of(self, read: RecordReads) -> tf.data.Dataset:
         if not _has_offsets():
-            return _bytes_at(piece)
-        return _read(piece.paths[None], piece.offsets[None], self._buffers(piece)).take(piece.counts)
+            return _bytes_at(read)
+        return _read(read.paths[None], read.offsets[None], self._buffers(read)).take(read.counts)
 
-    def _buffers(self, pieces: Pieces) -> tf.Tensor:
-        return pieces.sizes if self._is_buffered else tf.zeros_like(pieces.sizes)
+    def _buffers(self, reads: RecordReads) -> tf.Tensor:
+        return reads.sizes if self._is_buffered else tf.zeros_like(reads.sizes)
 
     def _spans(self, numbers: tf.Tensor, shards: tf.Tensor) -> tf.Tensor:
         """Where the frames of records begin and end, int64 [n, 2] bytes of their shards."""
@@ -211,25 +211,21 @@ def _read(paths: tf.Tensor, offsets: tf.Tensor, buffer_bytes: tf.Tensor) -> tf.d
     return tf.data.experimental.from_variant(variant, _RECORD)
 
 
-def _bytes_at(piece: Pieces) -> tf.data.Dataset:
-    """The record of a piece of one where TensorFlow has no `TFRecordDatasetV2`; does not check its CRC."""
-    start, length = piece.offsets + HEADER_BYTES, piece.sizes - FRAME_BYTES
-    footer = piece.file_sizes - start - length
-    return tf.data.FixedLengthRecordDataset(piece.paths, length, header_bytes=start, footer_bytes=footer)
+def _bytes_at(read: RecordReads) -> tf.data.Dataset:
+    """The record of a read of one where TensorFlow has no `TFRecordDatasetV2`; does not check its CRC."""
+    start, length = read.offsets + HEADER_BYTES, read.sizes - FRAME_BYTES
+    footer = read.file_sizes - start - length
+    return tf.data.FixedLengthRecordDataset(read.paths, length, header_bytes=start, footer_bytes=footer)
 
 
 def _has_offsets() -> bool:
     return hasattr(tf.raw_ops, "TFRecordDatasetV2")
 
 
-# --- Where records start in their shards: from a table in memory, or, of very many, from the indexes
-# themselves.
-#
-# What looks an offset up takes shards and ordinals in them, int64 [n] each, and gives int64 [n, 2]: the
-# offset of each record and of the next one in its shard. Of a shard's last record the second number means
-# nothing.
+# --- Where records start in their shards: from a table in memory or, of very many, from the indexes.
 
-
+# A look-up takes shards and ordinals in them, int64 [n] each, and gives int64 [n, 2]: the offset of each
+# record and of the next one in its shard. For a shard's last record the second number means nothing.
 Offsets = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 _OFFSET_BYTES = 8
@@ -268,19 +264,19 @@ def _indexed(shards: Shards) -> Offsets:
 
 def _pairs(paths: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
     """`_pair` of each of n indexes: string [n]."""
-    asked, count = (paths, before, after), before.shape[0]
+    args, count = (paths, before, after), before.shape[0]
     if count is None:
-        pairs = tf.data.Dataset.from_tensor_slices(asked).flat_map(as_written(_pair))
+        pairs = tf.data.Dataset.from_tensor_slices(args).flat_map(no_autograph(_pair))
         number = tf.size(before, tf.int64)
         together = pairs.batch(tf.maximum(number, 1))  # a batch of none is an error
         return tf.cond(number > 0, together.get_single_element, lambda: tf.zeros([0], tf.string))
     # A function such as `flat_map` takes would be set up anew at each call, for a tenth of a second.
-    each = [_pair(*one) for one in zip(*(tf.unstack(some, num=count) for some in asked), strict=True)]
+    each = [_pair(*one) for one in zip(*(tf.unstack(some, num=count) for some in args), strict=True)]
     return tf.stack(tf.data.Dataset.zip(tuple(each)).get_single_element())
 
 
 def _pair(path: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.data.Dataset:
-    """The bytes of two offsets in an index: what stands between so many others."""
+    """The bytes of two offsets in an index, between `before` and `after` other bytes."""
     size = 2 * _OFFSET_BYTES
     return tf.data.FixedLengthRecordDataset(
         path, size, header_bytes=before, footer_bytes=after, buffer_size=_SKIPPED_BYTES
@@ -288,10 +284,9 @@ def _pair(path: tf.Tensor, before: tf.Tensor, after: tf.Tensor) -> tf.data.Datas
 
 
 # --- How long a read of a dataset's files takes, and how many reads are in flight because of it.
-#
+
 # Reading from the page cache takes microseconds, from a disk or over a network milliseconds: then many reads
 # wait side by side. The order of the records does not depend on it.
-
 
 MOST_READS = 512  # each waits in a thread of its own
 MOST_BYTES = 256 << 20  # 256 MiB that the records in flight take
@@ -307,8 +302,6 @@ Read = Callable[[str, int], None]  # some bytes of a file, from an offset on
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InFlight:
-    """Reads of a dataset."""
-
     latency_s: float  # mean time that one took
     reads: int  # at once; 1: there is nothing to wait for
 
@@ -332,23 +325,18 @@ def reads_in_flight(shards: Shards) -> InFlight:
 
 
 def reads_for_latency(latency_s: float) -> InFlight:
-    """What is in flight where a read takes so long."""
     needed = -(-latency_s * READS_PER_S // 1) if latency_s >= _QUICK_S else 1
     return InFlight(latency_s=latency_s, reads=int(min(needed, MOST_READS)))
 
 
 def latency(paths: Sequence[str], sizes: Sequence[int], *, read: Read, clock: Callable[[], float]) -> float:
-    """Mean seconds that a read takes, at places spread over the files.
-
-    Args:
-      clock: gives seconds.
-    """
+    """Mean seconds that a read takes, at places spread over the files; `clock` gives seconds."""
     took = []
     for number in range(_PROBES):
         shard = number * len(paths) // _PROBES
         offset = int((number * 0.618) % 1 * max(0, sizes[shard] - _BYTES))
         began = clock()
-        with contextlib.suppress(OSError, tf.errors.OpError):  # whoever reads there next tells of it
+        with contextlib.suppress(OSError, tf.errors.OpError):  # the next read there reports it
             read(paths[shard], offset)
         took.append(clock() - began)
         if sum(took) > _PATIENCE_S:
@@ -370,7 +358,6 @@ def _read_sample(path: str, offset: int) -> None:
 
 
 # --- How TensorFlow runs the pipelines that read datasets: in a fixed order, and nothing is tuned meanwhile.
-
 
 # Groups or batches that stand ready beside those that threads work on: one is taken while the next waits.
 READY = 2

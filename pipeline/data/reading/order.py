@@ -1,8 +1,7 @@
 """The orders in which rows are read: pure functions of the seed and of a position in the stream.
 
 Nothing is drawn and no state is kept: whatever the number of hosts, threads or restarts, the row at a
-position is the same. Any element of a permutation is computed at once. The permutations are our own, which
-cost least.
+position is the same. Any element of a permutation is computed at once.
 """
 
 import dataclasses
@@ -41,7 +40,7 @@ def _shuffled_rows(positions: tf.Tensor, *, rows: int, seed: int) -> tf.Tensor:
     """The rows at these positions, each epoch being a permutation of its own of all `rows` rows.
 
     Args:
-      positions: int64 [n], ascending positions in the endless stream, which tell the epoch too.
+      positions: int64 [n], ascending positions in the endless stream; the epoch follows from them.
 
     Returns:
       int64 [n], rows in [0, rows).
@@ -68,7 +67,7 @@ def shuffled_window(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, window: tf.
 
 
 def shuffled_windows(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, windows: tf.Tensor) -> tf.Tensor:
-    """What `shuffled_window` gives of n windows at once, one after the other.
+    """`shuffled_window` of n windows at once, one after the other.
 
     Args:
       rows: int64 [n].
@@ -87,7 +86,7 @@ def shuffled_windows(rows: tf.Tensor, *, seed: int, epoch: tf.Tensor, windows: t
         return before + Permutation(one_at_least, seed=seed)(places, epoch, windows[:, None])
 
     def uneven() -> tf.Tensor:
-        # Of a window of fewer rows, what comes after its end is a permutation of nothing, and is left out.
+        # What comes after the end of a window of fewer rows is left out.
         return tf.boolean_mask(mixed(rows[:, None]), places < rows[:, None])
 
     # Nearly always equally many: one number for all costs a seventh less.
@@ -100,14 +99,7 @@ def _rows(offsets: tf.Tensor, epochs: tf.Tensor, *, rows: int, seed: int) -> tf.
     return tf.cast(permutation(tf.cast(offsets, permutation.dtype), epochs), tf.int64)
 
 
-# --- Permutations of a range of integers; any of their elements is computed at once, in 15 to 30 ns.
-#
-# A Feistel network over pairs: row p is the pair (p // b, p % b). In turn each half is shifted, modulo its
-# size, by a hash of the other half and a key. Shifting back undoes such a turn, so no two rows ever meet.
-# There are four turns, as in Luby and Rackoff 1988, "How to construct pseudorandom permutations from
-# pseudorandom functions". `tf.random.experimental.index_shuffle` permutes too, but takes 45 ns, half of what
-# gathering a mapped row takes; and with its four rounds, 2**33 rows are uneven.
-
+# --- Permutations of a range of integers.
 
 # Among 2**20 rows the commonest step from a row to the next occurs 4,084 times after 3 turns, 36 times after
 # 4, and 9 times by chance.
@@ -117,7 +109,7 @@ _KEYS = _TURNS + 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Words:
-    """The integers that are calculated with, and what they are hashed with."""
+    """The type of integers to calculate with, and the constants to hash them with."""
 
     dtype: tf.DType
     unsigned: tf.DType  # of as many bits
@@ -155,7 +147,13 @@ _LONG = _Words(
 class Permutation:
     """Permutes [0, rows); with int32 up to 2**30 rows, and in twice the time with int64 up to 2**62.
 
-    Several permutations are computed at once where `rows` is a tensor that goes with the indices.
+    Any element is computed at once, in 15 to 30 ns. It is a Feistel network over pairs: row p is the pair (p
+    // b, p % b). In turn each half is shifted, modulo its size, by a hash of the other half and a key.
+    Shifting back undoes such a turn, so no two rows ever meet. There are four turns, as in Luby and Rackoff
+    1988, "How to construct pseudorandom permutations from pseudorandom functions".
+    `tf.random.experimental.index_shuffle` permutes too, but takes 45 ns, half of what gathering a mapped row
+    takes; and with its four rounds, 2**33 rows are uneven. Several permutations are computed at once where
+    `rows` is a tensor that broadcasts with the indices.
     """
 
     def __init__(self, rows: int | tf.Tensor, *, seed: int) -> None:
@@ -201,9 +199,9 @@ class Permutation:
 
 
 def quotient(numbers: tf.Tensor, divisor: tf.Tensor | int) -> tf.Tensor:
-    """Integers from 0 on by one from 1 on, of the same type or Python's, rounded down.
+    """Divides integers from 0 on by one from 1 on, of the same type or Python's, and rounds down.
 
-    Those of 32 bits are divided as float64, in half of the time.
+    Integers of 32 bits are divided as float64, in half of the time.
     """
     if numbers.dtype != tf.int32:
         return tf.truncatediv(numbers, divisor)

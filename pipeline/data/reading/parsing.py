@@ -14,7 +14,7 @@ DTYPES = {"float32": tf.float32, "int64": tf.int64, "string": tf.string}
 
 
 def parsing_spec(schema: Schema, *, with_label: bool = True) -> dict[str, tf.io.FixedLenFeature]:
-    """What `tf.io.parse_example` needs; a record may lack a feature that has a fill value."""
+    """The spec for `tf.io.parse_example`; a record may lack a feature that has a fill value."""
     features = schema.features if with_label else schema.inputs
     return {feature.name: _fixed_length(feature) for feature in features}
 
@@ -45,7 +45,7 @@ def parse_rows(rows: tf.Tensor, schema: Schema) -> tuple[dict[str, tf.Tensor], t
 def stored_features(
     rows: tf.Tensor, schema: Schema, names: Collection[str] | None = None
 ) -> dict[str, tf.Tensor]:
-    """What rows hold of the features `names`, or of all: [batch, *feature.shape] each.
+    """The features `names` of rows as they are stored, or all: [batch, *feature.shape] each.
 
     Rows of blocks give what a record would: a string in place of its index.
 
@@ -110,10 +110,7 @@ def features_of_words(words: tf.Tensor, schema: Schema) -> dict[str, tf.Tensor]:
 
 
 def raw_of_compact(features: Mapping[str, tf.Tensor], schema: Schema) -> dict[str, tf.Tensor]:
-    """Features of blocks → those that parsing a record gives: strings for indices, int64 for int32.
-
-    Every tensor keeps its shape [n, *feature.shape].
-    """
+    """Features of blocks → what parsing a record gives: strings for indices, int64 for int32; shapes stay."""
     return {name: _raw(tensor, schema[name]) for name, tensor in features.items()}
 
 
@@ -125,7 +122,7 @@ def _raw(tensor: tf.Tensor, feature: Feature) -> tf.Tensor:
 
 
 def values_by_index(feature: Feature, vocabulary: Sequence[str]) -> list[str]:
-    """What a block's indices into `vocabulary` stand for, from `blocks.MISSING` on."""
+    """The values of a block's indices into `vocabulary`, from `blocks.MISSING` on."""
     missing = "" if feature.fill is None else str(feature.fill)
     return [missing, blocks.UNKNOWN_VALUE, *vocabulary]
 
@@ -152,7 +149,8 @@ def _numbers(words: tf.Tensor, base: np.dtype, offset: int, width: int) -> tf.Te
     size, row_bytes = base.itemsize, words.shape[1] * blocks.WORD_BYTES
     if offset % size or row_bytes % size:
         return _of_type(_columns(words, blocks.WORD_BYTES, offset, width), base)
-    # The whole row seen as such numbers: cutting out words takes half as long again, of one number thrice.
+    # The whole row is seen as such numbers: cutting out words takes half as long again, thrice for one
+    # number.
     return _columns(_of_type(words, base), size, offset, width)
 
 
@@ -164,5 +162,5 @@ def _of_type(words: tf.Tensor, base: np.dtype) -> tf.Tensor:
 
 
 def _columns(rows: tf.Tensor, size: int, offset: int, width: int) -> tf.Tensor:
-    """Of rows of numbers of `size` bytes those in `width` bytes from `offset` on."""
+    """The numbers, of `size` bytes, in `width` bytes of each row from `offset` on."""
     return rows[:, offset // size : (offset + width) // size]

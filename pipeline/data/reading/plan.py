@@ -1,4 +1,4 @@
-"""How a training stream is read, resolved once: which rows, in which way and order, from where, for whom."""
+"""The plan of a training stream, resolved once: its rows and their order, the way to read them, the share."""
 
 import dataclasses
 import functools
@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.selection import Selection
-from pipeline.data.reading.canonical_shards import MOST_LANES
+from pipeline.data.reading.canonical_shards import MOST_CANONICAL_SHARDS
 from pipeline.data.reading.sharding import Share
 
 # --- What is trained on: one selection, or several with a weight each, mixed in cycles of 1,000 positions.
-
 
 CYCLE = 1000
 _MOST_WEIGHT = 1e100  # sums of larger ones may be infinite
@@ -30,7 +29,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """The schema, statistics and epochs of the first part are those of the mixture.
+    """Several selections as one; the first part gives the mixture's schema, statistics and epochs.
 
     Raises:
       InputError: a weight is not positive or gives less than a row a cycle, or the parts differ in layout or
@@ -83,7 +82,6 @@ def main_of(data: TrainingData) -> Selection:
 
 
 def parts_of(data: TrainingData) -> tuple[Selection, ...]:
-    """The selections that are read."""
     return tuple(part.selection for part in data.parts) if isinstance(data, Mixture) else (data,)
 
 
@@ -117,7 +115,7 @@ class ReadPlan:
     # graph that reads from any position.
     position: int | tf.Tensor = 0
     share: Share
-    most_lanes: int = MOST_LANES  # 1 where no other host reads a part of it
+    most_canonical_shards: int = MOST_CANONICAL_SHARDS  # 1 where no other host reads a part of it
 
     @property
     def selection(self) -> Selection:
@@ -125,21 +123,19 @@ class ReadPlan:
         return main_of(self.data)
 
     def of_service(self, index: int, *, count: int, cuts_batches: bool = False) -> "ReadPlan":
-        """What the tf.data service `index` of `count` reads of this."""
-        share = dataclasses.replace(
-            self.share, service_count=count, service_index=index, cuts_batches=cuts_batches
-        )
-        return dataclasses.replace(self, share=share)
+        """The part of this plan that the tf.data service `index` of `count` reads."""
+        service = {"service_count": count, "service_index": index, "cuts_batches": cuts_batches}
+        return dataclasses.replace(self, share=dataclasses.replace(self.share, **service))
 
     def of_part(self, number: int, *, seed: int, position: int | tf.Tensor, share: Share) -> "ReadPlan":
-        """How one part of a mixture is read, by itself."""
+        """The plan for one part of a mixture, by itself."""
         return ReadPlan(
             data=parts_of(self.data)[number],
             ways=(self.ways[number],),
             seed=seed,
             position=position,
             share=share,
-            most_lanes=1,
+            most_canonical_shards=1,
         )
 
 

@@ -9,12 +9,12 @@ from tqdm import tqdm
 
 from pipeline.base import files
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import blocks
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 from pipeline.data.reading import order
-from pipeline.data.reading.fetch import Fetch, Pieces
+from pipeline.data.reading.fetch import Fetch, RecordReads
 from pipeline.data.reading.parsing import words_in_row
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import rebatched
@@ -28,14 +28,14 @@ def read_single(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def single_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    """The same as `read`, with the number of each row over all shards, int64 [n], in place of the row."""
+    """What `read_single` gives, with each row's number over all shards, int64 [n], in place of the row."""
     positions = plan.share.positions(plan.position, batches=batches)
     together = rebatched(positions, rows_together(plan.selection.shards.mean_bytes))
     return together.map(_numbers_of(plan), num_parallel_calls=CALLS_AT_ONCE, deterministic=True)
 
 
 def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    @as_written
+    @no_autograph
     def numbers_of(positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
         return tf.raw_ops.DeepCopy(x=positions), order.selected_rows(
@@ -45,17 +45,15 @@ def _numbers_of(plan: ReadPlan) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Ten
     return numbers_of
 
 
-# --- Records one by one, each by its offset, in a given order: as many reads at once as the storage asks
-# for.
+# --- Records one by one, each by its offset: as many reads at once as the storage needs.
 
-
-# Records that one call fetches: more save little more time, and take longer to trace (records of 221 bytes,
-# CPU µs each: 23 of 32, 19 of 64).
+# Records that one call fetches: more save little time, and take longer to trace (records of 221 bytes, CPU µs
+# each: 23 with 32, 19 with 64).
 _TOGETHER_ROWS = 64
 _TOGETHER_BYTES = 4 << 20  # 4 MiB
 CALLS_AT_ONCE = 2  # their order stays
-# Records that one call reads in turn, where reads are slow. Of 30 KB, CPU µs each at 10 ms a read: 342 where
-# it is one, 203 of 4, 189 of 8; but each waits for those before it.
+# Records that one call reads in turn, where reads are slow; each waits for the ones before it. Records of 30
+# KB at 10 ms a read take 342 CPU µs each with 1, 203 with 4, 189 with 8.
 _MOST_IN_TURN = 4
 
 
@@ -76,7 +74,7 @@ def fetched(
         return _side_by_side(elements, numbers, fetch, mean_bytes=mean_bytes)
     together = rebatched(elements, rows_together(mean_bytes))
 
-    @as_written
+    @no_autograph
     def records(*element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         positions, those = numbers(*element)
         return positions, fetch.records(those)
@@ -96,35 +94,29 @@ def _side_by_side(
     *,
     mean_bytes: float,
 ) -> tf.data.Dataset:
-    """Of slow reads: many calls at once, each of a few records, which wait for each other."""
+    """`fetched` where reads are slow: many calls at once, each of a few records in turn."""
     together = rows_together(mean_bytes)
     few = min(_MOST_IN_TURN, together, fetch.in_flight.records_each(mean_bytes))
 
-    @as_written
-    def pieces(*element: tf.Tensor) -> tuple[tf.Tensor, Pieces]:
+    @no_autograph
+    def reads(*element: tf.Tensor) -> tuple[tf.Tensor, RecordReads]:
         positions, those = numbers(*element)
-        found = positions, fetch.pieces_of(those)
+        found = positions, fetch.reads_of(those)
         return tf.nest.map_structure(lambda each: tf.reshape(each, [-1, few]), found)
 
-    @as_written
-    def records(positions: tf.Tensor, found: Pieces) -> tuple[tf.Tensor, tf.Tensor]:
+    @no_autograph
+    def records(positions: tf.Tensor, found: RecordReads) -> tuple[tf.Tensor, tf.Tensor]:
         return positions, fetch.few(found)
 
     calls = fetch.in_flight.records(mean_bytes)
-    grouped = rebatched(elements, together // few * few).map(pieces).unbatch()
+    grouped = rebatched(elements, together // few * few).map(reads).unbatch()
     return rebatched(grouped.map(records, num_parallel_calls=calls, deterministic=True), together)
 
 
 # --- Rows of local blocks, mapped into memory and gathered by number: nothing is read or parsed.
-#
-# A shard of blocks is one array of rows of fixed width, in which the rows of data start at fixed offsets
-# (`pipeline/data/dataset/blocks.py`). The records' CRCs are not looked at, so every shard's SHA-256 is
-# compared with the manifest's when it is mapped, unless all checksums were compared before. Several small
-# shards, such as those of a window's spans, are copied into one array instead.
 
-
-# Several shards of no more bytes than that are copied. From maps, every shard is gathered from by itself, and
-# the rows are put in order afterwards: of 30 shards that took 1.4 times the CPU of one.
+# Several shards of no more bytes are copied. Rows of several maps are gathered shard by shard, and put in
+# order afterwards: with 30 shards that took 1.4 times the CPU of one.
 COPIED_BYTES = 256 << 20  # 256 MiB
 _PROGRESS_AFTER_S = 2.0
 
@@ -144,7 +136,7 @@ def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tenso
     """
     mapped, share = _MappedRows(plan.selection), plan.share
 
-    @as_written
+    @no_autograph
     def gathered(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         positions = share.positions_from(first, batches=batches)
         return positions, mapped.gather(order.selected_rows(positions, plan.selection, seed=plan.seed))
@@ -153,7 +145,13 @@ def gather(plan: ReadPlan, batches: int) -> Callable[[tf.Tensor], tuple[tf.Tenso
 
 
 class _MappedRows:
-    """The rows of all shards of a selection; raises InputError if a shard is not what was published."""
+    """The rows of all shards of a selection; raises InputError if a shard is not what was published.
+
+    A shard of blocks is one array of rows of fixed width, in which the rows of data start at fixed offsets
+    (`pipeline/data/dataset/blocks.py`). The records' CRCs are not checked, so every shard's SHA-256 is
+    compared with the manifest's when it is mapped, unless all checksums were compared before. Several small
+    shards, such as those of a window's spans, are copied into one array instead.
+    """
 
     def __init__(self, selection: Selection) -> None:
         shards, self._schema = selection.shards, selection.dataset.schema
@@ -181,13 +179,8 @@ class _MappedRows:
     def _copied(self, rows: np.ndarray) -> tf.Tensor:
         """The rows of all shards, of which each has so many: uint16 [all rows, words]."""
         numbers = (tf.range(int(count), dtype=tf.int64) for count in rows)
-        return tf.concat(
-            [
-                tf.gather(mapped, self._indices(those))
-                for mapped, those in zip(self._maps, numbers, strict=True)
-            ],
-            axis=0,
-        )
+        pairs = zip(self._maps, numbers, strict=True)
+        return tf.concat([tf.gather(mapped, self._indices(those)) for mapped, those in pairs], axis=0)
 
     def gather(self, rows: tf.Tensor) -> tf.Tensor:
         """Rows int64 [n], numbered over all shards → their words, uint16 [n, words]."""

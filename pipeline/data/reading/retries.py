@@ -1,4 +1,4 @@
-"""Reads that failed are tried again, after waits that grow, and told of; all in TensorFlow's C++."""
+"""Tries reads that failed again, after growing waits, and reports them; all in TensorFlow's C++."""
 
 import functools
 import sys
@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.base import files
-from pipeline.base.tracing import apart
+from pipeline.base.tracing import tf_function
 
 # Resources by name, not captured: a dataset with them still goes to another host, and counts there.
-_TOLD = [10**power for power in range(13)]
+_REPORTED = [10**power for power in range(13)]
 _LINE = "warning    a read failed, and is tried again: "
 _ZERO = np.int64(0)
 _COUNTS, _OFFSETS = "penstock_failed_reads", "penstock_failed_offsets"
@@ -28,15 +28,15 @@ def read_again(
     """The one element of `dataset`.
 
     Args:
-      nothing: of its dtype and rank, and not whole.
-      is_whole: tells of an element whether nothing is missing.
-      path, offset: of what is read, string [] and int64 [].
+      nothing: a value of its dtype and rank that is not whole.
+      is_whole: says whether an element lacks nothing.
+      path, offset: where the read starts, string [] and int64 [].
 
     Raises, when the graph runs: what TensorFlow does, where the last try fails.
     """
     spec, waits_s = dataset.element_spec, tf.constant(files.RETRY_WAITS_S)
 
-    @apart
+    @tf_function
     def again() -> tf.Tensor:
         def try_(tries: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             with tf.control_dependencies([note_failed(path, offset)]):
@@ -57,14 +57,14 @@ def read_again(
 
 
 def first_or(dataset: tf.data.Dataset, otherwise: object) -> tf.Tensor | tuple[tf.Tensor, ...]:
-    """The first element of a dataset; where reading it fails, what is given for it."""
+    """The first element of a dataset; `otherwise` where reading it fails."""
     instead = tf.data.Dataset.from_tensors((_ZERO, otherwise))
     _, first = _numbered(0, dataset).ignore_errors().concatenate(instead).take(1).get_single_element()
     return first
 
 
 def firsts(datasets: Sequence[tf.data.Dataset], last: object) -> tuple[tf.Tensor, tf.Tensor]:
-    """The first element of each dataset, read one after the other, without those of which that fails.
+    """The first element of each dataset, read one after the other; those whose reading fails are left out.
 
     Returns:
       int64 [n] their numbers, ascending, and [n, …]; in the end the number of all, and `last`.
@@ -76,13 +76,13 @@ def firsts(datasets: Sequence[tf.data.Dataset], last: object) -> tuple[tf.Tensor
 
 
 def _numbered(number: int, dataset: tf.data.Dataset) -> tf.data.Dataset:
-    # Asked for one element only: a file that does not open would be opened for ever. Zipped, as
+    # One element only: a file that does not open would be opened for ever. Zipped, because
     # `choose_from_datasets`, which does the same, takes 0.9 ms.
     return tf.data.Dataset.zip(tf.data.Dataset.from_tensors(np.int64(number)), dataset)
 
 
 def last_offset(path: str) -> int | None:
-    """Where a read of this file failed last, in this process."""
+    """The offset at which a read of this file failed last, in this process."""
     found = tf.raw_ops.LookupTableFindV2(
         table_handle=_table(_OFFSETS), keys=[path], default_value=np.int64([-1])
     )
@@ -91,7 +91,7 @@ def last_offset(path: str) -> int | None:
 
 
 def count(path: str) -> int:
-    """How many reads of this file failed so far, in this process."""
+    """Counts the reads of this file that failed so far, in this process."""
     found = tf.raw_ops.LookupTableFindV2(
         table_handle=_table(_COUNTS), keys=[path], default_value=np.int64([0])
     )
@@ -99,11 +99,11 @@ def count(path: str) -> int:
 
 
 def note_failed(path: tf.Tensor, offset: tf.Tensor) -> tf.Operation:
-    """Counts a read that failed; tells of a file's first, tenth, hundredth, … one.
+    """Counts a read that failed; reports a file's first, tenth, hundredth, … one.
 
     Args:
       path: or other words for what was read, string [].
-      offset: in its file, int64 [].
+      offset: byte of its file, int64 [].
     """
     counts = _table(_COUNTS)
     failed = 1 + tf.raw_ops.LookupTableFindV2(table_handle=counts, keys=path, default_value=_ZERO)
@@ -112,14 +112,14 @@ def note_failed(path: tf.Tensor, offset: tf.Tensor) -> tf.Operation:
         tf.raw_ops.LookupTableInsertV2(table_handle=_table(_OFFSETS), keys=path, values=offset),
     ]
 
-    def tell() -> tf.Operation:
+    def report() -> tf.Operation:
         parts = _LINE, path, " at byte ", offset, " (", failed, " so far)"
         line = tf.strings.join([part if isinstance(part, str) else _text(part) for part in parts])
         return tf.print(line, output_stream=sys.stderr)
 
     with tf.control_dependencies(kept):
-        is_told = tf.reduce_any(failed == tf.constant(_TOLD, tf.int64))
-        return tf.cond(is_told, tell, tf.no_op)
+        is_reported = tf.reduce_any(failed == tf.constant(_REPORTED, tf.int64))
+        return tf.cond(is_reported, report, tf.no_op)
 
 
 def _text(tensor: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Which part of each global batch a host reads: the examples of the replicas that it feeds.
+"""The part of each global batch that a host reads: the examples of the replicas that it feeds.
 
 A global batch of B examples is B consecutive positions of the stream. Replica r of R takes the r-th run of
 B / R of them, so the batch of a step is the same set of examples on any number of hosts.
@@ -11,7 +11,7 @@ import pathlib
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Share:
 
     def positions(self, start: int | tf.Tensor, *, batches: int) -> tf.data.Dataset:
         """Endless: the positions of so many global batches that are read here, int64 [batches * examples]."""
-        here = as_written(lambda first: self.positions_from(first, batches=batches))
+        here = no_autograph(lambda first: self.positions_from(first, batches=batches))
         return self.turn_starts(start, batches=batches).map(here)
 
     def positions_from(self, first: tf.Tensor, *, batches: int) -> tf.Tensor:
@@ -104,11 +104,11 @@ class Share:
         return tf.data.Dataset.zip((self.turns_here(starts),))
 
     def turns_here(self, turns: tf.data.Dataset) -> tf.data.Dataset:
-        """Those of all turns, each an element, of which something is read here."""
+        """The turns, each an element, of which something is read here."""
         return turns if self.cuts_batches else turns.shard(self.service_count, self.service_index)
 
     def of_groups(self, groups: tf.data.Dataset, *, batches: int = 1) -> tf.data.Dataset:
-        """What is read here of endless groups (positions int64 [n], rows [n, …]) of any size.
+        """The part that is read here of endless groups (positions int64 [n], rows [n, …]) of any size.
 
         Args:
           batches: global batches that an element of the result comes from, unless everything is read here.
@@ -116,7 +116,7 @@ class Share:
         if self.is_all:
             return groups
         turns = self.turns_here(rebatched(groups, batches * self.global_batch))
-        return turns.map(as_written(lambda positions, rows: (self.of(positions), self.of(rows))))
+        return turns.map(no_autograph(lambda positions, rows: (self.of(positions), self.of(rows))))
 
     def of(self, rows: tf.Tensor) -> tf.Tensor:
         """Whole global batches, [n * global_batch, …] → the rows that are read here, [n * examples, …]."""
@@ -124,7 +124,7 @@ class Share:
 
 
 def cut_runs(rows: tf.Tensor, size: int, first: int, end: int) -> tf.Tensor:
-    """Runs of `size` rows, [n * size, …] → of each those from `first` to before `end`."""
+    """Cuts each run of `size` rows, [n * size, …], to the rows from `first` to before `end`."""
     if (first, end) == (0, size):
         return rows
     runs = tf.reshape(rows, [-1, size, *rows.shape[1:]])
@@ -146,15 +146,13 @@ def share_of_context(context: tf.distribute.InputContext, *, global_batch: int) 
     )
 
 
-# --- How many cores this process may use: TensorFlow sees those of the host, whatever its container may
-# take.
-
+# --- The cores that this process may use: TensorFlow sees those of the host, not the container's.
 
 CPU_QUOTA = pathlib.Path("/sys/fs/cgroup/cpu.max")
 
 
 def host_cores() -> float:
-    """Those that this process is bound to, within its container's quota."""
+    """Counts the cores that this process is bound to, within its container's quota."""
     # macOS binds no process.
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.reading import order, records, windows
-from pipeline.data.reading.fetch import MOST_READS, PIECES_AT_ONCE, Fetch, dataset_options
+from pipeline.data.reading.fetch import MOST_READS, READS_AT_ONCE, Fetch, dataset_options
 from pipeline.data.reading.plan import CYCLE, SINGLE_RECORD_BYTES, Mixture, ReadPlan, WayName
 from pipeline.data.reading.records import CALLS_AT_ONCE, fetched
 from pipeline.data.reading.sharding import Share, rebatched
@@ -22,12 +22,12 @@ from pipeline.data.reading.windows import UNITS_AT_ONCE
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way of reading. What it gives depends on the plan alone, not on threads, hosts or restarts.
+    """A way of reading. The rows depend on the plan alone, not on threads, hosts or restarts.
 
     Both functions take a plan and how many global batches are read at once.
     """
 
-    layouts: tuple[str, ...]  # that it reads
+    layouts: tuple[str, ...]  # the layouts that it reads
     read: Callable[[ReadPlan, int], tf.data.Dataset]  # endless (positions, rows), or what `gather` takes
     # A function of an element to (positions, rows), for those ways that can take part in a later map.
     gather: Callable[[ReadPlan, int], Callable[..., tuple[tf.Tensor, tf.Tensor]]] | None = None
@@ -52,7 +52,7 @@ WAYS: Mapping[WayName, Way] = {
         read=windows.read,
         numbers=windows.numbers,
         at_once=UNITS_AT_ONCE,
-        most_reads=PIECES_AT_ONCE,
+        most_reads=READS_AT_ONCE,
         cuts_batches=True,
     ),
     # Local blocks are mapped into memory, and rows gathered in a permutation of the whole epoch.
@@ -67,7 +67,6 @@ WAYS: Mapping[WayName, Way] = {
 
 
 def way_of(plan: ReadPlan) -> Way:
-    """How the plan's data is read."""
     if isinstance(plan.data, Mixture):
         ways = [WAYS[name] for name in plan.ways]
         is_local = any(way.is_local for way in ways)
@@ -103,10 +102,10 @@ def read(plan: ReadPlan, *, batches: int = 1) -> tf.data.Dataset:
 
 
 def read_numbers(plan: ReadPlan) -> tf.data.Dataset:
-    """Which rows `read` gives: endless (positions int64 [n], numbers int64 [n, 2]). No record is read.
+    """The numbers of the rows that `read` gives: endless (positions int64 [n], numbers int64 [n, 2]).
 
-    The numbers are that of the mixture's part, 0 where there is no mixture, and that of the row over all
-    shards of the part's selection.
+    No record is read. The numbers are that of the mixture's part, 0 where there is no mixture, and that of
+    the row over all shards of the part's selection.
     """
     numbers = way_of(plan).numbers(plan, 1)
     of_part = numbers if isinstance(plan.data, Mixture) else numbers.map(_of_part(0))
@@ -129,7 +128,7 @@ def _mixed_numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """(positions, rows int64 [n]) → (positions, int64 [n, 2]), the part before each row."""
 
-    @as_written
+    @no_autograph
     def both(positions: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return positions, tf.stack([part * tf.ones_like(rows), rows], axis=1)
 
@@ -137,15 +136,6 @@ def _of_part(part: int) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.
 
 
 # --- The stream of a mixture: exact over every cycle, and the same from any position.
-#
-# In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
-# of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
-# at any position without reading what comes before. A part of few rows and much weight begins its next epoch
-# earlier.
-#
-# Cycles of small rows are read and mixed. Of large ones, such as photographs, only the numbers are mixed,
-# and each record is fetched when its position comes: two cycles of photographs would take gigabytes.
-
 
 _CYCLES_AT_ONCE = 2  # their order stays
 _SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's seed meets another part's
@@ -154,17 +144,25 @@ _SEED_STRIDE = 1 << 32  # the parts' seeds lie so far apart that no config's see
 def read_mixture(
     plan: ReadPlan, batches: int, *, read_part: Callable[[int, ReadPlan], tf.data.Dataset]
 ) -> tf.data.Dataset:
-    """Endless (positions int64 [n], rows [n, …]) that the plan's share has, of a mixture.
+    """Endless (positions int64 [n], rows [n, …]) of a mixture, for the plan's share.
+
+    In each cycle every part gives its number of rows, the next ones of its own shuffled epochs, and the rows
+    of the cycle are permuted. So the row at a position is a pure function of the seed, and the stream starts
+    at any position without reading what comes before. A part of few rows and much weight begins its next
+    epoch earlier.
 
     Args:
       batches: global batches that are read at once, where other hosts read their share of them.
-      read_part: the stream of a part of the mixture, of its number and plan.
+      read_part: a function of the number and plan of a part to its stream.
     """
     return plan.share.of_groups(_cycles(plan, plan.data, read_part), batches=batches)
 
 
 def is_large_mixture(mixture: Mixture) -> bool:
-    """Whether the records of a cycle are too large to be held."""
+    """Returns whether the records of a cycle are too large to hold: two cycles of photographs take gigabytes.
+
+    Only the numbers of such records are mixed, and each record is fetched when its position comes.
+    """
     return _mean_bytes(mixture) >= SINGLE_RECORD_BYTES
 
 
@@ -173,7 +171,7 @@ def fetch_mixture(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
     shards = [part.selection.shards for part in plan.data.parts]
     starts = tf.constant(np.cumsum([0, *(each.records for each in shards[:-1])]))
 
-    @as_written
+    @no_autograph
     def numbers_of(positions: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # Copied, as groups may be made of them: TensorFlow logs every slice of a slice.
         return tf.raw_ops.DeepCopy(x=positions), tf.gather(starts, numbers[:, 0]) + numbers[:, 1]
@@ -183,7 +181,7 @@ def fetch_mixture(plan: ReadPlan, numbers: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _mean_bytes(mixture: Mixture) -> float:
-    """Of the records of a cycle; 0 of blocks, whose rows are small."""
+    """The mean size of the records of a cycle; 0 for blocks, whose rows are small."""
     shards = [part.selection.shards for part in mixture.parts]
     if shards[0].rows_in_record > 1:
         return 0.0
@@ -206,7 +204,7 @@ def _cycles(
         )
         return rebatched(read_part(number, part), count).map(_rows_only)
 
-    @as_written
+    @no_autograph
     def mix(cycle: tf.Tensor, parts: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         size = tf.constant(CYCLE, tf.int64)
         mixed = order.shuffled_window(size, seed=plan.seed, epoch=cycle, window=order.OF_A_MIXTURE)
@@ -221,6 +219,6 @@ def _cycles(
     )
 
 
-@as_written
+@no_autograph
 def _rows_only(_: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return rows

@@ -1,7 +1,7 @@
 """Rows in windows: parts of the data are permuted over the epoch, and rows inside a window of some parts.
 
-For small records, and for blocks that cannot be mapped into memory. Every lane has windows of its own
-(`lanes/lanes.py`), and a host reads those of its lanes alone.
+For small records, and for blocks that cannot be mapped into memory. Every canonical shard has windows of its
+own (`canonical_shards.py`), and a host reads those of its shards alone. "Shard" means a canonical shard here.
 """
 
 import functools
@@ -11,40 +11,35 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline.base.tracing import apart, as_written
+from pipeline.base.tracing import no_autograph, tf_function
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.reading import canonical_shards, order
 from pipeline.data.reading.canonical_shards import (
-    Lanes,
-    Slots,
-    UnitPlace,
+    CanonicalShards,
+    IndexRanges,
+    UnitStart,
     WindowParts,
-    all_lanes,
-    lanes_of_group,
-    unit_places,
+    all_canonical_shards,
+    group_size,
     unit_size,
+    unit_starts,
 )
 from pipeline.data.reading.fetch import Fetch, dataset_options
 from pipeline.data.reading.parsing import words_of_blocks
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import cut_runs, rebatched
 
-# --- Rows of several lanes → rows in the order of the stream.
-#
-# Each row comes with its place: how many rows of these lanes the stream has before it. Rows are written to
-# their places in one pass, whatever the order in which they were read. Lanes do not get their rows in step:
-# what comes before any lane's next row goes on; the rest is kept for the next time.
-
+# --- Interleaves the rows of several shards into the order of the stream.
 
 NOWHERE = -(1 << 30)  # the place of a row that was read and is not selected
 
 
 class Unit(NamedTuple):
-    """Rows of all lanes that follow those of the unit before; in several parts, of r rows each."""
+    """Rows of all shards that follow those of the unit before; in several parts, of r rows each."""
 
     base: tf.Tensor  # int64 []
     end: tf.Tensor  # int64 []: from this place on, rows may come later
-    places: tuple[tf.Tensor, ...]  # int32 [r], after the base; below 0 those that are not wanted
+    places: tuple[tf.Tensor, ...]  # int32 [r], after the base; below 0 for rows that are not wanted
     rows: tuple[tf.Tensor, ...]  # [r, …]
 
 
@@ -54,11 +49,16 @@ class _State(NamedTuple):
     rows: tf.Tensor  # [k, …]
 
 
-def interleave(units: tf.data.Dataset, lanes: Lanes, *, position: tf.Tensor) -> tf.data.Dataset:
-    """(positions int64 [n], rows [n, …]): the stream of all these lanes from `position`, int64 [], on."""
+def interleave(units: tf.data.Dataset, canonical: CanonicalShards, *, position: tf.Tensor) -> tf.data.Dataset:
+    """(positions int64 [n], rows [n, …]): the stream of all these shards from `position`, int64 [], on.
+
+    Each row comes with its place: how many rows of these shards the stream has before it. Rows are written to
+    their places in one pass, in whatever order they were read. Shards do not get their rows in step: what
+    comes before any shard's next row goes on; the rest is kept for the next time.
+    """
     rows = units.element_spec.rows[0]
     nothing = _State(
-        start=lanes.places_before(position),
+        start=canonical.places_before(position),
         places=tf.zeros([0], tf.int32),
         rows=tf.zeros([0, *rows.shape[1:]], rows.dtype),
     )
@@ -68,7 +68,7 @@ def interleave(units: tf.data.Dataset, lanes: Lanes, *, position: tf.Tensor) -> 
     any_state = _State(tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int32), some)
 
     @functools.partial(tf.function, autograph=False, input_signature=[any_state, units.element_spec])
-    def weave(state: _State, unit: Unit) -> tuple[_State, tuple[tf.Tensor, tf.Tensor]]:
+    def add_unit(state: _State, unit: Unit) -> tuple[_State, tuple[tf.Tensor, tf.Tensor]]:
         start = state.start
         end = tf.maximum(start, unit.end)
         count = tf.cast(end - start, tf.int32)
@@ -82,9 +82,9 @@ def interleave(units: tf.data.Dataset, lanes: Lanes, *, position: tf.Tensor) -> 
             lambda: _parted([state.places, *places], [state.rows, *unit.rows], count),
         )
         done = tf.ensure_shape(done, [None, *nothing.rows.shape[1:]])
-        return _State(end, *kept), (lanes.positions(start, end), done)
+        return _State(end, *kept), (canonical.positions(start, end), done)
 
-    return units.scan(nothing, as_written(weave))
+    return units.scan(nothing, no_autograph(add_unit))
 
 
 def _parted(
@@ -98,7 +98,7 @@ def _parted(
 
 
 def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
-    """The rows of the first `count` places, of what was kept and of a unit of one part; see `_stitched`."""
+    """The rows of the first `count` places, from what was kept and a unit of one part; see `_stitched`."""
     are_now = [(each >= 0) & (each < count) for each in places]
     [of_kept, read] = _chosen(places, are_now)
     [kept] = _chosen(rows[:1], are_now[:1])
@@ -108,22 +108,22 @@ def _in_order(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) 
 
 
 def _in_place(places: list[tf.Tensor], rows: list[tf.Tensor], count: tf.Tensor) -> tf.Tensor:
-    """The same of a unit of several parts."""
-    # A slice of the rows that go on would be another copy. So the others are written in the place of the
-    # first one; this comes last, and stays.
+    """What `_in_order` gives, for a unit of several parts."""
+    # A slice of the rows that go on would be another copy. So the others are written to the first place; its
+    # own row comes last, and stays.
     to = [tf.where((each >= 0) & (each < count), each, 0) for each in places]
     first = _chosen(rows, [each == 0 for each in places])
     to += [tf.zeros([tf.shape(some)[0]], tf.int32) for some in first]
     stitched = tf.dynamic_stitch(to, rows + first)
-    # Where nothing goes on, it is one row that is not meant.
+    # Where no row goes on, the result is one row too many.
     return tf.cond(count > 0, lambda: stitched, lambda: stitched[:0])
 
 
 def _stitched(places: Sequence[tf.Tensor], rows: Sequence[tf.Tensor]) -> tf.Tensor:
     """Rows, [r, …] each, written to their places, int32 [r] each: every one from 0 on, once."""
     if len(rows) == 1:
-        # Without filling up what is written later. And strings lie in memory in the order in which they were
-        # copied: what parses them finds them faster where this is their own.
+        # A gather need not fill up memory first. It copies strings in the order of the result, in which the
+        # parser then finds them faster.
         return tf.gather(rows[0], tf.math.invert_permutation(places[0]))
     return tf.dynamic_stitch(places, rows)
 
@@ -134,111 +134,112 @@ def _chosen(parts: list[tf.Tensor], are_chosen: list[tf.Tensor]) -> list[tf.Tens
     return [tf.gather(part, rows) for part, rows in zip(parts, chosen, strict=True)]
 
 
-# --- The windows of lanes, read unit by unit: a unit is as many windows of each lane as are read together.
-
+# --- Windows, read unit by unit: a unit is as many windows of each shard as are read together.
 
 UNITS_AT_ONCE = 2  # their order stays
 
 
-class LaneWindows:
-    """Reads some lanes of a selection in windows of its parts.
+class WindowReader:
+    """Reads some shards of a selection in windows of its parts.
 
-    With `only_numbers` it gives the number of each row over all shards, and reads nothing.
+    With `only_numbers` it gives the number of each row over all files, and reads nothing.
     """
 
     def __init__(
         self,
         selection: Selection,
         parts: WindowParts,
-        lanes: Lanes,
+        canonical: CanonicalShards,
         *,
         seed: int,
         only_numbers: bool = False,
     ) -> None:
-        self._rows, self.lanes = selection.rows, lanes
+        self._rows, self.canonical = selection.rows, canonical
         self._seed = seed
         is_of_blocks = selection.shards.rows_in_record > 1
-        self._size = unit_size(parts, lanes, is_of_blocks=is_of_blocks)
-        of_lane = self._size.windows * parts.in_window(lanes.count)  # parts
-        of_group = lanes_of_group(
-            lanes.here,
-            parts=of_lane,
+        self._size = unit_size(parts, canonical, is_of_blocks=is_of_blocks)
+        of_shard = self._size.windows * parts.in_window(canonical.count)  # parts
+        of_group = group_size(
+            canonical.here,
+            parts=of_shard,
             in_windows=parts.in_windows,
             is_of_blocks=is_of_blocks,
         )
-        self._group_sizes = [min(of_group, lanes.here - i) for i in range(0, lanes.here, of_group)]
+        self._group_sizes = [min(of_group, canonical.here - i) for i in range(0, canonical.here, of_group)]
         self._counts = tf.constant(parts.rows)
-        usual = of_lane * of_group
+        usual = of_shard * of_group
         self._read = PartNumbers(parts) if only_numbers else PartRows(selection, parts, usual=usual)
 
     def rows_from(self, position: int | tf.Tensor) -> tf.data.Dataset:
         """Endless (positions int64 [n], rows [n, …]) from there on."""
-        position, lanes = tf.convert_to_tensor(position, tf.int64), self.lanes
-        begin = position // lanes.global_batch * lanes.global_batch
-        in_turn = unit_places(
-            self._counts, lanes, rows=self._rows, seed=self._seed, begin=begin, unit=self._size
+        position, canonical = tf.convert_to_tensor(position, tf.int64), self.canonical
+        begin = position // canonical.global_batch * canonical.global_batch
+        in_turn = unit_starts(
+            self._counts, canonical, rows=self._rows, seed=self._seed, begin=begin, unit=self._size
         )
-        units = in_turn.map(as_written(self._unit_at), num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
-        return interleave(units, lanes, position=position)
+        units = in_turn.map(no_autograph(self._unit_at), num_parallel_calls=UNITS_AT_ONCE, deterministic=True)
+        return interleave(units, canonical, position=position)
 
-    def _unit_at(self, at: UnitPlace) -> Unit:
-        stretches, (size, together) = at.stretches, self._size
+    def _unit_at(self, at: UnitStart) -> Unit:
+        segments, (size, together) = at.segments, self._size
         window = at.window[:, None] + tf.range(together + 1, dtype=tf.int64)
-        slots = stretches.slots_before(window * size)
-        before = stretches.rows_before(slots)
-        chosen = stretches.slots(slots[:, 0], slots[:, -1])
+        ranges = segments.ranges_before(window * size)
+        before = segments.rows_before(ranges)
+        chosen = segments.ranges(ranges[:, 0], ranges[:, -1])
         chosen = chosen._replace(parts=tf.gather(at.order_of_parts, chosen.parts))
         mixed = self._mixed(at.epoch, window[:, :-1], before)
         rows = at.begins + before[:, 0], at.begins + before[:, -1]
-        return self._unit(chosen, slots[:, -1] - slots[:, 0], *rows, mixed)
+        return self._unit(chosen, ranges[:, -1] - ranges[:, 0], *rows, mixed)
 
     def _unit(
-        self, chosen: Slots, parts: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, mixed: tf.Tensor
+        self, chosen: IndexRanges, parts: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor, mixed: tf.Tensor
     ) -> Unit:
-        """The rows of the lanes from the numbers `begins` on to before `ends`, int64 [lanes] both.
+        """The rows of the shards from the numbers `begins` on to before `ends`, int64 [shards] both.
 
         Args:
-          chosen: the parts that hold them, of which each lane has `parts`, int64 [lanes].
-          mixed: int32 [n], which row each becomes, lane after lane.
+          chosen: the parts that hold them, of which each shard has `parts`, int64 [shards].
+          mixed: int32 [n], which row each becomes, shard after shard.
         """
-        lanes, counts = self.lanes, ends - begins
-        numbers_of_lanes = tf.range(lanes.first, lanes.end)
-        batch = tf.reduce_min(begins) // lanes.size
-        # The number of a row in its lane, after that batch, less its number among the rows of all lanes here.
-        to_lane = tf.cast(begins - batch * lanes.size - tf.cumsum(counts, exclusive=True), tf.int32)
-        of_lane = tf.reduce_max(counts)
+        canonical, counts = self.canonical, ends - begins
+        shard_numbers = tf.range(canonical.first, canonical.end)
+        batch = tf.reduce_min(begins) // canonical.size
+        # A row's number in its shard, after that batch, less its number among the rows of all shards here.
+        to_shard = tf.cast(begins - batch * canonical.size - tf.cumsum(counts, exclusive=True), tf.int32)
+        of_shard = tf.reduce_max(counts)
 
-        def alike() -> tf.Tensor:
-            each = tf.reshape(mixed, [lanes.here, of_lane]) + to_lane[:, None]
-            return tf.reshape(lanes.places(each, numbers_of_lanes[:, None]), [-1])
+        def even() -> tf.Tensor:
+            each = tf.reshape(mixed, [canonical.here, of_shard]) + to_shard[:, None]
+            return tf.reshape(canonical.places(each, shard_numbers[:, None]), [-1])
 
-        def apiece() -> tf.Tensor:
-            lane = tf.repeat(tf.range(lanes.here), counts)
-            return lanes.places(mixed + tf.gather(to_lane, lane), lanes.first + lane)
+        def uneven() -> tf.Tensor:
+            shard = tf.repeat(tf.range(canonical.here), counts)
+            return canonical.places(mixed + tf.gather(to_shard, shard), canonical.first + shard)
 
-        places = self._grouped(tf.cond(tf.reduce_min(counts) == of_lane, alike, apiece), counts)
+        places = self._grouped(tf.cond(tf.reduce_min(counts) == of_shard, even, uneven), counts)
         of_groups = zip(*(self._grouped(column, parts) for column in chosen), strict=True)
-        read = [self._read(Slots(*each), some) for each, some in zip(of_groups, places, strict=True)]
+        read = [self._read(IndexRanges(*each), some) for each, some in zip(of_groups, places, strict=True)]
         places, rows = zip(*read, strict=True)
         # Whole batches alone go on: groups of any size would be cut into batches by one more copy.
-        first, end = (at * lanes.here * lanes.size for at in (batch, tf.reduce_min(ends) // lanes.size))
+        first, end = (
+            at * canonical.here * canonical.size for at in (batch, tf.reduce_min(ends) // canonical.size)
+        )
         return Unit(base=first, end=end, places=places, rows=rows)
 
-    def _grouped(self, values: tf.Tensor, of_lanes: tf.Tensor) -> list[tf.Tensor]:
-        """Values, lane after lane, of which each has so many, int64 [lanes] → those of each group."""
-        groups = tf.split(of_lanes, self._group_sizes)
+    def _grouped(self, values: tf.Tensor, of_shards: tf.Tensor) -> list[tf.Tensor]:
+        """Splits values by group; they lie shard after shard, `of_shards`, int64 [shards], of each."""
+        groups = tf.split(of_shards, self._group_sizes)
         return tf.split(values, [tf.reduce_sum(group) for group in groups], num=len(groups))
 
     def _mixed(self, epoch: tf.Tensor, windows: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
-        """Which row each row inside a window becomes: int32 [n], lane after lane.
+        """The row that each row inside a window becomes: int32 [n], shard after shard.
 
         Args:
-          windows: int64 [lanes, windows], their numbers.
-          before: int64 [lanes, windows + 1], rows of the lane before each of them, and after the last.
+          windows: int64 [shards, windows], their numbers.
+          before: int64 [shards, windows + 1], rows of the shard before each of them, and after the last.
         """
         rows = tf.reshape(before[:, 1:] - before[:, :-1], [-1])
-        lane = tf.range(self.lanes.first, self.lanes.end, dtype=tf.int64)
-        number = tf.reshape(windows * self.lanes.count + lane[:, None], [-1])
+        shard = tf.range(self.canonical.first, self.canonical.end, dtype=tf.int64)
+        number = tf.reshape(windows * self.canonical.count + shard[:, None], [-1])
         return order.shuffled_windows(rows, seed=self._seed, epoch=epoch, windows=number)
 
 
@@ -248,17 +249,19 @@ def read(plan: ReadPlan, batches: int) -> tf.data.Dataset:
 
 
 def numbers(plan: ReadPlan, batches: int) -> tf.data.Dataset:
-    """The same as `read`, with the number of each row over all shards, int64 [n], in place of the row."""
+    """What `read` gives, with the number of each row over all files, int64 [n], in place of the row."""
     return _of_share(plan, batches, only_numbers=True)
 
 
 def window_rows(selection: Selection, *, seed: int, position: int | tf.Tensor) -> tf.data.Dataset:
     """Endless (positions int64 [n], rows [n, …]), a window at a time; the first one starts at `position`.
 
-    There is one lane: it is the order of a global batch of one example.
+    There is one shard: it is the order of a global batch of one example.
     """
     parts = canonical_shards.cut_windows(selection)
-    return LaneWindows(selection, parts, all_lanes(parts, global_batch=1), seed=seed).rows_from(position)
+    return WindowReader(selection, parts, all_canonical_shards(parts, global_batch=1), seed=seed).rows_from(
+        position
+    )
 
 
 def stored_rows(selection: Selection) -> tf.data.Dataset:
@@ -268,13 +271,13 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
     read_rows = PartRows(selection, parts, usual=min(together, count))
     rows_of_parts, ends = tf.constant(parts.rows), tf.constant(np.cumsum(parts.rows))
 
-    @as_written
+    @no_autograph
     def window(first: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         chosen = tf.range(first, tf.minimum(first + together, count))
         counts = tf.gather(rows_of_parts, chosen)
         end, wanted = ends[chosen[-1]], tf.reduce_sum(counts)
-        slots = Slots(parts=chosen, skipped=tf.zeros_like(chosen), rows=counts)
-        places, rows = read_rows(slots, tf.range(tf.cast(wanted, tf.int32)))
+        ranges = IndexRanges(parts=chosen, skipped=tf.zeros_like(chosen), rows=counts)
+        places, rows = read_rows(ranges, tf.range(tf.cast(wanted, tf.int32)))
         is_whole = tf.shape(rows, tf.int64)[0] == wanted
         selected = tf.cond(is_whole, lambda: rows, lambda: tf.boolean_mask(rows, places != NOWHERE))
         return tf.range(end - wanted, end), selected
@@ -285,26 +288,26 @@ def stored_rows(selection: Selection) -> tf.data.Dataset:
     )
 
 
-def _of_plan(plan: ReadPlan, *, only_numbers: bool) -> LaneWindows:
+def _of_plan(plan: ReadPlan, *, only_numbers: bool) -> WindowReader:
     share, parts = plan.share, canonical_shards.cut_windows(plan.selection)
-    lanes = all_lanes(parts, global_batch=share.global_batch, most=plan.most_lanes)
+    canonical = all_canonical_shards(parts, global_batch=share.global_batch, most=plan.most_canonical_shards)
     if not share.is_all and _begins_a_batch(plan):
-        lanes = lanes.of_run(*share.run)
-    return LaneWindows(plan.selection, parts, lanes, seed=plan.seed, only_numbers=only_numbers)
+        canonical = canonical.of_run(*share.run)
+    return WindowReader(plan.selection, parts, canonical, seed=plan.seed, only_numbers=only_numbers)
 
 
 def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Dataset:
     windows, share = _of_plan(plan, only_numbers=only_numbers), plan.share
-    lanes, (first, end) = windows.lanes, share.run
+    canonical, (first, end) = windows.canonical, share.run
     rows = windows.rows_from(plan.position)
     is_every_turn = share.cuts_batches or share.service_count == 1
-    if is_every_turn and lanes.run == (first, end):
+    if is_every_turn and canonical.run == (first, end):
         return rows
-    read_first, read_end = lanes.run
+    read_first, read_end = canonical.run
     size = read_end - read_first
     cut = first - read_first, end - read_first
 
-    @as_written
+    @no_autograph
     def here(positions: tf.Tensor, some: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return cut_runs(positions, size, *cut), cut_runs(some, size, *cut)
 
@@ -312,23 +315,22 @@ def _of_share(plan: ReadPlan, batches: int, *, only_numbers: bool) -> tf.data.Da
 
 
 def _begins_a_batch(plan: ReadPlan) -> bool:
-    """Whether hosts' runs are those of lanes: not if the global batch was changed in the middle of one."""
+    """Returns whether hosts' runs are those of shards: not where the global batch changed inside of one."""
     return isinstance(plan.position, int) and plan.position % plan.share.global_batch == 0
 
 
 # --- The rows of chosen parts as they are read, each with the place that it is to have.
 
-
 _MOST_USUAL = 64  # blocks: a dataset of each is traced
 
 
 class PartNumbers:
-    """Gives the number of each row over all shards, int64 [r], and reads nothing."""
+    """Gives the number of each row over all files, int64 [r], and reads nothing."""
 
     def __init__(self, parts: WindowParts) -> None:
         self._first_rows = tf.constant(parts.first_row)
 
-    def __call__(self, chosen: Slots, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def __call__(self, chosen: IndexRanges, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         first = tf.gather(self._first_rows, chosen.parts) + chosen.skipped
         return places, tf.ragged.range(first, first + chosen.rows).flat_values
 
@@ -337,7 +339,7 @@ class PartRows:
     """Reads the rows of parts.
 
     Args:
-      usual: how many parts are mostly chosen.
+      usual: the usual number of chosen parts.
     """
 
     def __init__(self, selection: Selection, parts: WindowParts, *, usual: int) -> None:
@@ -347,13 +349,13 @@ class PartRows:
         self._fetch = Fetch(selection.shards)
         # One function for all groups: hundreds of datasets of one record would take seconds to trace.
         some = tf.TensorSpec([None], tf.int64)
-        self._words, self._runs = apart(self._words_of, some), apart(self._fetch.runs, some, some)
+        self._words, self._runs = tf_function(self._words_of, some), tf_function(self._fetch.runs, some, some)
 
-    def __call__(self, chosen: Slots, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The places, int32 [r], of the r rows that are read of the chosen parts, and these, [r, …].
+    def __call__(self, chosen: IndexRanges, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Reads the chosen parts: the places of the r rows that are read, int32 [r], and the rows, [r, …].
 
         Args:
-          places: of those of them that are wanted, int32 [n].
+          places: the places of the wanted rows, int32 [n].
         """
         first = tf.gather(self._first, chosen.parts)
         if self._rows_in_record == 1:
@@ -364,7 +366,7 @@ class PartRows:
         is_whole = tf.size(places) == read
         return tf.cond(is_whole, lambda: places, lambda: self._placed(chosen, places, read)), words
 
-    def _placed(self, chosen: Slots, places: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
+    def _placed(self, chosen: IndexRanges, places: tf.Tensor, read: tf.Tensor) -> tf.Tensor:
         """Places of all rows that are read, int32 [read]."""
         skipped = tf.gather(self._skipped, chosen.parts) + chosen.skipped
         begins = tf.range(tf.size(skipped, tf.int64)) * self._rows_in_record + skipped
@@ -378,7 +380,7 @@ class PartRows:
             return self._runs(numbers, tf.ones_like(numbers))
 
         def usual() -> tf.Tensor:
-            # Filled up, though there are so many: TensorFlow may compute it ahead of the branch, of fewer.
+            # Filled up, because TensorFlow may run this before the branch, with fewer numbers.
             filled = tf.pad(numbers, [[0, self._usual]])[: self._usual]
             return self._fetch.records(tf.reshape(filled, [self._usual]))
 

@@ -1,4 +1,4 @@
-"""What every feature of a schema declares, whatever its kind.
+"""What every feature of a schema declares, whatever its type.
 
 Standard library only: Beam workers import this file.
 """
@@ -20,7 +20,7 @@ _WIRE_OF_DTYPE: Mapping[str, Wire] = {"float32": "float", "int64": "int64", "str
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?")
 
-# What stands in a record for a missing value under `missing: mark`. Of all int64 none is left over.
+# What stands in a record for a missing value under `missing: mark`. No int64 is left over for it.
 _MARKER: Mapping[str, float | str] = {"float32": math.nan, "string": ""}
 
 
@@ -36,29 +36,28 @@ class Clean:
 
     @property
     def rewrites(self) -> bool:
-        """Whether a number may be written with more than its digits and a point."""
+        """Returns whether a number may be written with more than its digits and a point."""
         return bool(self.remove) or self.decimal != "."
 
     def keeps(self, value: str) -> bool:
-        """Whether `value` is clean: what is stored is cleaned again where a model serves."""
+        """Returns whether clean-up leaves `value` as it is: serving cleans again what is stored."""
         is_stripped = value.strip(self.strip) == value if self.strip else True
         return is_stripped and value not in self.null_markers and self.aliases.get(value, value) == value
 
     @property
     def sentinels(self) -> tuple[float, ...]:
-        """The null markers that are numbers, such as -999: of numbers they hold however these are spelled."""
+        """The null markers that are numbers, such as -999: they hold for a number in any spelling."""
         return tuple(float(marker) for marker in self.null_markers if _DECIMAL.fullmatch(marker))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Feature:
-    """What every feature declares.
+    """The fields that every feature declares.
 
     `missing` says what a missing value does: it rejects the row (`reject`), is replaced by the `default`, or
-    is marked in the record (`mark`: by the `marker`), so that preprocessing can
-    tell the model. Validation refuses a dataset if more than `max_missing_fraction` of a split lacks a value.
-    Of a feature with `statistics: none`, no value is kept but in the records: it is only counted how
-    many there are.
+    is marked in the record (`mark`: by the `marker`), so that preprocessing can tell the model. Validation
+    refuses a dataset if more than `max_missing_fraction` of a split lacks a value. With `statistics: none`,
+    the values stand only in the records; statistics only count them.
     """
 
     name: str
@@ -103,12 +102,12 @@ class Feature:
 
     @property
     def marker(self) -> float | int | str | None:
-        """What marks a missing value: NaN for float32, the empty string for strings; None: nothing can."""
+        """The mark of a missing value: NaN for float32, the empty string for strings; None: nothing can."""
         return _MARKER.get(self.dtype)
 
     @property
     def is_text_in_requests(self) -> bool:
-        """Whether the `raw` signature takes the text of the raw data, which it cleans and reads."""
+        """Returns whether the `raw` signature takes the text of the raw data, which it cleans and reads."""
         return self.dtype == "string"
 
     def __post_init__(self) -> None:
@@ -144,7 +143,7 @@ class Feature:
             self._require(kept, field, fill, f"for a missing value, one of the values {as_is}")
 
     def _check(self) -> None:
-        """Checks what only this kind declares."""
+        """Checks what only this type declares."""
 
     def _require(self, ok: bool, field: str, received: object, expected: str) -> None:
         if not ok:

@@ -1,8 +1,8 @@
-"""The kinds of feature a schema can declare.
+"""The types of feature a schema can declare.
 
-Each kind is a frozen dataclass. It declares how one column of raw data is stored: dtype, static shape,
-clean-up, and the value that stands in for a missing one. Each room's `KindTable` says what the room does with
-a kind. Standard library only: Beam workers import this file.
+Each feature type is a frozen dataclass. It declares how one column of raw data is stored: dtype, static
+shape, clean-up, and the value that stands in for a missing one. Each room's `FeatureTypeTable` says what the
+room does with a feature type. Standard library only: Beam workers import this file.
 """
 
 import collections
@@ -16,12 +16,12 @@ from pipeline.data.schema import times
 from pipeline.data.schema.feature import Dtype, Feature
 from pipeline.data.schema.times import FORMATS
 
-# --- The kind `datetime`: a point in time, stored as int64 microseconds since 1970-01-01 00:00 UTC.
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Datetime(Feature):
     """A date, possibly with a time of day and an offset from UTC, as `format` writes the date.
+
+    It is stored as int64 microseconds since 1970-01-01 00:00 UTC.
 
     A time without an offset is local time in `zone`, an IANA name. A model gets hour, weekday and month in
     that zone. A missing time is marked with the smallest int64; a `default` is in microseconds.
@@ -60,15 +60,12 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-# --- The kind `numeric`: one number, stored as float32 or int64.
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Numeric(Feature):
     """One number. A number outside of [minimum, maximum] rejects its row.
 
     A record holds the number less the `offset`: float32 keeps 7 digits, and in -73.98713 five of those say
-    nothing. What is raw (`minimum`, `maximum`, `default`, cells, the text of requests) is without it.
+    nothing. Raw numbers (`minimum`, `maximum`, `default`, cells, the text of requests) are without it.
     """
 
     number: Literal["float32", "int64"] = "float32"
@@ -148,7 +145,7 @@ class Categorical(Feature):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Label(Feature):
-    """What the model predicts: an index into `classes`, or a number for regression."""
+    """The model's target: an index into `classes`, or a number for regression."""
 
     task: str = "binary"  # one of LABEL_TASKS
     classes: tuple[str, ...] = ()
@@ -176,9 +173,8 @@ class Label(Feature):
 class Image(Feature):
     """An encoded image: a JPEG or PNG. A height and width of 0 mean that sizes vary.
 
-    `encoding` is that of the files that are converted; a record has their own bytes, or a PNG of the pixels.
-
-    An image of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
+    `encoding` is the format of the raw files; a record has their own bytes, or a PNG of the pixels. An image
+    of more than `max_pixels` is refused before it is decoded: a small file can declare gigabytes.
     """
 
     height: int = 0
@@ -265,15 +261,12 @@ class Tensor(Feature):
 
 
 # By the name that a schema file gives them.
-KINDS: Mapping[str, type[Feature]] = {
+FEATURE_TYPES: Mapping[str, type[Feature]] = {
     kind.kind: kind for kind in (Numeric, Categorical, Label, Image, Text, Tokens, Tensor, Datetime)
 }
 
 
-# --- What each task asks of a label: how its values are stored, and how many classes it declares.
-#
-# What a task asks of a model stands in pipeline/training/tasks, which needs TensorFlow. Standard library
-# only: Beam workers import this file.
+# --- The rules of each task for its label; pipeline/training/tasks has the rules for a model.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -281,8 +274,8 @@ class LabelTask:
     """The rules for a label of one task.
 
     `dtype`: int64 class indices, or float32 values. `classes`: the numbers of classes that are allowed.
-    `expected` names them in errors. `output` is the name of predictions in an
-    export. With `has_positive_class`, the second class is the positive one.
+    `expected` names them in errors. `output` is the name of predictions in an export. With
+    `has_positive_class`, the second class is the positive one.
     """
 
     dtype: Dtype
@@ -314,45 +307,42 @@ LABEL_TASKS: Mapping[str, LabelTask] = {
 }
 
 
-# --- How one room treats each kind of feature: a table with one entry a kind.
-#
-# A room that must know a feature's kind keeps one such table and asks for the kind nowhere else, so that a
-# new kind needs one entry in each table. Standard library only: Beam workers import this file.
-
+# --- How one room treats each feature type.
 
 Entry = TypeVar("Entry")
 
 
-class MissingKindError(LookupError):
-    """A table has no entry for a kind: the mistake of whoever added the kind, not of the user."""
+class MissingFeatureTypeError(LookupError):
+    """A table has no entry for a feature type: whoever added the type forgot it, not the user."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class KindTable(Generic[Entry]):
+class FeatureTypeTable(Generic[Entry]):
     """What a room does with a feature, by the feature's class.
 
-    `where` is the module that holds the table, `tells` the question that an entry answers, and `entry` what
-    an entry has to be.
+    A room that must know a feature's type keeps one such table and asks for the type nowhere else, so that a
+    new type needs one entry in each table. `where` is the module that holds the table, `question` the one
+    that an entry answers, and `entry` what an entry has to be.
     """
 
     where: str
-    tells: str
+    question: str
     entry: str
     entries: Mapping[type[Feature], Entry]
 
     def of(self, feature: Feature) -> Entry:
-        """The entry of the feature's kind; raises MissingKindError where there is none."""
+        """The entry of the feature's type; raises MissingFeatureTypeError where there is none."""
         entry = self.entries.get(type(feature))
         if entry is None:
-            raise MissingKindError(self.lacks(type(feature)))
+            raise MissingFeatureTypeError(self.lacks(type(feature)))
         return entry
 
     def lacks(self, kind: type[Feature]) -> str:
-        """What the table wants for `kind`; empty if it has an entry."""
+        """The message of a table that lacks an entry for `kind`; empty if it has one."""
         if kind in self.entries:
             return ""
         known = ", ".join(known.__name__ for known in self.entries)
         return (
-            f"{self.where}, the table of {self.tells}: received {kind.__name__}; expected one of {known}. "
+            f"{self.where}, the table of {self.question}: received {kind.__name__}; expected one of {known}. "
             f"Add an entry for {kind.__name__}: {self.entry}."
         )

@@ -24,10 +24,9 @@ from typing import TypeVar
 from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature import Clean, Feature
-from pipeline.data.schema.feature_types import KINDS, Label, Numeric
+from pipeline.data.schema.feature_types import FEATURE_TYPES, Label, Numeric
 
 # --- The JSON form of one feature, and what a schema file may get wrong in it.
-
 
 # Fields that change no byte of the records.
 COMMENTS = ("description", "evidence", "max_missing_fraction", "statistics")
@@ -52,13 +51,14 @@ def feature_to_json(feature: Feature, *, comments: bool) -> dict:
 
 
 def feature_from_json(document: object) -> Feature:
-    """The inverse of `to_json`; raises InputError naming the field that is wrong."""
+    """The inverse of `feature_to_json`; raises InputError naming the field that is wrong."""
     if not isinstance(document, Mapping):
         raise schema_error("features", repr(document), "an object for each feature")
-    kind = KINDS.get(str(document.get("kind")))
+    kind = FEATURE_TYPES.get(str(document.get("kind")))
     thing = f"feature '{document.get('name', '?')}'"
     if kind is None:
-        raise schema_error(f"{thing}, field 'kind'", document.get("kind"), f"one of {', '.join(KINDS)}")
+        expected = f"one of {', '.join(FEATURE_TYPES)}"
+        raise schema_error(f"{thing}, field 'kind'", document.get("kind"), expected)
     refuse_unknown_keys(thing, document, {"kind", *(field.name for field in dataclasses.fields(kind))})
     values = {name: _typed(thing, kind, name, v) for name, v in document.items() if name != "kind"}
     return kind(**{"name": "", **values})
@@ -83,7 +83,7 @@ _hints = functools.cache(typing.get_type_hints)
 
 
 def _json_types(hint: object) -> tuple[tuple[type, ...], tuple[type, ...]]:
-    """JSON types of a value with this annotation and, of a list or an object, the types of its members."""
+    """JSON types of a value with this annotation, and those of the members of a list or an object."""
     origin, of = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return (type(of[0]),), ()
@@ -104,9 +104,8 @@ def _is_a(value: object, types: tuple[type, ...]) -> bool:
 def _clean_from_json(thing: str, document: object) -> Clean:
     if not isinstance(document, Mapping):
         raise schema_error(f"{thing}, field 'clean'", repr(document), "an object")
-    refuse_unknown_keys(
-        f"{thing}, field 'clean'", document, {field.name for field in dataclasses.fields(Clean)}
-    )
+    known = {field.name for field in dataclasses.fields(Clean)}
+    refuse_unknown_keys(f"{thing}, field 'clean'", document, known)
     return Clean(**{name: _typed(thing, Clean, name, value) for name, value in document.items()})
 
 
@@ -117,9 +116,8 @@ def _default(field: dataclasses.Field) -> object:
 
 
 def _non_defaults(clean: Clean) -> dict:
-    values = {field.name: getattr(clean, field.name) for field in dataclasses.fields(clean)}
-    defaults = {field.name: _default(field) for field in dataclasses.fields(clean)}
-    return {name: _plain(value) for name, value in values.items() if value != defaults[name]}
+    values = [(field, getattr(clean, field.name)) for field in dataclasses.fields(clean)]
+    return {field.name: _plain(value) for field, value in values if value != _default(field)}
 
 
 def _plain(value: object) -> object:
@@ -136,7 +134,6 @@ def refuse_unknown_keys(thing: str, document: Mapping, allowed: set[str]) -> Non
 
 
 def schema_error(thing: str, received: object, expected: str) -> InputError:
-    """The error of a schema whose `thing` is wrong."""
     return InputError(
         f"schema {thing}".replace("schema schema", "schema"),
         received=received,
@@ -145,11 +142,7 @@ def schema_error(thing: str, received: object, expected: str) -> InputError:
     )
 
 
-# --- What decides the split of a row, where a schema says so: the values of columns, or cut-offs in one of
-# them.
-#
-# Standard library only: Beam workers import this file.
-
+# --- What decides the split of a row: the values of columns, or cut-offs in one of them.
 
 SPLIT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -161,11 +154,11 @@ Start = str | float  # a date or a time, or a number
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitBy:
-    """All rows with the same values in `columns` go to one split.
+    """All rows with the same values in `columns` go to one split; with `starts`, cut-offs decide.
 
-    Or, with `starts`: rows whose value in the one column is before the first start go to the split `first`,
-    all others to that of the last start that they have reached. Starts ascend; all are points in time in
-    ISO 8601 (without a zone: UTC), or all are numbers.
+    Rows whose value in the one column is before the first start then go to the split `first`, all others to
+    the split of the last start that they have reached. Starts ascend; all are points in time in ISO 8601
+    (without a zone: UTC), or all are numbers.
     """
 
     columns: tuple[str, ...]
@@ -190,7 +183,7 @@ class SplitBy:
 
     @property
     def is_time(self) -> bool:
-        """Whether the cut-offs are points in time."""
+        """Returns whether the cut-offs are points in time."""
         return any(isinstance(start, str) for start in self.starts.values())
 
     @property
@@ -207,7 +200,7 @@ def split_by_to_json(split_by: SplitBy) -> list | dict:
 
 
 def split_by_from_json(document: object) -> SplitBy:
-    """The inverse of `to_json`; raises InputError naming what is wrong."""
+    """The inverse of `split_by_to_json`; raises InputError naming what is wrong."""
     if isinstance(document, list):
         return SplitBy(columns=tuple(document))
     if not isinstance(document, Mapping):
@@ -251,13 +244,13 @@ F = TypeVar("F", bound=Feature)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schema:
-    """What a dataset holds.
+    """The features of a dataset, and how raw data give its rows.
 
     `ignore` maps each raw column that is left out on purpose to the reason. A raw column that is neither read
-    nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering; if it
-    is empty, all that the features read do. `split_by` decides the split instead, and leaves the order alone.
-    `raw_files` remembers how raw files are read: values of flags of convert, by name. They change no byte of
-    the records.
+    nor ignored is an error. `row_id` names the columns that identify a row for splitting and ordering;
+    without it, all columns that the features read do. `split_by` decides the split instead, and leaves the
+    order alone. `raw_files` remembers how raw files are read: values of flags of convert, by name. They
+    change no byte of the records.
     """
 
     name: str
@@ -269,17 +262,16 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not _NAME_PATTERN.fullmatch(self.name):
-            raise schema_error(
-                "name", self.name, "lower-case letters, digits and '_', starting with a letter"
-            )
+            expected = "lower-case letters, digits and '_', starting with a letter"
+            raise schema_error("name", self.name, expected)
         names = collections.Counter(feature.name for feature in self.features)
         repeated = sorted(name for name, times in names.items() if times > 1)
         if repeated:
             raise schema_error("features", f"{repeated} more than once", "every feature name once")
         if not names:
             raise schema_error("features", "an empty list", "at least one feature")
-        if len(self.of_kind(Label)) > 1:
-            raise schema_error("features", [label.name for label in self.of_kind(Label)], "at most one label")
+        if len(self.of_type(Label)) > 1:
+            raise schema_error("features", [label.name for label in self.of_type(Label)], "at most one label")
 
     @functools.cached_property
     def _by_name(self) -> Mapping[str, Feature]:
@@ -291,14 +283,14 @@ class Schema:
         known = ", ".join(feature.name for feature in self.features)
         raise schema_error("features", f"a request for '{name}'", f"one of {known}")
 
-    def of_kind(self, *kinds: type[F]) -> tuple[F, ...]:
-        """The features of these kinds, in declared order."""
+    def of_type(self, *kinds: type[F]) -> tuple[F, ...]:
+        """The features of these types, in declared order."""
         return tuple(feature for feature in self.features if isinstance(feature, kinds))
 
     @property
     def label(self) -> Label:
         """The label; raises InputError where the schema declares none."""
-        labels = self.of_kind(Label)
+        labels = self.of_type(Label)
         if not labels:
             raise InputError(
                 f"schema '{self.name}', features",
@@ -335,26 +327,13 @@ def load(path: str | pathlib.Path) -> Schema:
     try:
         content = files.read_bytes(path)
     except IsADirectoryError:
-        raise InputError(
-            f"schema file {path}",
-            received="a directory",
-            expected="a JSON schema",
-            action=f"Name the file in it; that of a dataset is {path / FILE_NAME}.",
-        ) from None
+        action = f"Name the file in it; that of a dataset is {path / FILE_NAME}."
+        raise _no_schema(path, "a directory", action) from None
     except FileNotFoundError:
-        raise InputError(
-            f"schema file {path}",
-            received="no such file",
-            expected="a JSON schema",
-            action="Write one with `python -m beam_jobs.infer_schema --output=schema.json`.",
-        ) from None
+        action = "Write one with `python -m beam_jobs.infer_schema --output=schema.json`."
+        raise _no_schema(path, "no such file", action) from None
     except files.NotOrdinaryError as error:
-        raise InputError(
-            f"schema file {path}",
-            received=error.strerror,
-            expected="a JSON schema",
-            action="Write what it gives to a file, and name that.",
-        ) from None
+        raise _no_schema(path, error.strerror, "Write what it gives to a file, and name that.") from None
     return loads(content, path)
 
 
@@ -364,22 +343,19 @@ def loads(content: bytes, path: str | pathlib.Path) -> Schema:
         document = json.loads(content)
         json.dumps(document, ensure_ascii=False).encode()  # which half of a surrogate pair cannot be
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"schema file {path}",
-            received=f"invalid JSON ({error})",
-            expected="a JSON schema",
-            action="Correct the file at that position.",
-        ) from None
+        raise _no_schema(path, f"invalid JSON ({error})", "Correct the file at that position.") from None
     return from_json(document)
 
 
+def _no_schema(path: str | pathlib.Path, received: str, action: str) -> InputError:
+    return InputError(f"schema file {path}", received=received, expected="a JSON schema", action=action)
+
+
 def save(schema: Schema, path: str | pathlib.Path) -> None:
-    """Writes the file that `load` reads."""
     files.write_bytes(path, dumps(schema).encode())
 
 
 def dumps(schema: Schema) -> str:
-    """The content of a schema file."""
     return json.dumps(to_json(schema), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -415,9 +391,8 @@ def from_json(document: Mapping) -> Schema:
         raise schema_error("row_id", repr(row_id), "a list of column names")
     raw_files = document.get("raw_files", {})
     if not (isinstance(raw_files, Mapping) and all(map(_is_flag_value, raw_files.values()))):
-        raise schema_error(
-            "raw_files", repr(raw_files), "an object: flag of convert to text, or list of text"
-        )
+        expected = "an object: flag of convert to text, or list of text"
+        raise schema_error("raw_files", repr(raw_files), expected)
     return Schema(
         name=str(document.get("name", "")),
         features=tuple(feature_from_json(feature) for feature in features),
@@ -461,9 +436,6 @@ def _canonical(document: object) -> bytes:
 
 
 # --- What a feature may be called: an identifier, which every tool behind the dataset takes as a name.
-#
-# Standard library only: Beam workers import this file.
-
 
 # The arguments of a SavedModel's signature begin with a letter.
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -471,7 +443,7 @@ _RESERVED = {*keyword.kwlist, "self"}
 
 
 def is_identifier(name: str) -> bool:
-    """Whether `name` may be the argument of a function, and a node of a TensorFlow graph."""
+    """Returns whether `name` may be the argument of a function, and a node of a TensorFlow graph."""
     return bool(_IDENTIFIER.fullmatch(name)) and name not in _RESERVED
 
 
@@ -484,8 +456,8 @@ def ascii_words(text: str) -> str:
 def identifiers(columns: Iterable[str]) -> dict[str, str]:
     """An identifier for each raw column, in the order of the columns: `plan type` → `plan_type`.
 
-    A column whose name is one keeps it; of names that are equal but for their case, the first does. The
-    others are numbered.
+    A column whose name is an identifier keeps it. Where names are equal but for their case, the first keeps
+    it, and the others are numbered.
     """
     columns = list(columns)
     found: dict[str, str] = {}
@@ -512,7 +484,7 @@ def check_names(schema: Schema) -> None:
 
 
 def _candidates(column: str, number: int) -> Iterator[str]:
-    """Ever more names for the column of this number, the best first."""
+    """Gives ever more names for the column of this number, the best first."""
     stem = column if is_identifier(column) else _as_identifier(column, number)
     yield stem
     yield from (f"{stem}_{n}" for n in itertools.count(2))

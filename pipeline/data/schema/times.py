@@ -36,7 +36,6 @@ def days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
 
 
 def days_of_month(year: Numbers, month: Numbers) -> Numbers:
-    """How many days the month has."""
     return days(year + month // 12, month % 12 + 1, 1) - days(year, month, 1)
 
 
@@ -53,11 +52,8 @@ def weekday_index(days: Numbers) -> Numbers:
     return (days + 3) % 7
 
 
-# --- How a date and a time are written: one regular expression a format, in the syntax of RE2.
-#
-# Arrow (conversion) and TensorFlow (serving) both use RE2, so both read the same texts. Standard library
-# only.
-
+# --- How a date and a time are written: one regular expression of RE2 a format, for Arrow and TensorFlow
+# alike.
 
 _ONE_OR_TWO, _TWO = "[0-9]{1,2}", "[0-9]{2}"
 
@@ -106,9 +102,6 @@ def pattern(format: str, *, part: str | None = None) -> str:
 
 
 # --- When a time zone changes its offset from UTC, as tables to search: TensorFlow knows no time zones.
-#
-# Standard library only: Beam workers import this file.
-
 
 FOLDED_FROM = 2_114_380_800  # 2037-01-01: from here on, zones change by rules that repeat
 PERIOD = 146_097 * 86_400  # every 400 years, seconds
@@ -122,8 +115,8 @@ _STEP = 7 * 86_400  # no zone changes and changes back within a week
 class ZoneChanges:
     """`offsets[i]` seconds hold before `utc[i]`, the last of them from `utc[-1]` on.
 
-    `wall[i]` is the same moment in local time. A local time that a change repeats is the earlier
-    one; one that it skips is counted on from before the change: both as Python's datetime reads them.
+    `wall[i]` is the same moment in local time. As in Python's datetime, a local time that a change repeats is
+    the earlier one, and one that it skips is counted on from before the change.
     """
 
     utc: tuple[int, ...]
@@ -140,14 +133,11 @@ def zone_changes(zone: str) -> ZoneChanges:
     utc, offsets = [], [marks[0][1]]
     for (start, before), (end, after) in itertools.pairwise(marks):
         if before != after:
-            utc.append(bisect.bisect_left(range(start, end), True, key=_is_not(info, before)) + start)
+            differs = functools.partial(_differs, info, before)
+            utc.append(bisect.bisect_left(range(start, end), True, key=differs) + start)
             offsets.append(after)
     wall = [second + max(pair) for second, pair in zip(utc, itertools.pairwise(offsets), strict=True)]
     return ZoneChanges(utc=tuple(utc), wall=tuple(wall), offsets=tuple(offsets))
-
-
-def _is_not(info: zoneinfo.ZoneInfo, offset: int) -> functools.partial:
-    return functools.partial(_differs, info, offset)
 
 
 def _differs(info: zoneinfo.ZoneInfo, offset: int, second: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is measured of every feature: accumulators that merge exactly, in any order, and what they come to.
+"""Measures every feature: accumulators that merge exactly, in any order, and the statistics they give.
 
 May import schema and dataset. Start with loading.py; accumulators.py says what is gathered. The file that
 other tools read is dataset/statistics.py's.

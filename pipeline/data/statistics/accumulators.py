@@ -1,4 +1,4 @@
-"""What is gathered of one feature, batch by batch, and merged in any order to the same bits.
+"""Accumulators of one feature: they gather batch by batch, and merge in any order to the same bits.
 
 Sums are exact (`exact_sum`). Quantiles come from the rows with the smallest order hash, a uniform sample that
 does not depend on which worker saw which row. Value counts are exact up to `MAXIMUM_DISTINCT` values.
@@ -17,8 +17,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -33,12 +33,12 @@ _DISTRIBUTION_BINS = 256
 # The error of a quantile from a sample of k rows is about 1/(2·sqrt(k)), here 0.4 percentage points. Up to k
 # rows it is exact.
 SAMPLE_ROWS = 1 << 14
-_NUMBERS_AT_ONCE = 1 << 18  # of long lists: summing them takes a hundred times the bytes of their batch
+_NUMBERS_AT_ONCE = 1 << 18  # in long lists: summing them takes a hundred times the bytes of their batch
 MAXIMUM_DISTINCT = 100_000  # with more distinct values than this, none are counted
 
 
 class Gathered:
-    """What is gathered of any feature: how many values there are, and how many are missing."""
+    """The accumulator of any feature: counts the values, and the missing ones."""
 
     def __init__(self) -> None:
         self.present = 0
@@ -55,14 +55,13 @@ class Gathered:
         self.missing += other.missing
 
     def result(self, feature: Feature) -> FeatureStatistics:
-        """The statistics of all that was added."""
         return FeatureStatistics(
             name=feature.name, dtype=feature.dtype, present=self.present, missing=self.missing
         )
 
 
 class Numbers(Gathered):
-    """Numbers; of lists, every element."""
+    """Numbers, those in lists too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +191,7 @@ class Values(Lengths):
 
 
 class Classes(Values):
-    """How often each class occurs, by its name; gathered by its index."""
+    """How often each class occurs, by its name; counted by its index."""
 
     def result(self, feature: Label) -> FeatureStatistics:
         counts = self.counts
@@ -203,39 +202,22 @@ class Classes(Values):
 
 
 def gathered_of(feature: Feature) -> Gathered:
-    """The empty accumulator of the feature."""
-    return Gathered() if feature.statistics == "none" else _OF_KIND.of(feature)(feature)
+    return Gathered() if feature.statistics == "none" else _BY_TYPE.of(feature)(feature)
 
 
-def _categorical(feature: Categorical) -> Gathered:
-    return Values()
-
-
-def _label(feature: Label) -> Gathered:
-    return Classes() if feature.classes else Numbers()
-
-
-def _numbers(feature: Feature) -> Gathered:
-    return Numbers()
-
-
-def _lengths(feature: Feature) -> Gathered:
-    return Lengths()
-
-
-_OF_KIND: KindTable[Callable[[Feature], Gathered]] = KindTable(
+_BY_TYPE: FeatureTypeTable[Callable[[Feature], Gathered]] = FeatureTypeTable(
     where=__name__,
-    tells="what statistics gather of a feature",
+    question="what statistics gather of a feature",
     entry="a function of the feature to an empty Gathered",
     entries={
-        Numeric: _numbers,
-        Categorical: _categorical,
-        Label: _label,
-        Image: _lengths,
-        Text: _lengths,
-        Tokens: _numbers,
-        Tensor: _numbers,
-        Datetime: _numbers,
+        Numeric: lambda feature: Numbers(),
+        Categorical: lambda feature: Values(),
+        Label: lambda feature: Classes() if feature.classes else Numbers(),
+        Image: lambda feature: Lengths(),
+        Text: lambda feature: Lengths(),
+        Tokens: lambda feature: Numbers(),
+        Tensor: lambda feature: Numbers(),
+        Datetime: lambda feature: Numbers(),
     },
 )
 
@@ -248,12 +230,11 @@ def _smallest(sample: np.ndarray) -> np.ndarray:
 
 
 # --- Exact sums of float64 values: the same bits in whatever order parts are added.
-#
+
 # Every finite float64 is a whole multiple of 2^-1074, so a sum of them is one (large) integer. The values of
 # a batch are split into 53-bit integers and exponents. NumPy sums the integers of one exponent in parts that
 # are too small to overflow.
-
-
+#
 # frexp gives x = m · 2^e with 2^53·m whole and e ≥ -1073: x is a multiple of 2^-(1073 + 53).
 _SHIFT = 1073 + 53
 

@@ -1,4 +1,4 @@
-"""How far two distributions lie apart, and how far chance alone would put them.
+"""The distance of two distributions, and the distance that chance alone would put between them.
 
 Small splits differ by chance. In all but about one of a thousand comparisons, two samples of the same data
 lie closer than `chance`: only a distance above it means something.
@@ -17,9 +17,8 @@ BINS = 16
 # The published distribution comes from a sample of so many rows (`statistics.accumulators.SAMPLE_ROWS`).
 _SAMPLE_ROWS = 1 << 14
 _LOG_ODDS = math.log(1000)  # one false alarm in a thousand
-_DEVIATIONS = (
-    4.0  # of a normal distribution; more than `_LOG_ODDS` asks, because the largest of many is taken
-)
+# Those of a normal distribution; more than `_LOG_ODDS` needs, because the largest of many is taken.
+_DEVIATIONS = 4.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class Distance:
 
 
 def distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance | None:
-    """The distance of one feature's present values in two datasets; None where the statistics cannot tell."""
+    """The distance of one feature's present values in two datasets; None where statistics are lacking."""
     if not now.present or not before.present:
         return None
     if now.values and before.values and now.values.complete and before.values.complete:
@@ -42,7 +41,6 @@ def distance(now: FeatureStatistics, before: FeatureStatistics) -> Distance | No
 
 
 def l_infinity(now: Mapping[str, int], before: Mapping[str, int]) -> Distance:
-    """The largest change of any value's share."""
     n, m = sum(now.values()), sum(before.values())
     changes = {value: abs(now.get(value, 0) / n - before.get(value, 0) / m) for value in {**now, **before}}
     where = max(changes, key=lambda value: (changes[value], value))
@@ -68,7 +66,7 @@ def jensen_shannon(now: NumericSummary, n: int, before: NumericSummary, m: int) 
 
 
 def _bin_ends(numeric: NumericSummary) -> np.ndarray:
-    """Ends of bins, inclusive, that hold equal parts, and of one on each side for what lies outside."""
+    """Inclusive ends of bins that hold equal parts, and of a bin on each side for what lies outside."""
     table = np.array(numeric.distribution)
     every = table[np.linspace(0, len(table) - 1, BINS + 1).round().astype(int)]
     return np.unique([np.nextafter(every[0], -np.inf), *every[1:]])
@@ -94,11 +92,10 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
     return max(0.0, (relative_entropy(p) + relative_entropy(q)) / 2)
 
 
-# --- What storing a number loses of it, beside how far a column's numbers are spread; and what helps.
+# --- What a stored number loses, relative to the spread of its column; and what helps.
 
-
-COARSEST = 1e-5  # standard deviations that may be lost: a model is fed with what float64 makes, up to this
-_PROPOSED_FROM = COARSEST / 2  # the training split may lie otherwise than what a proposal has seen
+COARSEST = 1e-5  # standard deviations that may be lost against float64
+_PROPOSED_FROM = COARSEST / 2  # the training split may differ from the rows that a proposal has seen
 
 # The largest relative errors: of rounding to float32; of an int64 and of the mean, each rounded to float64.
 _ROUNDING = {"float32": 2.0**-24, "int64": 2 * 2.0**-53}
@@ -112,7 +109,7 @@ def rounding(feature: Numeric, statistics: FeatureStatistics) -> float:
 
 
 def way_out(feature: Numeric, summary: NumericSummary) -> str:
-    """What to do about a column of which storing loses too much."""
+    """The remedy for a column whose stored numbers lose too much."""
     if feature.dtype == "int64":
         return "Subtract a constant from the column, make it categorical if the numbers are names"
     if abs(summary.mean) < summary.std:
@@ -122,10 +119,7 @@ def way_out(feature: Numeric, summary: NumericSummary) -> str:
 
 
 def offset_for(numbers: np.ndarray, counts: np.ndarray) -> float:
-    """What to subtract from `numbers` [n], float64, each seen `counts` [n] times, before they become float32.
-
-    0 where float32 loses little of them as they are.
-    """
+    """The offset for `numbers` [n], float64, each seen `counts` [n] times; 0 where float32 loses little."""
     mean, std = _mean_and_std(numbers, counts)
     if abs(mean) < std or _error("float32", mean, std) < _PROPOSED_FROM:
         return 0.0
@@ -145,8 +139,8 @@ def _short(mean: float, std: float) -> float:
 def _mean_and_std(numbers: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(np.average(numbers, weights=counts))
-        apart = numbers - mean
-        widest = float(np.abs(apart).max())  # its square may be beyond float64, or below it
+        distances = numbers - mean
+        widest = float(np.abs(distances).max())  # its square may be beyond float64, or below it
         if not 0 < widest < np.inf:
             return mean, 0.0
-        return mean, float(np.sqrt(np.average((apart / widest) ** 2, weights=counts))) * widest
+        return mean, float(np.sqrt(np.average((distances / widest) ** 2, weights=counts))) * widest

@@ -1,6 +1,6 @@
-"""What was gathered of the features of one split, as bytes: the same bytes for the same rows.
+"""Accumulators as bytes, the same for the same rows: of one split, and of all in `accumulators.bin`.
 
-First the table of the order hashes that numbers were sampled from (`sample_bytes.py`). Then, for each feature
+First the table of the order hashes that numbers were sampled from (`samples.py`). Then, for each feature
 of the schema, in its order: a byte that says what was gathered, the values present and missing as varints,
 and what `_FORMS` adds. Reading runs no code, and takes little more memory than what was gathered.
 """
@@ -24,7 +24,7 @@ _RANGE = struct.Struct("<dd")
 
 
 def dumps_accumulator(gathered: Sequence[Gathered]) -> bytes:
-    """What was gathered of each feature of a schema, in its order."""
+    """The accumulators of a schema's features, in its order, as bytes."""
     table = samples.table_of(each.sample for each in gathered if isinstance(each, Numbers))
     parts = [samples.table_bytes(table)]
     for each in gathered:
@@ -34,7 +34,7 @@ def dumps_accumulator(gathered: Sequence[Gathered]) -> bytes:
 
 
 def loads_accumulator(content: bytes, schema: Schema) -> list[Gathered]:
-    """The inverse of `dumps`; raises DamagedError where that did not write it of this schema."""
+    """The inverse of `dumps_accumulator`; raises DamagedError unless that wrote it, for this schema."""
     cursor = Cursor(content)
     table = samples.read_table(cursor, most=accumulators.SAMPLE_ROWS * len(schema.features))
     gathered = [_read(cursor, feature, table) for feature in schema.features]
@@ -52,14 +52,6 @@ def _read(cursor: Cursor, feature: Feature, table: np.ndarray) -> Gathered:
     empty.present, empty.missing = cursor.varint(), cursor.varint()
     form.read(empty, cursor, feature, table)
     return empty
-
-
-def _write_counts(gathered: Gathered, table: np.ndarray) -> bytes:
-    return b""
-
-
-def _read_counts(gathered: Gathered, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
-    """Present and missing are all."""
 
 
 def _write_numbers(numbers: Numbers, table: np.ndarray) -> bytes:
@@ -88,13 +80,9 @@ def _check_numbers(numbers: Numbers) -> None:
     values = numbers.sample["value"]
     is_in_range = not len(values) or numbers.minimum <= values.min() <= values.max() <= numbers.maximum
     is_finite = not len(values) or np.isfinite([numbers.minimum, numbers.maximum]).all()
-    # The variance, times the square of the count: below 0 for no numbers at all.
+    # The variance, times the square of the count, is below 0 for no numbers at all.
     if not is_in_range or not is_finite or numbers.count * numbers.scaled_squares < numbers.scaled**2:
         raise DamagedError("sums, ranges and samples that are of different numbers")
-
-
-def _write_lengths(lengths: Lengths, table: np.ndarray) -> bytes:
-    return varint(lengths.bytes)
 
 
 def _read_lengths(lengths: Lengths, cursor: Cursor, feature: Feature, table: np.ndarray) -> None:
@@ -127,7 +115,7 @@ def _read_classes(classes: Classes, cursor: Cursor, feature: Label, table: np.nd
 
 
 class _Form(NamedTuple):
-    """How one kind of accumulator is written; the number says which it is."""
+    """The format of one class of accumulator; the number says which it is."""
 
     number: int
     write: Callable[[Gathered, np.ndarray], bytes]
@@ -135,9 +123,9 @@ class _Form(NamedTuple):
 
 
 _FORMS = {
-    Gathered: _Form(0, _write_counts, _read_counts),
+    Gathered: _Form(0, lambda *_: b"", lambda *_: None),  # present and missing are all
     Numbers: _Form(1, _write_numbers, _read_numbers),
-    Lengths: _Form(2, _write_lengths, _read_lengths),
+    Lengths: _Form(2, lambda lengths, _: varint(lengths.bytes), _read_lengths),
     Values: _Form(3, _write_values, _read_values),
     Classes: _Form(4, _write_values, _read_classes),
 }
@@ -149,22 +137,20 @@ _FORMS = {
 #   32 bytes  the fingerprint of the schema
 #   varint    how many numbers a sample has at most, and how many distinct values are counted
 #   varint    the number of splits; for each, its name, the length of its bytes as a varint, and
-#         these (`accumulator_bytes.py`)
+#         these (`dumps_accumulator`)
 #
 # Statistics of several datasets follow from their accumulators as from one of all their rows, to the last
 # bit. Standard library, numpy and pyarrow.
-
 
 FILE_NAME = "accumulators.bin"
 
 _MAGIC = b"penstock.accumulators/1\0"
 _MOST_SPLITS = 1 << 16
 
-Splits = Mapping[str, bytes]  # what `accumulator_bytes` wrote of each
+Splits = Mapping[str, bytes]  # by name, what `dumps_accumulator` wrote
 
 
 def dumps(splits: Splits, schema: Schema) -> bytes:
-    """The content of the file."""
     head = (_MAGIC, bytes.fromhex(schema.fingerprint), *map(varint, _limits()), varint(len(splits)))
     parts = (text(name) + varint(len(content)) + content for name, content in splits.items())
     return b"".join((*head, *parts))
@@ -185,7 +171,7 @@ def loads(content: bytes, schema: Schema) -> Splits:
 
 
 def merged(parts: Iterable[Sequence[Gathered]], schema: Schema) -> list[Gathered]:
-    """What was gathered of each feature in all of the parts, in any order."""
+    """Merges the accumulators of each feature in all of the parts, in any order."""
     into = [gathered_of(feature) for feature in schema.features]
     for part in parts:
         for one, other in zip(into, part, strict=True):
@@ -194,7 +180,6 @@ def merged(parts: Iterable[Sequence[Gathered]], schema: Schema) -> list[Gathered
 
 
 def results(gathered: Sequence[Gathered], schema: Schema) -> SplitStatistics:
-    """The statistics of a split."""
     pairs = zip(schema.features, gathered, strict=True)
     features = {feature.name: each.result(feature) for feature, each in pairs}
     first = next(iter(features.values()))
@@ -202,7 +187,7 @@ def results(gathered: Sequence[Gathered], schema: Schema) -> SplitStatistics:
 
 
 def statistics_of(split: bytes, schema: Schema) -> SplitStatistics:
-    """The statistics of a split; raises DamagedError where its bytes are not those of one."""
+    """The statistics of a split from its bytes; raises DamagedError where they are damaged."""
     return results(loads_accumulator(split, schema), schema)
 
 

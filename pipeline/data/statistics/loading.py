@@ -16,7 +16,7 @@ _Read = TypeVar("_Read")
 
 
 def load(dataset: Dataset) -> Statistics:
-    """Statistics of every split that has rows; of several datasets, those of all their rows together.
+    """Statistics of every split that has rows; several datasets count as one of all their rows.
 
     Raises:
       InputError: a file is another than was published, or none was.
@@ -25,7 +25,7 @@ def load(dataset: Dataset) -> Statistics:
 
 
 def content(dataset: Dataset) -> bytes:
-    """The same as `statistics.pb` has it: of several datasets, what one of all their rows would have."""
+    """The content of `statistics.pb`; for several datasets, what one of all their rows would have."""
     if not dataset.members:
         return published_bytes(dataset.directory, dataset.manifest, STATISTICS_FILE_NAME)
     splits = [_gathered(member) for member in dataset.members]
@@ -35,7 +35,7 @@ def content(dataset: Dataset) -> bytes:
 
 def _of_split(dataset: Dataset, splits: Sequence[Splits], name: str) -> SplitStatistics:
     parts = [
-        _told(member, encoding.loads_accumulator, each[name], member.schema)
+        _checked(member, encoding.loads_accumulator, each[name], member.schema)
         for member, each in zip(dataset.members, splits, strict=True)
         if name in each
     ]
@@ -44,10 +44,12 @@ def _of_split(dataset: Dataset, splits: Sequence[Splits], name: str) -> SplitSta
 
 def _gathered(member: Dataset) -> Splits:
     published = published_bytes(member.directory, member.manifest, FILE_NAME)
-    return _told(member, encoding.loads, published, member.schema)
+    return _checked(member, encoding.loads, published, member.schema)
 
 
-def _told(member: Dataset, read: Callable[[bytes, Schema], _Read], content: bytes, schema: Schema) -> _Read:
+def _checked(
+    member: Dataset, read: Callable[[bytes, Schema], _Read], content: bytes, schema: Schema
+) -> _Read:
     try:
         return read(content, schema)
     except DamagedError as error:
@@ -60,7 +62,7 @@ def _told(member: Dataset, read: Callable[[bytes, Schema], _Read], content: byte
 
 
 def of_training(dataset: Dataset) -> SplitStatistics:
-    """Those of the train split, of which preprocessing is made whatever is trained on.
+    """The statistics of the train split, from which preprocessing is made, whatever is trained on.
 
     Raises:
       InputError: the dataset has no such split, or the file is another than was published.

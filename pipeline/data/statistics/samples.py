@@ -22,13 +22,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from pipeline.base import bits as bits_lib
+from pipeline.data.dataset.tfrecord import varint
 
-# --- The simple values of a binary file, written as bytes, and read back with a look at what is left of
-# them.
-#
-# A whole number from 0 on is a varint, as protocol buffers have it; a signed one of any size is its length
-# as a varint, and so many bytes, little-endian. A text is its length in bytes, and UTF-8.
-
+# --- Numbers and texts as bytes. A whole number from 0 on is a varint, as protocol buffers have it.
 
 _VARINT_BYTES = 10  # of numbers below 2^64, at most
 
@@ -37,43 +33,32 @@ class DamagedError(ValueError):
     """The bytes are not what was written."""
 
 
-def varint(number: int) -> bytes:
-    """A whole number from 0 to 2^64 - 1."""
-    content = bytearray()
-    while number >= 0x80:
-        content.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*content, number))
-
-
 def signed(number: int) -> bytes:
-    """A whole number of any size and sign."""
+    """A whole number of any size and sign: its length in bytes as a varint, and these, little-endian."""
     size = (number.bit_length() + 8) // 8
     return varint(size) + number.to_bytes(size, "little", signed=True)
 
 
 def text(value: str) -> bytes:
-    """A text of any length."""
+    """A text of any length: its bytes of UTF-8 after their number."""
     content = value.encode()
     return varint(len(content)) + content
 
 
 class Cursor:
-    """Reads values one after the other; raises DamagedError where the bytes are too few, or no such value."""
+    """Reads values one after the other; raises DamagedError where bytes are missing or hold no such value."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
         if size > len(self._content) - self._at:
             raise DamagedError(f"{size:,} bytes from byte {self._at:,} on, beyond the end")
         self._at += size
         return self._content[self._at - size : self._at]
 
     def varint(self, most: int = (1 << 64) - 1) -> int:
-        """A number from 0 to `most`."""
         number = 0
         for place in range(_VARINT_BYTES):
             byte = self.take(1)[0]
@@ -85,7 +70,6 @@ class Cursor:
         return number
 
     def signed(self) -> int:
-        """A number of any size and sign."""
         return int.from_bytes(self.take(self.varint()), "little", signed=True)
 
     def text(self) -> str:
@@ -117,7 +101,6 @@ def table_of(samples: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def table_bytes(table: np.ndarray) -> bytes:
-    """A table of order hashes, uint64 [n], ascending."""
     return varint(len(table)) + _packed(np.diff(table, prepend=table[:1] * 0))
 
 
@@ -226,10 +209,9 @@ def _unpacked(cursor: Cursor, count: int) -> np.ndarray:
     return bits_lib.unpacked(cursor.take(bits_lib.packed_bytes(bits, count)), bits, count)
 
 
-# --- What a sample of a column's numbers tells.
+# --- The numbers that a column repeats, from a sample.
 
-
-# A value's share of the sample tells its share of the rows to a third of it, with this many of it.
+# With so many of a value in the sample, its share of the rows is known to a third of it.
 _FEWEST = 10
 _MOST_VALUES = 64
 

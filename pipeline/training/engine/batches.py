@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.base.tracing import as_written
+from pipeline.base.tracing import no_autograph
 
 Make = Callable[[tf.distribute.InputContext], tf.data.Dataset]  # batches of one replica each
 # In a graph, once for each batch that was taken: since when it had been in the making, and until when; both
@@ -49,9 +49,9 @@ def timed(
     with tf.init_scope(), tf.device("CPU:0"):
         times = tf.queue.FIFOQueue(_MOST_AHEAD, tf.float64, [[2]])
     replicas = len(strategy.extended.worker_devices)
-    clock = tf.data.Dataset.range(tf.int64.max).map(as_written(lambda _: timestamp()))
+    clock = tf.data.Dataset.range(tf.int64.max).map(no_autograph(lambda _: timestamp()))
 
-    @as_written
+    @no_autograph
     def stamped(asked: tf.Tensor, batch: tuple) -> tuple:
         with tf.control_dependencies([times.enqueue(tf.stack([asked, timestamp()]))]):
             return tf.nest.map_structure(tf.identity, batch)

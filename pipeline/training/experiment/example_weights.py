@@ -32,7 +32,7 @@ def named(name: str, schema: Schema, *, flag: str = FLAG) -> Numeric | None:
     """The feature of that name; None where it is empty. Raises InputError where there is no such number."""
     if not name:
         return None
-    numbers = {feature.name: feature for feature in schema.of_kind(Numeric)}
+    numbers = {feature.name: feature for feature in schema.of_type(Numeric)}
     if name not in numbers:
         known = ", ".join(list(numbers)[:10]) + (", …" if len(numbers) > 10 else "")
         expected = f"a feature of kind numeric: {known}" if numbers else "'': the schema has no numbers"

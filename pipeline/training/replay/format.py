@@ -12,8 +12,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -87,9 +87,9 @@ def _number(value: np.ndarray) -> str:
     return str(value[()]) if np.issubdtype(value.dtype, np.floating) else f"{int(value)}"
 
 
-_OF_KIND: KindTable[Callable[[Feature, np.ndarray], str]] = KindTable(
+_OF_KIND: FeatureTypeTable[Callable[[Feature, np.ndarray], str]] = FeatureTypeTable(
     where=__name__,
-    tells="how a stored value is written",
+    question="how a stored value is written",
     entry="a function (feature, value [*feature.shape]) → text",
     entries={
         Numeric: _numeric,

@@ -211,7 +211,7 @@ def _pictures(example: Example, schema: Schema) -> Markup | None:
 
 def _stored(features: RawFeatures, schema: Schema) -> str | None:
     """The file of an image as a data URL; None where there is none, or it is large."""
-    images = schema.of_kind(Image)
+    images = schema.of_type(Image)
     data = bytes(features[images[0].name][()]) if images else b""
     kind = image_format(data)
     return _url(data, kind.lower()) if kind and len(data) <= _LARGEST_STORED else None
@@ -269,7 +269,7 @@ def _raw_json(raw: RawRow | None) -> dict[str, object] | None:
 
 def _features_json(features: Mapping[str, np.ndarray], schema: Schema) -> dict[str, object]:
     """By name; the bytes of an image in base64."""
-    images = {feature.name for feature in schema.of_kind(Image)}
+    images = {feature.name for feature in schema.of_type(Image)}
     return {
         feature.name: base64.b64encode(bytes(features[feature.name][()])).decode()
         if feature.name in images

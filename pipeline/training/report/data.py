@@ -10,8 +10,8 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import (
     Categorical,
     Datetime,
+    FeatureTypeTable,
     Image,
-    KindTable,
     Label,
     Numeric,
     Tensor,
@@ -213,9 +213,9 @@ def _stored_as(feature: Numeric) -> str:
     return f"{feature.dtype} less {feature.offset:.9g}" if feature.offset else feature.dtype
 
 
-_OF_KIND = KindTable(
+_OF_KIND = FeatureTypeTable(
     where=__name__,
-    tells="how the report shows a feature",
+    question="how the report shows a feature",
     entry="FeatureFormat, with `detail` of the feature to a word",
     entries={
         Numeric: FeatureFormat(detail=_stored_as),

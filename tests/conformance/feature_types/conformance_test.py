@@ -25,7 +25,7 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading import parsing
 from pipeline.data.reading.parsing import parsing_spec
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.feature_types import KINDS, Label
+from pipeline.data.schema.feature_types import FEATURE_TYPES, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.report import html
 from pipeline.training.report.data import feature_table
@@ -109,7 +109,7 @@ def measured(example: Example) -> SplitStatistics:
 
 
 def test_every_kind_has_an_example():
-    assert {type(example.feature) for example in EXAMPLES} == set(KINDS.values())
+    assert {type(example.feature) for example in EXAMPLES} == set(FEATURE_TYPES.values())
 
 
 @each

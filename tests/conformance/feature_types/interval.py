@@ -18,7 +18,7 @@ from pipeline.data.dataset.blocks import Field
 from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics
 from pipeline.data.preprocessing.preprocess import InModel, Inputs, NumericInput
 from pipeline.data.schema.feature import Dtype, Feature
-from pipeline.data.schema.feature_types import KindTable, Tensor
+from pipeline.data.schema.feature_types import FeatureTypeTable, Tensor
 from pipeline.training.report.data import FeatureFormat
 
 
@@ -77,7 +77,7 @@ def _inputs(features: Sequence[Interval], statistics: SplitStatistics) -> Inputs
     return Inputs(numeric=tuple(ends))
 
 
-def entries(tables: Mapping[str, KindTable]) -> dict[str, object]:
+def entries(tables: Mapping[str, FeatureTypeTable]) -> dict[str, object]:
     """The entry for intervals in each table, by the module that holds it."""
     gathered = "pipeline.data.statistics.accumulators"
     return {

@@ -32,7 +32,7 @@ from pipeline.data.preprocessing.preprocess import Preprocess
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.windows import stored_rows
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.feature_types import KINDS, KindTable, Label, MissingKindError
+from pipeline.data.schema.feature_types import FEATURE_TYPES, FeatureTypeTable, Label, MissingFeatureTypeError
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, loading
 from pipeline.report import html
@@ -89,14 +89,14 @@ RECORD = serialize(SCHEMA, {"span": [1.0, 2.0], "wide": 1})
 
 
 @pytest.fixture(scope="module")
-def tables() -> dict[str, KindTable]:
+def tables() -> dict[str, FeatureTypeTable]:
     return kind_tables()
 
 
 @pytest.fixture
 def intervals(tables, monkeypatch) -> None:
     """Intervals in the registry and in every table."""
-    monkeypatch.setitem(KINDS, "interval", Interval)
+    monkeypatch.setitem(FEATURE_TYPES, "interval", Interval)
     for where, entry in entries(tables).items():
         monkeypatch.setitem(tables[where].entries, Interval, entry)
 
@@ -111,7 +111,7 @@ def test_every_table_says_what_it_lacks(tables):
 
 @pytest.mark.parametrize("where", FIRST_USE)
 def test_a_room_that_meets_the_kind_names_its_table(where):
-    with pytest.raises(MissingKindError, match=f"^{where}, .*Add an entry for Interval: "):
+    with pytest.raises(MissingFeatureTypeError, match=f"^{where}, .*Add an entry for Interval: "):
         FIRST_USE[where]()
 
 

@@ -19,10 +19,10 @@ from beam_jobs.inference.batches import Batch
 from beam_jobs.inference.model import ExportedModel
 from models.wide_deep import wide_deep
 from pipeline.data.dataset.statistics import SplitStatistics
-from pipeline.data.preprocessing.preprocess import OF_KIND, Preprocess
+from pipeline.data.preprocessing.preprocess import BY_TYPE, Preprocess
 from pipeline.data.reading.parsing import parse_examples
 from pipeline.data.schema.feature import Feature
-from pipeline.data.schema.feature_types import KINDS, Label
+from pipeline.data.schema.feature_types import FEATURE_TYPES, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import requests as requests_lib
 from pipeline.exporting.requests import record
@@ -34,7 +34,7 @@ from tests.shared.model_server import inputs_of_json
 from tests.shared.tiny_dataset import serialize
 
 INPUTS = [example for example in EXAMPLES if not isinstance(example.feature, Label)]
-assert {type(example.feature) for example in EXAMPLES} == {*KINDS.values()}
+assert {type(example.feature) for example in EXAMPLES} == {*FEATURE_TYPES.values()}
 LABEL = Label(name="y", classes=("no", "yes"))
 SCHEMA = Schema(name="all", features=(*(example.feature for example in INPUTS), LABEL))
 
@@ -52,7 +52,7 @@ class Ways:
         return tf.nn.sigmoid(tf.concat([-logits, logits], axis=1)).numpy()
 
     def predicted(self, records: list[bytes]) -> np.ndarray:
-        batch = Batch(piece=0, ordinal=0, keys=b"", examples=tuple(records))
+        batch = Batch(input_split=0, ordinal=0, keys=b"", examples=tuple(records))
         (answer,) = ExportedModel("").run_inference([batch], self.served)
         return answer.outputs["probabilities"]
 
@@ -121,13 +121,13 @@ def as_requested(feature: Feature, value: object) -> tf.Tensor:
         return tensor(feature, [value])
     if isinstance(value, str | bytes):
         return tf.constant([value])
-    return tf.constant(OF_KIND.of(feature).spelled(feature, np.array([value])))
+    return tf.constant(BY_TYPE.of(feature).spelled(feature, np.array([value])))
 
 
 def requests(example: Example) -> st.SearchStrategy:
     """Anything of the right type and shape; pictures only such that decode, or TensorFlow raises."""
     feature = example.feature
-    if not OF_KIND.of(feature).is_text or (feature.is_text_in_requests and feature.dtype != "string"):
+    if not BY_TYPE.of(feature).is_text or (feature.is_text_in_requests and feature.dtype != "string"):
         return st.sampled_from(example.stored())  # what text stands for is of limited range
     values = ANY[feature.dtype] | st.sampled_from(np.ravel(example.stored()).tolist())
     size = math.prod(feature.shape)
@@ -152,7 +152,7 @@ EXTREMES = {
 @pytest.mark.parametrize("example", INPUTS, ids=lambda example: example.name)
 def test_every_extreme_value_of_a_kind_gets_a_finite_answer(ways, example):
     feature, usual = example.feature, {other.name: other.stored()[0] for other in INPUTS}
-    if not OF_KIND.of(feature).is_text:
+    if not BY_TYPE.of(feature).is_text:
         return
     for value in EXTREMES[feature.dtype]:
         values = [value] * math.prod(feature.shape) if feature.shape else value
@@ -166,7 +166,7 @@ def cells(example: Example) -> st.SearchStrategy:
     """Cells as raw data spells them, all of which conform."""
     usual, *others = [as_bytes(cell) for cell, _ in example.good]
     good = st.sampled_from([usual, *others])
-    if not OF_KIND.of(example.feature).is_text:
+    if not BY_TYPE.of(example.feature).is_text:
         return good
     ugly = st.sampled_from(
         [cell for (cell,) in map(pa.Array.to_pylist, UGLY.values()) if type(cell) in (str, bytes)]

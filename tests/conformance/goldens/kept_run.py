@@ -4,7 +4,7 @@ import pathlib
 
 from benchmarks.checkout import ROOT
 
-CONFIG = ROOT / "tests" / "goldens" / "config.py"
+CONFIG = ROOT / "tests" / "conformance" / "goldens" / "config.py"
 STEPS, LONGER = 30, 60  # of the run that is kept, and of what it was made longer to; an epoch has 41
 EXPORT = "export.tar.xz"  # packed: the graph of both signatures takes 1 MB, and 30 KB so
 

@@ -36,7 +36,7 @@ def _rows(stored: tf.Tensor, dataset: manifest.Dataset) -> list[dict[str, object
         columns = tf.io.parse_example(stored, parsing.parsing_spec(schema))
     else:
         columns = parsing.raw_of_compact(parsing.features_of_words(stored, schema), schema)
-    images = {feature.name for feature in schema.of_kind(Image)}
+    images = {feature.name for feature in schema.of_type(Image)}
     cells = {name: [_cell(v, name in images) for v in column.numpy()] for name, column in columns.items()}
     names = sorted(cells)
     return [dict(zip(names, row, strict=True)) for row in zip(*(cells[name] for name in names), strict=True)]

@@ -80,7 +80,7 @@ def test_what_the_drawing_names_exists():
     folders = re.findall(r">((?:[a-z_]+/)+(?:[a-z_]+\.py)?)<", text)
     roots = [documents.ROOT / root for root in ("", "beam_jobs", "pipeline")]
     missing = [name for name in folders if not any((root / name).exists() for root in roots)]
-    assert len(folders) > 10
+    assert len(folders) >= 10
     assert not missing, f"docs/design.svg names {', '.join(missing)}: draw what is there now"
 
 

@@ -59,7 +59,7 @@ def of(*features: FeatureStatistics) -> Statistics:
 def found(measured: Statistics, declared: Schema, baseline: Statistics | None = None) -> list[Anomaly]:
     everything_warns = parse_policy(["missing=warning"], [])
     rules = Rules(policy=everything_warns, baseline=baseline or {})
-    return list(validate.judge(measured, declared, rules).anomalies)
+    return list(validate.evaluate(measured, declared, rules).anomalies)
 
 
 def test_sound_data_has_no_anomaly():
@@ -153,22 +153,22 @@ def test_an_error_blocks_and_lists_everything():
     rules = Rules(policy=parse_policy(["constant=error"], ["mostly_missing=0.5"]))
     measured = of(counted("city", Bern=10), numbers(present=1, missing=9, width=0))
     with pytest.raises(InputError, match=r"1 of severity 'error' \(constant\)") as caught:
-        validate.judge(measured, schema(CITY, FARE), rules)
+        validate.evaluate(measured, schema(CITY, FARE), rules)
     assert "error: constant: train, 'city'" in str(caught.value)
     assert "warning: mostly_missing: train, 'fare': missing in 9 of 10 rows" in str(caught.value)
 
 
 def test_ignored_kinds_are_left_out_and_limits_hold():
     measured = of(counted("city", Bern=90, Rom=10))
-    strict = validate.judge(measured, schema(CITY), Rules())
+    strict = validate.evaluate(measured, schema(CITY), Rules())
     assert [anomaly.kind for anomaly in strict.anomalies] == ["out_of_domain"]
     for policy in (parse_policy(["out_of_domain=ignore"], []), parse_policy([], ["out_of_domain=0.1"])):
-        assert validate.judge(measured, schema(CITY), Rules(policy=policy)).anomalies == ()
+        assert validate.evaluate(measured, schema(CITY), Rules(policy=policy)).anomalies == ()
 
 
 def test_the_verdict_tells_the_rules_it_was_found_by():
     rules = Rules(policy=parse_policy(["drift=error"], ["drift=0.2"]), baseline_digest="abc")
-    document = json.loads(validate.judge(of(counted("city", Bern=9)), schema(CITY), rules).dumps())
+    document = json.loads(validate.evaluate(of(counted("city", Bern=9)), schema(CITY), rules).dumps())
     assert (document["severities"]["drift"], document["limits"]["drift"]) == ("error", 0.2)
     assert document["baseline_digest"] == "abc"
     assert [anomaly["kind"] for anomaly in document["anomalies"]] == ["constant"]

@@ -17,7 +17,7 @@ IDS = pa.array([f"row {number}" for number in range(1000)])
 ORDER = assignment.hash_ids(IDS, purpose=assignment.ORDER)
 ROWS = pa.record_batch({"": pa.array(ORDER), "id": IDS})
 PLAN = Plan(
-    pieces=(),
+    input_splits=(),
     fractions={"train": Fraction(3, 4), "test": Fraction(1, 4)},
     shards={"train": 3, "test": 1},
     buckets={"train": 4, "test": 2},

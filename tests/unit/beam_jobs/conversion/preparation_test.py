@@ -18,7 +18,7 @@ from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import REJECTED
 from beam_jobs.launch.run import Progress
-from beam_jobs.sources.source import Input, Piece, RawRows, Source
+from beam_jobs.sources.source import Input, InputSplit, RawRows, Source
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
 
@@ -26,7 +26,7 @@ SCHEMA = Schema(name="s", features=(Numeric(name="number", number="int64"),))
 HALVES = {"train": Fraction(1, 2), "test": Fraction(1, 2)}
 ONE_EACH = dict.fromkeys(HALVES, 1)
 PLAN = Plan(
-    pieces=(), fractions=HALVES, shards=ONE_EACH, buckets=ONE_EACH, layout="rows", schema_fingerprint=""
+    input_splits=(), fractions=HALVES, shards=ONE_EACH, buckets=ONE_EACH, layout="rows", schema_fingerprint=""
 )
 ROWS, IN_GROUP = 200, 10
 
@@ -35,14 +35,14 @@ ROWS, IN_GROUP = 200, 10
 class Grouped:
     """Numbers in groups of ten. The first of each group is no number."""
 
-    def pieces(self, inputs: Iterable[Input]) -> list[Piece]:
-        return [Piece(paths=("numbers",), root="", bytes=1) for _ in inputs]
+    def input_splits(self, inputs: Iterable[Input]) -> list[InputSplit]:
+        return [InputSplit(paths=("numbers",), root="", bytes=1) for _ in inputs]
 
-    def read(self, piece: Piece) -> Iterator[RawRows]:
+    def read(self, input_split: InputSplit) -> Iterator[RawRows]:
         cells = [b"bad" if row % IN_GROUP == 0 else str(row).encode() for row in range(ROWS)]
         yield RawRows(
             columns=pa.record_batch({"number": pa.array(cells)}),
-            sources=piece.name,
+            sources=input_split.name,
             numbers=np.arange(1, ROWS + 1),
             groups=pa.array([f"group {row // IN_GROUP}" for row in range(ROWS)]),
             undecoded=True,
@@ -55,8 +55,8 @@ def prepared(
     """What arrives at each shard."""
     progress = Progress(path=str(tmp_path / "none"))
     prepare = Prepare(source, schema, PLAN, spill=Spill(directory=""), progress=progress)
-    [piece] = source.pieces([Input(location="numbers")])
-    for output in prepare.process(piece):
+    [input_split] = source.input_splits([Input(location="numbers")])
+    for output in prepare.process(input_split):
         if not isinstance(output, TaggedOutput):
             key, (_, sent) = output
             yield key, pa.ipc.read_record_batch(pa.py_buffer(sent), arrow_schema(schema))
@@ -77,9 +77,9 @@ def places(loaded_at: Iterable[int], tmp_path: pathlib.Path) -> list[tuple]:
     """Split, shard and order hash of each number, in a table with a column that the schema ignores."""
 
     class Table(Grouped):
-        def read(self, piece: Piece) -> Iterator[RawRows]:
+        def read(self, input_split: InputSplit) -> Iterator[RawRows]:
             columns = {"number": pa.array(range(ROWS)), "loaded_at": pa.array(loaded_at)}
-            yield RawRows(columns=pa.record_batch(columns), sources=piece.name)
+            yield RawRows(columns=pa.record_batch(columns), sources=input_split.name)
 
     schema = dataclasses.replace(SCHEMA, ignore={"loaded_at": "says nothing"})
     return sorted(
@@ -95,8 +95,8 @@ def test_the_raw_value_of_a_rejected_row_need_not_be_kept(tmp_path: pathlib.Path
     prepare = Prepare(
         Grouped(), SCHEMA, PLAN, spill=Spill(directory=""), progress=progress, keeps_rejected_raw=keeps
     )
-    [piece] = Grouped().pieces([Input(location="numbers")])
-    tagged = (output for output in prepare.process(piece) if isinstance(output, TaggedOutput))
+    [input_split] = Grouped().input_splits([Input(location="numbers")])
+    tagged = (output for output in prepare.process(input_split) if isinstance(output, TaggedOutput))
     rejected = [output.value for output in tagged if output.tag == REJECTED]
     assert {(row.reason, row.row % IN_GROUP) for row in rejected} == {("not a whole number", 1)}
     assert {row.raw for row in rejected} == raw

@@ -18,7 +18,12 @@ from pipeline.data.statistics import encoding
 from tests.shared import measuring
 
 PLAN = Plan(
-    pieces=(), fractions={}, shards={"train": 2}, buckets={"train": 1}, layout="rows", schema_fingerprint=""
+    input_splits=(),
+    fractions={},
+    shards={"train": 2},
+    buckets={"train": 1},
+    layout="rows",
+    schema_fingerprint="",
 )
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))

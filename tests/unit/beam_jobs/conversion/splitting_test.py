@@ -16,7 +16,7 @@ from pipeline.data.schema.feature_types import Datetime, Numeric
 from pipeline.data.schema.schema import Schema, SplitBy
 
 HALVES = Plan(
-    pieces=(),
+    input_splits=(),
     fractions={"train": Fraction(1, 2), "test": Fraction(1, 2)},
     shards={},
     buckets={},

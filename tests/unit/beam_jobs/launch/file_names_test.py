@@ -7,7 +7,9 @@ import pytest
 from beam_jobs.launch import claims
 from pipeline.data.dataset import shards
 
-GOLDENS = pathlib.Path(__file__).parents[3] / "goldens" / "v1"  # datasets that `convert` has written
+GOLDENS = (
+    pathlib.Path(__file__).parents[3] / "conformance" / "goldens" / "v1"
+)  # datasets that `convert` has written
 SHARD = claims.shard("census", "train", 3, 12)
 OURS = (
     SHARD,

@@ -15,7 +15,7 @@ from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFi
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
 from beam_jobs.sources import files
-from beam_jobs.sources.source import Input, Piece, Rejection
+from beam_jobs.sources.source import Input, InputSplit, Rejection
 from pipeline.base.cli import signals
 from pipeline.base.errors import InputError
 
@@ -44,7 +44,7 @@ class Write(beam.DoFn):
 class Numbers:
     numbers: tuple[int, ...]
     run: Run
-    pieces: Sequence[Piece] = ()
+    input_splits: Sequence[InputSplit] = ()
     doing: ClassVar[str] = "counting"
     file_type: ClassVar[type[WrittenFile]] = WrittenFile
 
@@ -80,7 +80,7 @@ def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Pat
     job = Numbers(
         numbers=(1,),
         run=Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=0.0),
-        pieces=files.one_piece_a_file([Input(location=str(read))]),
+        input_splits=files.one_split_a_file([Input(location=str(read))]),
     )
     assert run_job(job, output=str(tmp_path / "out")) == 1
     read.write_text("12")

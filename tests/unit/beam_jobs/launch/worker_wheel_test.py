@@ -22,9 +22,7 @@ def test_pip_installs_it_and_workers_find_all_that_they_run(tmp_path: pathlib.Pa
     wheel = runners.build_wheel(tmp_path)
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", "code")
     subprocess.run([*pip, str(wheel)], cwd=tmp_path, check=True)
-    script = (
-        "from beam_jobs.conversion import preparation, shard_writer, result; print(shard_writer.__file__)"
-    )
+    script = "from beam_jobs.conversion import dataset, preparation, writer; print(writer.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
@@ -33,4 +31,4 @@ def test_pip_installs_it_and_workers_find_all_that_they_run(tmp_path: pathlib.Pa
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == str(tmp_path / "code" / "beam_jobs" / "conversion" / "shard_writer.py")
+    assert done.stdout.strip() == str(tmp_path / "code" / "beam_jobs" / "conversion" / "writer.py")

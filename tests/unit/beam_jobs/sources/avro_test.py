@@ -27,8 +27,8 @@ def container(rows: list[dict], codec: str) -> bytes:
 def read(path: pathlib.Path, data: bytes) -> list[dict]:
     path.write_bytes(data)
     source = AvroFiles()
-    [piece] = source.pieces([Input(location=str(path))])
-    return [row for raw in source.read(piece) for row in raw.columns.to_pylist()]
+    [input_split] = source.input_splits([Input(location=str(path))])
+    return [row for raw in source.read(input_split) for row in raw.columns.to_pylist()]
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -10,11 +10,11 @@ from pipeline.base.errors import InputError
 from tests.conformance.source_samples import NOTE, FakeBigQuery
 
 
-def test_every_stream_is_a_piece_and_every_row_is_read_once():
+def test_every_stream_is_an_input_split_and_every_row_is_read_once():
     source = BigQueryTables(client=FakeBigQuery)
-    pieces = source.pieces([Input(location="bigquery:p.d.t", split="train")])
-    assert [(piece.split, piece.bytes) for piece in pieces] == [("train", 500)] * 2
-    raw = [raw for piece in pieces for raw in source.read(piece)]
+    input_splits = source.input_splits([Input(location="bigquery:p.d.t", split="train")])
+    assert [(input_split.split, input_split.bytes) for input_split in input_splits] == [("train", 500)] * 2
+    raw = [raw for input_split in input_splits for raw in source.read(input_split)]
     rows = [row for part in raw for row in part.columns.to_pylist()]
     assert rows == [{"number": number, "at.note": NOTE} for number in range(10)]
     assert raw[-1].origin(0) == ("bigquery:p.d.t stream 1", 1)
@@ -27,7 +27,7 @@ def test_every_stream_is_a_piece_and_every_row_is_read_once():
 )
 def test_a_table_that_cannot_be_read_is_refused(location: str, message: str):
     with pytest.raises(InputError, match=message):
-        BigQueryTables(client=FakeBigQuery).pieces([Input(location=location)])
+        BigQueryTables(client=FakeBigQuery).input_splits([Input(location=location)])
 
 
 @pytest.mark.skipif(
@@ -35,4 +35,4 @@ def test_a_table_that_cannot_be_read_is_refused(location: str, message: str):
 )
 def test_without_googles_library_it_says_what_to_install():
     with pytest.raises(InputError, match=r"requirements/gcp\.txt"):
-        BigQueryTables().pieces([Input(location="bigquery:p.d.t")])
+        BigQueryTables().input_splits([Input(location="bigquery:p.d.t")])

@@ -9,7 +9,7 @@ import pytest
 
 from beam_jobs.sources import lines
 from beam_jobs.sources.byte_streams import ByteStream
-from beam_jobs.sources.source import Piece
+from beam_jobs.sources.source import InputSplit
 from pipeline.base.errors import InputError
 
 TEXT = b"".join(b"%d,%d\n" % (number, number**3) for number in range(5000))
@@ -43,4 +43,4 @@ def test_a_line_without_end_is_refused(tmp_path: pathlib.Path, monkeypatch: pyte
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"x" * (4 << 20))
     with pytest.raises(InputError, match="a line of more than 2 MiB"):
-        list(lines.read(Piece(paths=(str(path),), root="", bytes=1)))
+        list(lines.read(InputSplit(paths=(str(path),), root="", bytes=1)))

@@ -22,8 +22,8 @@ def read(path: pathlib.Path, **options: object) -> tuple[dict[int, list[bytes]],
     source = CsvFiles(**options)
     rows: dict[int, list[bytes]] = {}
     rejected: dict[int, str] = {}
-    [piece] = source.pieces([Input(location=str(path))])
-    for raw in source.read(piece):
+    [input_split] = source.input_splits([Input(location=str(path))])
+    for raw in source.read(input_split):
         for position, cells in enumerate(raw.columns.to_pylist()):
             number = raw.origin(position).row
             assert number not in rows
@@ -98,14 +98,14 @@ def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
     path = tmp_path / "data.tsv.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfa\t b \n1\t2\n"))
     source = CsvFiles(delimiter="\t")
-    [piece] = source.pieces([Input(location=str(path))])
-    assert next(source.read(piece)).columns.to_pylist() == [{"a": b"1", "b": b"2"}]
+    [input_split] = source.input_splits([Input(location=str(path))])
+    assert next(source.read(input_split)).columns.to_pylist() == [{"a": b"1", "b": b"2"}]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a#2,a,a\n1,2,3\n", "names that can be told apart"),
+        (b"a#2,a,a\n1,2,3\n", "names that differ"),
         (b'a,b\n1,"never closed\n' + b"x,y\n" * 1000, "quotes that are closed"),
     ],
 )
@@ -118,8 +118,8 @@ def test_a_file_that_is_no_csv_is_refused_by_name(path: pathlib.Path, content: b
 
 def test_columns_of_one_name_and_of_none_are_read_by_position(path: pathlib.Path):
     path.write_bytes(b"a,a,\n1,2,3\n")
-    [piece] = CsvFiles().pieces([Input(location=str(path))])
-    assert next(CsvFiles().read(piece)).columns.to_pylist() == [{"a#1": b"1", "a#2": b"2", "#3": b"3"}]
+    [input_split] = CsvFiles().input_splits([Input(location=str(path))])
+    assert next(CsvFiles().read(input_split)).columns.to_pylist() == [{"a#1": b"1", "a#2": b"2", "#3": b"3"}]
 
 
 def test_who_stops_reading_leaves_no_thread_that_reads_on(
@@ -135,8 +135,8 @@ def test_who_stops_reading_leaves_no_thread_that_reads_on(
 
     monkeypatch.setattr(CsvStream, "read", recorded)
     source = CsvFiles(block_bytes=1 << 10)
-    [piece] = source.pieces([Input(location=str(path))])
-    rows = source.read(piece)
+    [input_split] = source.input_splits([Input(location=str(path))])
+    rows = source.read(input_split)
     next(rows)
     rows.close()
     assert blocks[-1] == b""
@@ -145,15 +145,15 @@ def test_who_stops_reading_leaves_no_thread_that_reads_on(
 
 def test_an_input_that_matches_nothing_is_refused(path: pathlib.Path):
     with pytest.raises(InputError, match="no file there"):
-        CsvFiles().pieces([Input(location=str(path))])
+        CsvFiles().input_splits([Input(location=str(path))])
 
 
 def test_an_input_of_empty_files_is_refused_but_not_one_among_others(path: pathlib.Path):
     path.write_bytes(b"")
     with pytest.raises(InputError, match="0 bytes"):
-        CsvFiles().pieces([Input(location=str(path))])
+        CsvFiles().input_splits([Input(location=str(path))])
     path.with_name("other.csv").write_bytes(b"a\n1\n")
-    assert len(CsvFiles().pieces([Input(location=str(path.parent))])) == 1
+    assert len(CsvFiles().input_splits([Input(location=str(path.parent))])) == 1
 
 
 def test_places_are_told_from_the_directory_that_all_inputs_share(tmp_path: pathlib.Path):
@@ -161,8 +161,8 @@ def test_places_are_told_from_the_directory_that_all_inputs_share(tmp_path: path
         (tmp_path / split).mkdir()
         (tmp_path / split / "data.csv").write_bytes(b"a\n1\n")
     source = CsvFiles()
-    pieces = source.pieces([Input(location=str(tmp_path / "*" / "data.csv"))])
-    sources = {next(source.read(piece)).origin(0) for piece in pieces}
+    input_splits = source.input_splits([Input(location=str(tmp_path / "*" / "data.csv"))])
+    sources = {next(source.read(input_split)).origin(0) for input_split in input_splits}
     assert sources == {("train/data.csv", 2), ("test/data.csv", 2)}
 
 
@@ -170,8 +170,12 @@ def test_hidden_files_are_left_out_unless_named(tmp_path: pathlib.Path):
     for name in (".hidden.csv", "data.csv"):
         (tmp_path / name).write_bytes(b"a\n1\n")
     source = CsvFiles()
-    found = [source.pieces([Input(location=str(tmp_path / name))]) for name in ("", "*.csv", ".hidden.csv")]
-    assert [[pathlib.Path(piece.paths[0]).name for piece in pieces] for pieces in found] == [
+    found = [
+        source.input_splits([Input(location=str(tmp_path / name))]) for name in ("", "*.csv", ".hidden.csv")
+    ]
+    assert [
+        [pathlib.Path(input_split.paths[0]).name for input_split in input_splits] for input_splits in found
+    ] == [
         ["data.csv"],
         ["data.csv"],
         [".hidden.csv"],
@@ -189,19 +193,19 @@ ADVERSARIAL = [
 
 
 @pytest.mark.parametrize("content", ADVERSARIAL)
-@pytest.mark.parametrize("piece_bytes", [7, 16, 50])
-def test_cutting_a_file_changes_no_row(path: pathlib.Path, content: bytes, piece_bytes: int):
+@pytest.mark.parametrize("split_bytes", [7, 16, 50])
+def test_cutting_a_file_changes_no_row(path: pathlib.Path, content: bytes, split_bytes: int):
     path.write_bytes(content)
 
     def cells(source: CsvFiles) -> list:
-        pieces = source.pieces([Input(location=str(path))])
-        assert source.piece_bytes > 1000 or len(pieces) > 2
-        raw = [raw for piece in pieces for raw in source.read(piece)]
+        input_splits = source.input_splits([Input(location=str(path))])
+        assert source.split_bytes > 1000 or len(input_splits) > 2
+        raw = [raw for input_split in input_splits for raw in source.read(input_split)]
         return [row for part in raw for row in part.columns.to_pylist()], [
             rejection.raw for part in raw for rejection in part.rejected
         ]
 
-    assert cells(CsvFiles(piece_bytes=piece_bytes)) == cells(CsvFiles())
+    assert cells(CsvFiles(split_bytes=split_bytes)) == cells(CsvFiles())
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 1 << 20])
@@ -236,11 +240,11 @@ def _row_starts(content: str) -> list[int]:
 def test_a_column_takes_little_memory(path: pathlib.Path):
     names, cells = (",".join(f"{letter}{n}" for n in range(20_000)) for letter in "ab")
     path.write_text(f"{names}\n{cells}\n")
-    [piece] = CsvFiles().pieces([Input(location=str(path))])
+    [input_split] = CsvFiles().input_splits([Input(location=str(path))])
 
     def body() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        assert sum(raw.columns.num_rows for raw in CsvFiles().read(piece)) == 1
+        assert sum(raw.columns.num_rows for raw in CsvFiles().read(input_split)) == 1
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         os.write(1, b"%d" % (grown >> 10))
 

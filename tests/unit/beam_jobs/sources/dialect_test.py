@@ -61,8 +61,8 @@ def test_every_encoding_is_found_and_read(encoding: str, named: str, tmp_path: p
     assert values == {"delimiter": ";", "encoding": named, "header": "yes"}
     source = open_source("csv", values)
     assert settings_of(source) == values
-    [piece] = source.pieces([Input(location=str(path))])
-    rows = [row for raw in source.read(piece) for row in raw.columns.to_pylist()]
+    [input_split] = source.input_splits([Input(location=str(path))])
+    rows = [row for raw in source.read(input_split) for row in raw.columns.to_pylist()]
     assert rows == [dict(zip(ROWS[0], [c.encode() for c in row], strict=True)) for row in ROWS[1:]]
 
 
@@ -137,10 +137,15 @@ def test_without_guessing_latin_1_and_a_missing_header_are_not_assumed(tmp_path:
 def test_without_a_header_columns_are_numbered_and_large_files_cut(tmp_path: pathlib.Path):
     path = tmp_path / "a.csv"
     path.write_bytes("".join(f"{i};Zürich\n" for i in range(100)).encode("latin-1"))
-    source = CsvFiles(header="no", delimiter=";", encoding="latin-1", piece_bytes=100)
-    pieces = source.pieces([Input(location=str(path))])
-    rows = [row for piece in pieces for raw in source.read(piece) for row in raw.columns.to_pylist()]
-    assert len(pieces) > 5
+    source = CsvFiles(header="no", delimiter=";", encoding="latin-1", split_bytes=100)
+    input_splits = source.input_splits([Input(location=str(path))])
+    rows = [
+        row
+        for input_split in input_splits
+        for raw in source.read(input_split)
+        for row in raw.columns.to_pylist()
+    ]
+    assert len(input_splits) > 5
     assert rows == [{"column_1": b"%d" % i, "column_2": "Zürich".encode()} for i in range(100)]
 
 
@@ -149,8 +154,8 @@ def test_a_character_that_the_file_cuts_off_rejects_its_row(tmp_path: pathlib.Pa
     path = tmp_path / "cut.csv"
     path.write_bytes("a,b\n1,x\n2,中".encode(encoding)[:-1])
     source = CsvFiles(encoding=encoding)
-    [piece] = source.pieces([Input(location=str(path))])
-    cells = [cell for raw in source.read(piece) for cell in raw.columns.column("b").to_pylist()]
+    [input_split] = source.input_splits([Input(location=str(path))])
+    cells = [cell for raw in source.read(input_split) for cell in raw.columns.column("b").to_pylist()]
     assert cells[0] == b"x"
     with pytest.raises(UnicodeDecodeError):
         cells[1].decode()
@@ -161,7 +166,7 @@ def test_bytes_that_are_no_characters_name_the_flag(tmp_path: pathlib.Path):
     path.write_bytes(b"abc,def\n123,456\n")
     source = CsvFiles(encoding="utf-32-le")
     with pytest.raises(InputError, match=r"ascii\.csv: .*or give the right .*--encoding"):
-        list(source.read(*source.pieces([Input(location=str(path))])))
+        list(source.read(*source.input_splits([Input(location=str(path))])))
 
 
 @pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "UTF-32", "latin-1", "cp1252", "shift_jis", "utf-7"])
@@ -178,7 +183,7 @@ def test_what_reads_no_text_is_no_encoding(name: str):
 def test_utf_16_is_not_cut(tmp_path: pathlib.Path):
     path = tmp_path / "a.csv"
     path.write_bytes(table(",").encode("utf-16"))
-    assert len(CsvFiles(encoding="utf-16", piece_bytes=100).pieces([Input(location=str(path))])) == 1
+    assert len(CsvFiles(encoding="utf-16", split_bytes=100).input_splits([Input(location=str(path))])) == 1
 
 
 def test_a_delimiter_that_is_said_is_taken_as_shells_can_type_it(tmp_path: pathlib.Path):

@@ -21,9 +21,9 @@ def make(root: pathlib.Path, *names: str) -> pathlib.Path:
 def test_a_row_is_a_path_and_its_folder(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "pear/2.png", "apple/1.png", "apple/.DS_Store")
     source = ImageFolders()
-    [piece] = source.pieces([Input(location=str(root), split="train")])
-    [raw] = source.read(piece)
-    assert piece.split == "train"
+    [input_split] = source.input_splits([Input(location=str(root), split="train")])
+    [raw] = source.read(input_split)
+    assert input_split.split == "train"
     assert raw.columns.to_pylist() == [
         {"image": f"{root}/apple/1.png", "label": "apple"},
         {"image": f"{root}/pear/2.png", "label": "pear"},
@@ -35,7 +35,7 @@ def test_a_row_is_a_path_and_its_folder(tmp_path: pathlib.Path):
 def test_files_outside_a_class_folder_are_rejected(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "apple/1.png", "readme.txt", "apple/deep/2.png")
     source = ImageFolders()
-    [raw] = source.read(*source.pieces([Input(location=f"{root}/")]))
+    [raw] = source.read(*source.input_splits([Input(location=f"{root}/")]))
     assert [rejection.source for rejection in raw.rejected] == [
         "apple/deep/2.png",
         "readme.txt",
@@ -47,7 +47,7 @@ def test_files_outside_a_class_folder_are_rejected(tmp_path: pathlib.Path):
 def test_images_without_labels_may_lie_anywhere(tmp_path: pathlib.Path, given: str):
     root = make(tmp_path / "images", "1.png")
     source = ImageFolders(labelled=False)
-    [raw] = source.read(*source.pieces([Input(location=f"{root}/{given}")]))
+    [raw] = source.read(*source.input_splits([Input(location=f"{root}/{given}")]))
     assert raw.columns.to_pylist() == [{"image": f"{root}/1.png", "label": None}]
     assert raw.origin(0) == ("1.png", None)
 
@@ -55,25 +55,25 @@ def test_images_without_labels_may_lie_anywhere(tmp_path: pathlib.Path, given: s
 def test_folders_of_classes_may_be_there_all_the_same(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "1.png", "pear/2.png", "pear/ripe/3.png")
     source = ImageFolders(labelled=False)
-    [raw] = source.read(*source.pieces([Input(location=str(root))]))
+    [raw] = source.read(*source.input_splits([Input(location=str(root))]))
     assert raw.column("label").to_pylist() == [None, "pear", "ripe"]
     assert raw.rejected == ()
 
 
-def test_many_files_are_read_in_pieces(tmp_path: pathlib.Path):
+def test_many_files_are_read_in_input_splits(tmp_path: pathlib.Path):
     root = make(tmp_path, *(f"a/{number}.png" for number in range(2001)))
-    pieces = ImageFolders().pieces([Input(location=str(root))])
-    assert [len(piece.paths) for piece in pieces] == [1000, 1000, 1]
+    input_splits = ImageFolders().input_splits([Input(location=str(root))])
+    assert [len(input_split.paths) for input_split in input_splits] == [1000, 1000, 1]
 
 
 def test_an_empty_folder_is_refused(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match="no file there"):
-        ImageFolders().pieces([Input(location=str(tmp_path))])
+        ImageFolders().input_splits([Input(location=str(tmp_path))])
 
 
 def test_a_name_that_is_not_utf8_is_a_rejected_row(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "apple/1.png", os.fsdecode(b"caf\xe9/1.png"))
-    [raw] = ImageFolders().read(*ImageFolders().pieces([Input(location=str(root))]))
+    [raw] = ImageFolders().read(*ImageFolders().input_splits([Input(location=str(root))]))
     assert raw.column("label").to_pylist() == ["apple"]
     assert [(one.source, one.reason) for one in raw.rejected] == [
         ("caf\udce9/1.png", "a name that is not UTF-8")

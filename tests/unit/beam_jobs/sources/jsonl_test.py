@@ -15,7 +15,11 @@ from pipeline.data.schema.feature_types import Categorical, Numeric, Tensor
 
 def read(path: pathlib.Path, **options: int) -> list[RawRows]:
     source = JsonLines(**options)
-    return [raw for piece in source.pieces([Input(location=str(path))]) for raw in source.read(piece)]
+    return [
+        raw
+        for input_split in source.input_splits([Input(location=str(path))])
+        for raw in source.read(input_split)
+    ]
 
 
 @pytest.fixture
@@ -105,7 +109,7 @@ def test_a_row_gives_the_same_whatever_rows_are_around_it(path: pathlib.Path, fe
     assert parsed(batch_rows=1) == parsed(batch_rows=3) == parsed(batch_rows=1000)
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 7, 30, 1000])
-def test_cutting_a_file_changes_no_row(path: pathlib.Path, piece_bytes: int):
+@pytest.mark.parametrize("split_bytes", [1, 7, 30, 1000])
+def test_cutting_a_file_changes_no_row(path: pathlib.Path, split_bytes: int):
     path.write_bytes(b"\n".join(b'{"n": %d}\r' % number for number in range(30)))
-    assert values(read(path, piece_bytes=piece_bytes), Numeric(name="n")) == list(range(30))
+    assert values(read(path, split_bytes=split_bytes), Numeric(name="n")) == list(range(30))

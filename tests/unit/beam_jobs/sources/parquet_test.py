@@ -1,4 +1,4 @@
-"""Parquet and Avro: typed, nested, and Parquet in pieces of row groups."""
+"""Parquet and Avro: typed, nested, and Parquet in input splits of row groups."""
 
 import pathlib
 import subprocess
@@ -18,14 +18,18 @@ ROWS = [{"n": number, "address": {"zip": f"{number:05}", "geo": None}} for numbe
 
 
 def read(source: Source, path: pathlib.Path) -> list[RawRows]:
-    return [raw for piece in source.pieces([Input(location=str(path))]) for raw in source.read(piece)]
+    return [
+        raw
+        for input_split in source.input_splits([Input(location=str(path))])
+        for raw in source.read(input_split)
+    ]
 
 
-@pytest.mark.parametrize("piece_bytes", [100, 1000, 1 << 20])
-def test_row_groups_come_once_with_their_row_numbers(tmp_path: pathlib.Path, piece_bytes: int):
+@pytest.mark.parametrize("split_bytes", [100, 1000, 1 << 20])
+def test_row_groups_come_once_with_their_row_numbers(tmp_path: pathlib.Path, split_bytes: int):
     path = tmp_path / "data.parquet"
     pa.parquet.write_table(pa.Table.from_pylist(ROWS), path, row_group_size=7)
-    source = ParquetFiles(piece_bytes=piece_bytes, batch_rows=5)
+    source = ParquetFiles(split_bytes=split_bytes, batch_rows=5)
     raw = read(source, path)
     rows = [
         (number, *row.values())
@@ -61,7 +65,7 @@ import sys, pyarrow as pa
 from beam_jobs.sources.parquet import ParquetFiles
 from beam_jobs.sources.source import Input
 source = ParquetFiles()
-rows = [raw.columns for piece in source.pieces([Input(location=sys.argv[1])]) for raw in source.read(piece)]
+rows = [raw.columns for one in source.input_splits([Input(location=sys.argv[1])]) for raw in source.read(one)]
 print(rows[0].column("text")[0].as_buffer().size, pa.default_memory_pool().max_memory())
 """
 

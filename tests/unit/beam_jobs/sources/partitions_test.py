@@ -110,8 +110,8 @@ def test_a_row_with_a_bad_value_of_its_folder_is_rejected_by_its_file_and_line(t
 
 def read(path: pathlib.Path, raw_format: str, columns: Sequence[str] | None) -> dict[str, list]:
     source = WithPartitions(source=open_source(raw_format), columns=columns)
-    [piece] = source.pieces([Input(location=str(path))])
-    batches = [raw.columns for raw in source.read(piece) if raw.columns.num_rows]
+    [input_split] = source.input_splits([Input(location=str(path))])
+    batches = [raw.columns for raw in source.read(input_split) if raw.columns.num_rows]
     return pa.Table.from_batches(batches).to_pydict()
 
 

@@ -16,11 +16,16 @@ TEXT = b"one\ntwo\r\n\n \nthree\n\n\n\nfour\nfive\n \t\nsix \xc3\xbc\n\n"
 
 
 def texts(source: TextFiles, path: pathlib.Path) -> list[bytes]:
-    pieces = source.pieces([Input(location=str(path))])
-    return [cell for piece in pieces for raw in source.read(piece) for cell in raw.column("text").to_pylist()]
+    input_splits = source.input_splits([Input(location=str(path))])
+    return [
+        cell
+        for input_split in input_splits
+        for raw in source.read(input_split)
+        for cell in raw.column("text").to_pylist()
+    ]
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 2, 3, 5, 8, 13, 1000])
+@pytest.mark.parametrize("split_bytes", [1, 2, 3, 5, 8, 13, 1000])
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [
@@ -29,9 +34,9 @@ def texts(source: TextFiles, path: pathlib.Path) -> list[bytes]:
         ("document", [TEXT]),
     ],
 )
-def test_cutting_a_file_changes_no_row(tmp_path: pathlib.Path, unit: str, expected: list, piece_bytes: int):
+def test_cutting_a_file_changes_no_row(tmp_path: pathlib.Path, unit: str, expected: list, split_bytes: int):
     (tmp_path / "a.txt").write_bytes(TEXT)
-    assert texts(TextFiles(unit=unit, piece_bytes=piece_bytes), tmp_path / "a.txt") == expected
+    assert texts(TextFiles(unit=unit, split_bytes=split_bytes), tmp_path / "a.txt") == expected
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -51,8 +56,8 @@ def test_long_lines_come_a_few_at_a_time(tmp_path: pathlib.Path, monkeypatch: py
     monkeypatch.setattr(byte_streams, "BATCH_BYTES", 1000)
     (tmp_path / "long.txt").write_bytes(b"x" * 600 + b"\n" + b"y" * 600 + b"\nz")
     source = TextFiles()
-    [piece] = source.pieces([Input(location=str(tmp_path / "long.txt"))])
-    assert [raw.columns.num_rows for raw in source.read(piece)] == [2, 1]
+    [input_split] = source.input_splits([Input(location=str(tmp_path / "long.txt"))])
+    assert [raw.columns.num_rows for raw in source.read(input_split)] == [2, 1]
 
 
 def token_rows(length: int, **options: object) -> TokenRows:
@@ -65,8 +70,8 @@ def test_packed_rows_hold_every_token_of_a_file_in_order(tmp_path: pathlib.Path)
     lines = [f"line {number}" for number in range(2000)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     source = token_rows(16)
-    [piece] = source.pieces([Input(location=str(tmp_path / "a.txt"))])
-    raw = list(source.read(piece))
+    [input_split] = source.input_splits([Input(location=str(tmp_path / "a.txt"))])
+    raw = list(source.read(input_split))
     tokens = np.concatenate([part.columns.column("tokens").flatten().to_numpy() for part in raw])
     segments = np.concatenate([part.columns.column("segments").flatten().to_numpy() for part in raw])
     kept = tokens[segments > 0]
@@ -79,8 +84,8 @@ def test_packed_rows_hold_every_token_of_a_file_in_order(tmp_path: pathlib.Path)
 def test_one_document_a_row(tmp_path: pathlib.Path):
     (tmp_path / "a.txt").write_bytes(b"abc\n\xff\nd\n")
     source = token_rows(3, packing="document")
-    [piece] = source.pieces([Input(location=str(tmp_path / "a.txt"))])
-    raw = list(source.read(piece))
+    [input_split] = source.input_splits([Input(location=str(tmp_path / "a.txt"))])
+    raw = list(source.read(input_split))
     tokens = [row for part in raw for row in part.columns.column("tokens").to_pylist()]
     assert tokens == [[100, 101, 102], [103, 1, 0]]
     rejected = [(rejection.row, rejection.reason) for part in raw for rejection in part.rejected]
@@ -91,7 +96,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path: pathlib.Path):
     (tmp_path / "a.txt").write_bytes(b"abc\n")
     source = TokenRows(source=TextFiles(), tokenizer=ByteTokenizer(), column="body", length=4)
     with pytest.raises(InputError, match="a column 'body'"):
-        list(source.read(*source.pieces([Input(location=str(tmp_path / "a.txt"))])))
+        list(source.read(*source.input_splits([Input(location=str(tmp_path / "a.txt"))])))
 
 
 @pytest.mark.parametrize("packing", ["packed", "document"])
@@ -113,5 +118,5 @@ def test_a_long_document_gives_the_rows_that_it_gives_as_a_whole(tmp_path: pathl
 
 
 def rows_of(source: TokenRows, path: pathlib.Path) -> list:
-    [piece] = source.pieces([Input(location=str(path))])
-    return [(raw.columns, raw.groups) for raw in source.read(piece)]
+    [input_split] = source.input_splits([Input(location=str(path))])
+    return [(raw.columns, raw.groups) for raw in source.read(input_split)]

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from beam_jobs.cells.typed import parse
-from beam_jobs.sources.source import Input, Piece, RawRows
+from beam_jobs.sources.source import Input, InputSplit, RawRows
 from beam_jobs.sources.tfds import TfdsDatasets
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Image
@@ -40,8 +40,10 @@ def read(location: str, **options: object) -> dict[str, list[RawRows]]:
     """What is read of each split."""
     source = TfdsDatasets(**options)
     splits: dict[str, list[RawRows]] = {}
-    for piece in source.pieces([Input(location=location)]):
-        splits.setdefault(piece.split, []).extend(raw for raw in source.read(piece) if raw.rows_read)
+    for input_split in source.input_splits([Input(location=location)]):
+        splits.setdefault(input_split.split, []).extend(
+            raw for raw in source.read(input_split) if raw.rows_read
+        )
     return splits
 
 
@@ -69,7 +71,7 @@ def fruit_directory(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def test_a_prepared_dataset_keeps_splits_names_and_bytes(fruit_directory: pathlib.Path):
-    splits = read(f"tfds:{fruit_directory}", examples_in_piece=4)
+    splits = read(f"tfds:{fruit_directory}", examples_in_split=4)
     rows = [row for raw in splits["train"] for row in raw.columns.to_pylist()]
     assert {split: sum(raw.rows_read for raw in found) for split, found in splits.items()} == {
         "train": 7,
@@ -84,9 +86,9 @@ def test_a_prepared_dataset_keeps_splits_names_and_bytes(fruit_directory: pathli
 
 
 def test_what_tfds_mocks_is_read():
-    piece = Piece(paths=("tfds:mnist@train",), root="", bytes=1, start=0, end=5)
+    input_split = InputSplit(paths=("tfds:mnist@train",), root="", bytes=1, start=0, end=5)
     with tfds.testing.mock_data(num_examples=5):
-        raw = [raw for raw in TfdsDatasets().read(piece) if raw.rows_read]
+        raw = [raw for raw in TfdsDatasets().read(input_split) if raw.rows_read]
     assert [part.rows_read for part in raw] == [5]
     assert set(raw[0].columns.schema.names) == {"image", "label"}
 
@@ -104,4 +106,4 @@ def test_what_is_not_there_is_refused(
 ):
     monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(tmp_path))
     with pytest.raises(InputError, match=message):
-        TfdsDatasets().pieces([Input(location=location.format(f"tfds:{fruit_directory}"))])
+        TfdsDatasets().input_splits([Input(location=location.format(f"tfds:{fruit_directory}"))])

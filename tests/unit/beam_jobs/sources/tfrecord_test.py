@@ -33,8 +33,8 @@ def write(path: pathlib.Path, *records: bytes, compression: str = "") -> pathlib
 
 def read(path: pathlib.Path) -> list[RawRows]:
     source = ExampleFiles()
-    [piece] = source.pieces([Input(location=str(path))])
-    return list(source.read(piece))
+    [input_split] = source.input_splits([Input(location=str(path))])
+    return list(source.read(input_split))
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])

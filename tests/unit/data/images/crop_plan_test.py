@@ -7,10 +7,10 @@ import tensorflow as tf
 from pipeline.base.errors import InputError
 from pipeline.base.tracing import for_each
 from pipeline.data.images.augmentation import Augmentation
-from pipeline.data.images.pixels import naming_refused_images
 from pipeline.data.images.training_image import CropPlan, decode_planned, decode_training_image, plan_crops
 from tests.conformance.pictures.subtypes import exif
 from tests.shared.pictures import encode, noise, smooth
+from tests.unit.data.images.training_images import naming_refused_images
 
 FILES = [
     encode(noise(28, 22, 3), "JPEG", subsampling=2),

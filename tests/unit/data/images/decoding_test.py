@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.images.decoding import decode_crop, decode_image, decode_images, decode_whole
-from pipeline.data.images.pixels import naming_refused_images
 from tests.shared.hostile_pictures import hostile_pictures
 from tests.shared.pictures import decode, encode, noise, smooth
+from tests.unit.data.images.training_images import naming_refused_images
 
 RGB, GREY, RGBA = noise(20, 30, 3), noise(20, 30), noise(20, 30, 4)
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}

@@ -1,8 +1,12 @@
 """Images as training sees them, without a dataset."""
 
+import contextlib
+from collections.abc import Iterator
+
 import tensorflow as tf
 
 from pipeline.data.images.augmentation import Augmentation
+from pipeline.data.images.pixels import size_refusal
 from pipeline.data.images.training_image import augment_image, decode_training_image
 
 
@@ -23,3 +27,15 @@ def augment_images(images: tf.Tensor, *, augmentation: Augmentation, seed: int) 
         (images, tf.range(tf.shape(images)[0], dtype=tf.int64)),
         fn_output_signature=tf.TensorSpec(images.shape[1:], tf.uint8),
     )
+
+
+@contextlib.contextmanager
+def naming_refused_images() -> Iterator[None]:
+    """Turns the graph's refusal of an image into an InputError; lets other errors pass."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = size_refusal(error.message)
+        if found is None:
+            raise
+        raise found from None

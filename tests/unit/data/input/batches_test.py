@@ -20,8 +20,6 @@ from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.tiny_dataset import write_dataset
 
-pytestmark = pytest.mark.usefixtures("png_alone")
-
 RECORDS = 21
 IMAGE = Image(name="image", height=6, width=5, channels=1, encoding="png")
 LABEL = Label(name="y", task="multiclass", classes=("a", "b", "c"))

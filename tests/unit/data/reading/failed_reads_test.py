@@ -136,7 +136,7 @@ def test_nothing_is_lost_where_reads_fail(
 def test_of_a_few_records_the_one_that_failed_is_named(selection, failing, monkeypatch, capfd):
     monkeypatch.setattr(fetch_lib, "reads_in_flight", lambda shards: SLOW)
     fetch = fetch_lib.Fetch(selection.shards)
-    pieces = fetch.pieces_of(tf.constant([5, 390, 17, 200], tf.int64))
+    pieces = fetch.reads_of(tf.constant([5, 390, 17, 200], tf.int64))
     as_it_is = fetch.few(pieces).numpy().tolist()
     failing({2})
     assert fetch.few(pieces).numpy().tolist() == as_it_is

@@ -1,4 +1,4 @@
-"""A unit holds whole batches, or many; lanes are read in groups of one size."""
+"""A unit holds whole batches, or many; shards are read in groups of one size."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from pipeline.data.reading.canonical_shards import (
     MOST_BYTES,
     WindowParts,
-    all_lanes,
-    lanes_of_group,
+    all_canonical_shards,
+    group_size,
     unit_size,
 )
 
@@ -31,52 +31,52 @@ BLOCKS = parts(count=4096, rows=1024, row_bytes=168, in_windows=24)
 
 @pytest.mark.parametrize("batch", [64, 256, 16_384])
 def test_windows_of_whole_batches_are_read_one_at_a_time(batch: int) -> None:
-    lanes = all_lanes(BLOCKS, global_batch=batch)
-    assert unit_size(BLOCKS, lanes, is_of_blocks=True) == (1024, 1)
-    assert lanes.count == 64 and 1024 % lanes.size == 0
+    shards = all_canonical_shards(BLOCKS, global_batch=batch)
+    assert unit_size(BLOCKS, shards, is_of_blocks=True) == (1024, 1)
+    assert shards.count == 64 and 1024 % shards.size == 0
 
 
 def test_a_unit_holds_eight_batches_where_windows_do_not_end_with_them() -> None:
-    lanes = all_lanes(BLOCKS, global_batch=10_000)  # 16 lanes of 625
-    rows, windows = unit_size(BLOCKS, lanes, is_of_blocks=True)
-    assert windows * rows >= 8 * lanes.size > (windows - 1) * rows
+    shards = all_canonical_shards(BLOCKS, global_batch=10_000)  # 16 shards of 625
+    rows, windows = unit_size(BLOCKS, shards, is_of_blocks=True)
+    assert windows * rows >= 8 * shards.size > (windows - 1) * rows
 
 
 def test_of_records_it_holds_two() -> None:
     records = parts(count=16_384, rows=256, row_bytes=300, in_windows=54)
-    lanes = all_lanes(records, global_batch=10_000)
-    rows, windows = unit_size(records, lanes, is_of_blocks=False)
-    assert windows * rows >= 2 * lanes.size > (windows - 1) * rows
+    shards = all_canonical_shards(records, global_batch=10_000)
+    rows, windows = unit_size(records, shards, is_of_blocks=False)
+    assert windows * rows >= 2 * shards.size > (windows - 1) * rows
 
 
 def test_and_no_more_of_them_than_the_open_windows_may_take() -> None:
     large = parts(count=4096, rows=1024, row_bytes=1024, in_windows=4)
-    lanes = all_lanes(large, global_batch=10_000)
-    rows, windows = unit_size(large, lanes, is_of_blocks=True)
-    assert rows * windows < 8 * lanes.size
-    assert windows * rows * 1024 * lanes.here <= MOST_BYTES
+    shards = all_canonical_shards(large, global_batch=10_000)
+    rows, windows = unit_size(large, shards, is_of_blocks=True)
+    assert rows * windows < 8 * shards.size
+    assert windows * rows * 1024 * shards.here <= MOST_BYTES
 
 
 def test_a_unit_holds_a_batch_at_least() -> None:
-    lanes = all_lanes(BLOCKS, global_batch=1 << 20)
-    rows, windows = unit_size(BLOCKS, lanes, is_of_blocks=True)
-    assert rows * windows >= lanes.size
+    shards = all_canonical_shards(BLOCKS, global_batch=1 << 20)
+    rows, windows = unit_size(BLOCKS, shards, is_of_blocks=True)
+    assert rows * windows >= shards.size
 
 
 @pytest.mark.parametrize(
-    ("lanes", "of_each", "together"),
+    ("shards", "of_each", "together"),
     [
         (64, 1, 32),  # 64 blocks, of which windows hold 24
         (16, 5, 8),  # 80 blocks
         (8, 1, 8),
         (1, 24, 1),
         (15, 4, 5),  # two groups would be of 8 and 7
-        (17, 4, 9),  # no even ones, unless each lane were read alone
+        (17, 4, 9),  # no even ones, unless each shard were read alone
     ],
 )
-def test_groups_of_blocks_are_of_one_size_where_that_can_be(lanes: int, of_each: int, together: int) -> None:
-    assert lanes_of_group(lanes, parts=of_each, in_windows=24, is_of_blocks=True) == together
+def test_groups_of_blocks_are_of_one_size_where_that_can_be(shards: int, of_each: int, together: int) -> None:
+    assert group_size(shards, parts=of_each, in_windows=24, is_of_blocks=True) == together
 
 
 def test_strings_are_read_all_at_once() -> None:
-    assert lanes_of_group(64, parts=8, in_windows=4, is_of_blocks=False) == 64
+    assert group_size(64, parts=8, in_windows=4, is_of_blocks=False) == 64

@@ -1,4 +1,4 @@
-"""Lanes: batches are the same on any number of hosts, each of which reads its part of the data alone."""
+"""Canonical shards: batches are the same on any number of hosts, and each host reads its part alone."""
 
 import functools
 import pathlib
@@ -24,7 +24,7 @@ STEPS = 2 * ROWS // BATCH  # nearly two epochs, the second of which begins withi
 
 @pytest.fixture(scope="module", autouse=True)
 def small_parts() -> Iterator[None]:
-    """So that there are enough parts for all lanes."""
+    """So that there are enough parts for all canonical shards."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("PART_RECORDS", 4), ("WINDOW_ROWS", 400), ("WINDOW_PARTS", 2)):
             patch.setattr(canonical_shards, name, value)
@@ -59,9 +59,9 @@ def whole(selection) -> np.ndarray:
 
 
 def test_there_are_as_many_lanes_as_the_batch_and_the_data_allow(selection):
-    count = functools.partial(canonical_shards.all_lanes, canonical_shards.cut_windows(selection))
+    count = functools.partial(canonical_shards.all_canonical_shards, canonical_shards.cut_windows(selection))
     assert [count(global_batch=size).count for size in (1, 7, 100, 192, 1024)] == [1, 1, 4, 64, 64]
-    few = canonical_shards.all_lanes(
+    few = canonical_shards.all_canonical_shards(
         canonical_shards.cut_windows(select(selection.dataset, "train[:600]")), global_batch=64
     )
     assert few.count == 8  # of 150 parts
@@ -72,7 +72,7 @@ def test_every_epoch_holds_every_row_once(whole):
     assert len(set(whole.ravel()[ROWS:])) == whole.size - ROWS
 
 
-# 3 and 6 hosts cut lanes, 96 share them.
+# 3 and 6 hosts cut canonical shards, 96 share them.
 @pytest.mark.parametrize(("hosts", "host"), [(2, 1), (3, 1), (6, 4), (16, 15), (64, 0), (64, 37), (96, 50)])
 @pytest.mark.parametrize("step", [0, 31])
 def test_a_host_reads_its_run_of_the_same_batches(selection, whole, hosts: int, host: int, step: int):
@@ -108,7 +108,7 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
 def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, are_held: bool
 ):
-    """Groups of lanes that lie behind the end of the epoch in its last batch."""
+    """Groups of canonical shards that lie behind the end of the epoch in its last batch."""
     if not are_held:  # the offsets, in memory
         monkeypatch.setattr(shards, "HELD_RECORDS", 1)
     monkeypatch.setattr(canonical_shards, "WINDOW_ROWS", 8)

@@ -51,14 +51,15 @@ def test_a_checkpoint_can_be_asked_for(killed_mixture):
 def test_a_checkpoint_that_the_run_deletes_meanwhile_gives_way(copy, monkeypatch):
     change(copy, dataset=str(copy.parent / "main"))
     chosen = []
+    nearest_checkpoint = evaluator.nearest_checkpoint
 
     def nearest(root: pathlib.Path, step: int, **rest) -> Weights:
-        chosen.append(evaluator.nearest_checkpoint(root, step, **rest))
+        chosen.append(nearest_checkpoint(root, step, **rest))
         if len(chosen) == 1:
             shutil.rmtree(checkpoints.path_of(root, chosen[0].step))
         return chosen[-1]
 
-    monkeypatch.setattr(evaluator, "nearest", nearest)
+    monkeypatch.setattr(evaluator, "nearest_checkpoint", nearest)
     step = Replay(copy).step(56, examples=1)
     assert step.weights.step == chosen[1].step < chosen[0].step
     assert not step.weights.damaged

@@ -98,7 +98,7 @@ def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config
 
 
 def test_files_that_are_elsewhere_cannot_be_cold(dataset: Dataset, config: ConfigDict, monkeypatch):
-    monkeypatch.setattr(feed.page_cache, "residency", lambda paths: None)
+    monkeypatch.setattr(feed.measure, "residency", lambda paths: None)
     with pytest.raises(InputError, match="--cold"):
         certified(config, dataset, step_ms=None, seconds=0.02, cold=True)
 

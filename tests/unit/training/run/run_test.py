@@ -106,7 +106,7 @@ def test_a_run_that_is_asked_to_stop_ends_bit_for_bit_like_the_undisturbed_one(
     request = request_for(tmp_path, precision="mixed_bfloat16")
     with monkeypatch.context() as changed, pytest.raises(Interrupted, match="saved at step 16"):
         asked = iter([0] * 6 + [signal.SIGTERM])  # stops: 4, 6, 8, 10, 12, 13, 16
-        changed.setattr(run.agreement, "largest", lambda strategy, came: lambda: next(asked))
+        changed.setattr(run.strategy, "largest", lambda strategy, came: lambda: next(asked))
         run.train(request)
     assert run.train(request) == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert history(tmp_path) == history(undisturbed.workdir)
@@ -186,7 +186,7 @@ def test_finished_run_is_only_reported(undisturbed, capsys):
 def test_of_a_finished_run_the_chief_alone_writes_the_report(undisturbed, request_for, tmp_path, monkeypatch):
     workdir = shutil.copytree(undisturbed.workdir, tmp_path / "run")
     (workdir / "report.html").unlink()
-    monkeypatch.setattr(run.strategy_lib, "worker", lambda strategy: 1)  # several at once broke each other's
+    monkeypatch.setattr(run.strategy, "worker", lambda strategy: 1)  # several at once broke each other's
     metrics = run.train(request_for(workdir, precision="mixed_bfloat16"))
     assert metrics == workdir_lib.read_json(undisturbed.workdir / "evaluation.json")
     assert not (workdir / "report.html").exists()
