@@ -317,7 +317,9 @@ class Saving:
         """
         self._wait()
         # A daemon: a process that must end does not wait for it.
-        self._thread = threading.Thread(target=self._run, args=[step, values, session, metrics], daemon=True)
+        self._thread = threading.Thread(
+            target=self._write_timed, args=[step, values, session, metrics], daemon=True
+        )
         self._thread.start()
 
     def finish(self) -> None:
@@ -344,7 +346,7 @@ class Saving:
         if error:
             raise error
 
-    def _run(self, *content: object) -> None:
+    def _write_timed(self, *content: object) -> None:
         start = self._clock()
         try:
             self._write(*content)
