@@ -27,8 +27,8 @@ from pipeline.data.schema.schema import Schema
 from pipeline.exporting import replay
 from pipeline.exporting import requests as requests_lib
 from pipeline.exporting import signatures as signatures_lib
-from pipeline.exporting.requests import Functions, record
-from pipeline.exporting.signatures import renamed
+from pipeline.exporting.raw_inputs import renamed
+from pipeline.exporting.recording import Functions, record
 from pipeline.training.experiment.restore import RestoredRun
 
 

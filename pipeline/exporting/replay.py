@@ -19,7 +19,7 @@ from pipeline.base.errors import InputError, answers_bad_input
 from pipeline.data.dataset.records import GOLDEN_EXAMPLES, RAW, SERVING_DEFAULT
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
-from pipeline.exporting.signatures import raw_inputs
+from pipeline.exporting.raw_inputs import raw_inputs
 
 GOLDEN_PREDICTIONS = "golden.npz"
 

@@ -26,7 +26,7 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import LABEL_TASKS, Label
 from pipeline.data.schema.schema import Schema
-from pipeline.exporting.signatures import raw_inputs
+from pipeline.exporting.raw_inputs import raw_inputs
 from pipeline.training.experiment import example_weights
 from pipeline.training.run.weights import require_weights
 from pipeline.training.tasks.registry import EvaluationMetrics

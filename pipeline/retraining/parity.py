@@ -18,8 +18,9 @@ from pipeline.data.schema.feature_types import LABEL_TASKS
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import signatures as signatures_lib
 from pipeline.exporting.export import Trained, trained
-from pipeline.exporting.requests import numpy_arrays, tolerance
-from pipeline.exporting.signatures import raw_names
+from pipeline.exporting.raw_inputs import raw_names
+from pipeline.exporting.recording import tolerance
+from pipeline.exporting.requests import numpy_arrays
 from pipeline.retraining.parity_result import Agreement, FeatureSkew, Flips, ParityLimits, ParityResult, Skew
 from pipeline.retraining.parity_rows import AsTrained, RawCells, Sample, first_rows, request_columns
 from pipeline.training.engine.precision import Precision

@@ -26,7 +26,7 @@ from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
-from pipeline.exporting.signatures import raw_inputs, raw_names
+from pipeline.exporting.raw_inputs import raw_inputs, raw_names
 from pipeline.training.tasks.registry import task_of
 
 BATCH = 256

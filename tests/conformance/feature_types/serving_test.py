@@ -25,7 +25,7 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import FEATURE_TYPES, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting import requests as requests_lib
-from pipeline.exporting.requests import record
+from pipeline.exporting.recording import record
 from pipeline.exporting.signatures import signatures
 from pipeline.serving.servers import columns_as_json
 from tests.conformance.feature_types.conformance_test import UGLY, as_bytes, measured, typed_rows

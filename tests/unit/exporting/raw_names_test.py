@@ -12,7 +12,7 @@ from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from pipeline.exporting import export, replay, scoring
 from pipeline.exporting.export import Trained
-from pipeline.exporting.signatures import raw_names, renamed
+from pipeline.exporting.raw_inputs import raw_names, renamed
 from tests.shared.tiny_dataset import write_dataset
 
 UGLY = ("Größe (m²)", "Age", "age", "class", "self", "a b", "a_b", "数", "price.eur", "2024", "-", "m²")

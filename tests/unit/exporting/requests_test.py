@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.base import documents
 from pipeline.base.errors import InputError
 from pipeline.exporting import requests as requests_lib
-from pipeline.exporting.requests import record
+from pipeline.exporting.recording import record
 from pipeline.exporting.signatures import signatures
 from tests.shared.people import ROWS, SCHEMA
 from tests.shared.tiny_dataset import serialize
