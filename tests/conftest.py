@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -53,11 +54,12 @@ def python_without_tensorflow(
     tmp_path_factory: pytest.TempPathFactory, without_tensorflow: dict[str, str]
 ) -> Iterator[pathlib.Path]:
     """A `python` whose commands need not import Beam, for that environment."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", without_tensorflow["PYTHONPATH"])
-        started = warm.python(tmp_path_factory.mktemp("warm"), imported=warm.WITHOUT_TENSORFLOW)
-        with started as program:
-            yield program
+    with contextlib.ExitStack() as running:
+        with pytest.MonkeyPatch.context() as patch:  # for the server alone: other tests need TensorFlow
+            patch.setenv("PYTHONPATH", without_tensorflow["PYTHONPATH"])
+            folder = tmp_path_factory.mktemp("warm")
+            program = running.enter_context(warm.python(folder, imported=warm.WITHOUT_TENSORFLOW))
+        yield program
 
 
 @pytest.fixture(scope="session")

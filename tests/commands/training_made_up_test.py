@@ -100,7 +100,7 @@ def dataset(both, tmp_path) -> Dataset:
 
 
 def test_a_label_of_an_unknown_task_names_the_table_of_labels():
-    with pytest.raises(InputError, match=r"received 'count'; .*LABEL_TASKS in .*schema/label_tasks\.py"):
+    with pytest.raises(InputError, match=r"received 'count'; .*LABEL_TASKS in .*schema/feature_types\.py"):
         Label(name="n", task="count")
 
 

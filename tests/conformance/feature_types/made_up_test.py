@@ -64,7 +64,7 @@ ASKED = {
     "beam_jobs.checks.records": "a function of the feature to Numbers or, for a string feature, Strings",
     "pipeline.data.dataset.blocks": "a function of the feature to its Field; it raises InputError if there "
     "is no fixed width",
-    "pipeline.data.preprocessing.preprocess": "InModel, with `inputs` of (the features of the kind, "
+    "pipeline.data.preprocessing.preprocess": "InModel, with `inputs` of (the features of the type, "
     "SplitStatistics) to Inputs",
     "pipeline.training.replay.format": "a function (feature, value [*feature.shape]) → text",
     "pipeline.training.report.data": "FeatureFormat, with `detail` of the feature to a word",

@@ -149,7 +149,7 @@ def test_rows_of_two_forms_are_not_compared(tmp_path):
         overlap(training, "train", blocks, "test")
     shifted = dataclasses.replace(SCHEMA, features=(Numeric(name="miles", offset=1.0), *SCHEMA.features[1:]))
     other = write_dataset(tmp_path / "shifted", shifted, {"test": some})
-    with pytest.raises(InputError, match="so that equal rows are equal bytes"):
+    with pytest.raises(InputError, match="so that equal rows have equal bytes"):
         overlap(training, "train", other, "test")
     described = dataclasses.replace(SCHEMA, name="trips_2026")  # changes no byte of a record
     renamed = write_dataset(tmp_path / "renamed", described, {"test": some})

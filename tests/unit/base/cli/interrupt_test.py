@@ -193,7 +193,7 @@ def test_a_computation_ends_after_the_time_to_unwind():
         COMPUTES
         + """
 import threading
-interrupt._SECONDS_TO_UNWIND = 0.1
+signals._SECONDS_TO_UNWIND = 0.1
 threading.Thread(target=press).start()
 handler.guard(compute)
 """
