@@ -63,13 +63,13 @@ demo-retrain: install  ## Five days of taxi trips, one of them bad, through sche
 PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile
 
 .PHONY: test
-test: install  ## Check the style and run the quick tests: ten minutes on two cores.
+test: install  ## Check the style and run the quick tests, not those marked slow.
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	$(PYTEST) -m "not slow"
 
 .PHONY: test-all
-test-all: install  ## Check the style and run every test: 45 minutes on two cores. PENSTOCK_DATA=DIR adds those on real data.
+test-all: install  ## Check the style and run every test. PENSTOCK_DATA=DIR adds those on real data.
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	$(PYTEST)

@@ -14,6 +14,7 @@ def soak(python: pathlib.Path, folder: pathlib.Path, module: str, *flags: str) -
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "kills"), [("train_table_one_device", 4), ("publish", 6), ("infer_schema", 4)]
 )
@@ -23,12 +24,14 @@ def test_what_is_killed_again_and_again_ends_as_undisturbed(tmp_path, warm_pytho
     assert "1 cases, 0 faults" in printed
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_named_or_has_no_effect(tmp_path, warm_python):
     cases = ("raw_data.csv", "hostile/datasets/manifest_shard_outside", "mutation/mapped", "poisoned")
     printed = soak(warm_python, tmp_path, "damage", f"--cases={','.join(cases)}", "--count=1")
     assert "4 cases, 0 faults" in printed
 
 
+@pytest.mark.slow
 def test_external_data_ends_with_one_line(tmp_path, warm_python):
     names = ("ragged_row", "label_misspelt", "label_constant", "rows_none")
     printed = soak(
@@ -38,6 +41,7 @@ def test_external_data_ends_with_one_line(tmp_path, warm_python):
     assert "Did you mean 'bought'?" in printed
 
 
+@pytest.mark.slow
 def test_two_workers_skip_a_step_and_agree(tmp_path, warm_python):
     assert "2 cases, 0 faults" in soak(warm_python, tmp_path, "workers", "--cases=skip,agree")
 
