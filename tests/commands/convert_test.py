@@ -206,7 +206,7 @@ def test_a_bad_row_publishes_nothing(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (encoded(fruit_pixels(0))[:-40], "does not decode"),
+        (encoded(fruit_pixels(0))[:-40], "a damaged part"),
         (encoded(fruit_pixels(0, height=5)), "6x5 pixels in place of 6x4"),
     ],
 )

@@ -80,18 +80,5 @@ def test_a_normalization_left_at_mean_0_is_named(subject, skew_of):
     assert found.differing > 0
 
 
-def test_an_export_that_cannot_tell_its_inputs_is_judged_by_its_predictions(trained, module, tmp_path):
-    class Older:
-        def __init__(self) -> None:
-            self.signatures = {"raw": self._raw}
-
-        def _raw(self, **asked: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"probabilities": 1 + module.signatures["raw"](**asked)["probabilities"]}
-
-    dataset = write_people(tmp_path / "1.0.0")
-    found = skew(trained, Older(), first_rows(select(dataset, "test"), 35))
-    assert (found.differing, found.features) == (35, [])
-
-
 def statistics_of(trained: Trained) -> SplitStatistics:
     return statistics_lib.read(trained.statistics_path)["train"]
