@@ -158,7 +158,7 @@ def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, total: i
 
 
 def leaks(verified: Verified, policy: Policy) -> tuple[Anomaly, ...]:
-    """Of each split, the rows that a split before it has too."""
+    """Returns, for each split, the rows that a split before it has too."""
     contents = {name: [functools.partial(_contents, split)] for name, split in verified.splits.items()}
     found = (
         leakage.anomaly(

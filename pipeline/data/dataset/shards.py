@@ -290,8 +290,6 @@ def _check_content(
 
 # --- Where the records of a dataset are: shard, offset and size of each, from the indexes.
 
-# For some shards: int64 [records] offsets, if they are held; int64 [shards, 2] hashes of the files.
-_Checked = tuple[np.ndarray | None, np.ndarray]
 Ranges = tuple[tuple[int, int], ...]  # of row numbers: [first, after the last), ascending, none empty
 
 # Offsets of so many records are held in memory: 128 MiB. Those of more are looked up in the indexes, record

@@ -1,8 +1,9 @@
 """Reads the headers of JPEGs and PNGs in the graph: format, size, and which way up a picture is to be seen.
 
-The conversion stores pictures upright. An image of a request, or of a record that others wrote, has not met
-the conversion: such a JPEG is turned, and what TensorFlow would decode to other pixels than are seen is
-refused. A small file can declare gigabytes of pixels, so nothing is decoded whose size is not known before.
+The conversion keeps a JPEG as it is, with its orientation; here it is turned. An image of a request, or of a
+record that others wrote, has not met the conversion: what TensorFlow would decode to other pixels than are
+seen is refused. A small file can declare gigabytes of pixels, so nothing is decoded whose size is not known
+before.
 
 Cameras store what the sensor saw, and how the camera was held (CIPA DC-008, 4.6.4 A: tag 0x0112). An
 orientation is 1 to 8; 1, 2, 3 and 4 are unturned, mirrored, turned by 180 degrees and upside down; 5 to 8 are
