@@ -35,14 +35,12 @@ from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
 from pipeline.base.errors import InputError
 from pipeline.configs import base
-from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset import window
-from pipeline.data.dataset.manifest import TRAIN
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.state.workdir import existing
 
 if TYPE_CHECKING:
-    from pipeline.training.parity.compare import Comparison
+    from pipeline.report.comparison import Comparison
 
 with config.clear_flagfile_errors():
     _CONFIG = config_flags.DEFINE_config_file(
@@ -76,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
 
     # isort: split
     from pipeline.report import terminal
-    from pipeline.training.parity.compare import as_json, format_verdict, section
+    from pipeline.report.comparison import as_json, format_verdict, section
 
     found = []
     for comparison in _comparisons():
@@ -91,30 +89,19 @@ def main(argv: Sequence[str]) -> int:
 def _comparisons() -> "Iterator[Comparison]":
     from pipeline.exporting import parity
     from pipeline.training.engine import strategy
-    from pipeline.training.experiment import objective
-    from pipeline.training.experiment.model import learned_scale
     from pipeline.training.experiment.restore import restore_model
-    from pipeline.training.parity import compare, layers, updates
-    from pipeline.training.replay.stream import open_stream
+    from pipeline.training.parity import layers, subject, updates
 
     experiment = config_lib.parse(_CONFIG.value.to_dict()) if _CONFIG.value else None
     many = strategy.create("mirrored", logical_devices=updates.PARTS)  # first: it splits the processor
     one = strategy.create("one_device", logical_devices=updates.PARTS)
     run = restore_model(pathlib.Path(_WORKDIR.value)) if _WORKDIR.value else None
     if run:
-        stream = open_stream(run.workdir, run.record, moved_to=_DATASET.value)
-        statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
-        asked = compare.Subject(
-            experiment=run.experiment,
-            stream=stream,
-            learned=learned_scale(run.experiment.loss, run.schema.label, statistics),
-            objective=objective.build(run.experiment, stream.schema, statistics),
-            weights=run.model.get_weights(),
-        )
+        compared = subject.of_run(run, moved_to=_DATASET.value)
     else:
-        asked = compare.of_experiment(experiment, window.open_window(_DATASET.value))
-    yield layers.compare(asked)
-    yield from updates.compare(asked, one, many)
+        compared = subject.of_experiment(experiment, window.open_window(_DATASET.value))
+    yield layers.compare(compared)
+    yield from updates.compare(compared, one, many)
     if run:
         yield parity.compare(run)
 

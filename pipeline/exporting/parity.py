@@ -10,14 +10,11 @@ from pipeline.data.dataset.records import SERVING_DEFAULT
 from pipeline.data.schema.feature_types import LABEL_TASKS
 from pipeline.exporting import replay
 from pipeline.exporting.export import export_model, trained
+from pipeline.exporting.recording import tolerance
+from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
 from pipeline.training.experiment.restore import RestoredRun
-from pipeline.training.parity.compare import Comparison, Difference, comparison, relative_error
 from pipeline.training.state import golden
 from pipeline.training.tasks.registry import task_of
-
-# Both compute in the run's precision. Within a graph TensorFlow joins operations that are separate here, and
-# so rounds less often: by 2^-8 in bfloat16, 2^-11 in float16.
-_TOLERANCES = {"float32": 1e-5, "mixed_bfloat16": 8 * 2.0**-8, "mixed_float16": 8 * 2.0**-11}
 
 
 def compare(run: RestoredRun) -> Comparison:
@@ -35,7 +32,8 @@ def compare(run: RestoredRun) -> Comparison:
     difference = Difference(
         name="predictions of the golden records",
         errors={"predictions": relative_error(found, _predictions(run))},
-        tolerances={"predictions": _TOLERANCES[run.record.precision["policy"]]},
+        # Within a graph TensorFlow joins operations that are separate in memory, and so rounds less often.
+        tolerances={"predictions": tolerance(run.model)},
     )
     return comparison(
         "export",

@@ -20,6 +20,7 @@ from pipeline.data.dataset.records import GOLDEN_EXAMPLES, RAW, SERVING_DEFAULT
 from pipeline.data.reading import parsing
 from pipeline.data.schema import schema as schema_lib
 from pipeline.exporting.raw_inputs import raw_inputs
+from pipeline.report.comparison import differing_rows, largest_difference
 
 GOLDEN_PREDICTIONS = "golden.npz"
 
@@ -44,8 +45,8 @@ def golden_examples(directory: pathlib.Path) -> tf.Tensor:
 def _compare(signature: str, outputs: Mapping[str, tf.Tensor], expected: Mapping[str, np.ndarray]) -> None:
     for name, golden in expected.items():
         output = outputs[name].numpy()
-        if output.dtype != golden.dtype or output.tobytes() != golden.tobytes():
-            worst = np.max(np.abs(output.astype(np.float64) - golden))
+        if differing_rows(output, golden).any():
+            worst = largest_difference(output, golden)
             raise InputError(
                 f"signature '{signature}', output '{name}'",
                 received=f"{output.dtype} values that differ by up to {worst:.3g}",

@@ -9,8 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.dataset import records
-from pipeline.data.dataset import statistics as statistics_lib
-from pipeline.data.dataset.manifest import TRAIN
 from pipeline.data.dataset.records import MODEL_INPUTS, RAW, SERVING_DEFAULT
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.preprocessing.preprocess import Preprocess
@@ -21,10 +19,10 @@ from pipeline.exporting.export import Trained, trained
 from pipeline.exporting.raw_inputs import raw_names
 from pipeline.exporting.recording import tolerance
 from pipeline.exporting.requests import numpy_arrays
-from pipeline.retraining.parity_result import Agreement, FeatureSkew, Flips, ParityLimits, ParityResult, Skew
+from pipeline.report.comparison import Agreement, differing_rows
+from pipeline.retraining.parity_result import FeatureSkew, Flips, ParityLimits, ParityResult, Skew
 from pipeline.retraining.parity_rows import AsTrained, RawCells, Sample, first_rows, request_columns
-from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment.model import build_model, learned_scale
+from pipeline.training.engine.precision import FLOAT32
 from pipeline.training.experiment.restore import RestoredRun
 
 _DEFAULT = ParityLimits()
@@ -97,13 +95,10 @@ def _skew_reasons(skewed: Skew) -> Iterator[str]:
 # --- Precision: decisions that float32 would make otherwise, with the same weights.
 
 
-FLOAT32 = "float32"
-
-
 def flips(run: RestoredRun, sample: Sample) -> Flips | None:
     """Compares the run's precision with float32; returns None where the run computes in float32."""
     policy = run.record.precision["policy"]
-    if policy == FLOAT32:
+    if policy == FLOAT32.policy:
         return None
     models = [run.model, float32_twin(run)]
     predict = AsTrained(run.preprocess, models, run.schema.label, schema=sample.schema)
@@ -130,14 +125,7 @@ def compare_precisions(rounded: np.ndarray, exact: np.ndarray, *, policy: str) -
 
 def float32_twin(run: RestoredRun) -> keras.Model:
     """Builds a model with the run's weights that computes in float32."""
-    statistics = statistics_lib.read(run.workdir.statistics)[TRAIN]
-    twin = build_model(
-        run.experiment.model,
-        schema=run.schema,
-        inputs=run.preprocess.inputs,
-        precision=Precision(policy=FLOAT32, reason="to compare with"),
-        scale=learned_scale(run.experiment.loss, run.schema.label, statistics),
-    )
+    twin = run.new_model(FLOAT32)
     twin.set_weights(run.model.get_weights())
     return twin
 
@@ -151,7 +139,7 @@ def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
     as_trained = AsTrained(trained.preprocess, [trained.model], label, schema=sample.schema)
     attribution = Attribution(trained.preprocess, trained.schema)
     output, allowed = LABEL_TASKS[label.task].output, tolerance(trained.model)
-    differing, worst = 0, 0.0
+    predictions = Agreement()
     raw, from_files = RawCells(sample.dataset), 0
     for some in sample.batches():
         cells = raw.of(some.places)
@@ -160,13 +148,11 @@ def skew(trained: Trained, model: tf.Module, sample: Sample) -> Skew:
         tensors = {name: tf.constant(values) for name, values in columns.items()}
         inputs, (expected,) = as_trained(some)
         found = model.signatures[RAW](**tensors)[output].numpy()
-        errors = np.abs(found.astype(np.float64) - expected).reshape(len(expected), -1).max(axis=1)
-        differing += int(np.sum(~(errors <= allowed * np.abs(expected).max())))
-        worst = max(worst, float(errors.max(initial=0.0)))
+        predictions.add(found, expected, allowed=allowed * np.abs(expected).max())
         served = numpy_arrays(model.signatures[MODEL_INPUTS](**tensors))
         attribution.compare(inputs, served, columns)
     features = attribution.features()
-    return Skew(rows=len(sample), from_files=from_files, differing=differing, worst=worst, features=features)
+    return Skew(**vars(predictions), from_files=from_files, features=features)
 
 
 # --- Agreement: the export against the graph in memory, bit for bit.
@@ -180,25 +166,11 @@ def export_agreement(trained: Trained, model: tf.Module, sample: Sample) -> Agre
     graph = signatures_lib.signatures(trained.model, trained.preprocess, trained.schema)[SERVING_DEFAULT]
     served = model.signatures[SERVING_DEFAULT]
     output = LABEL_TASKS[trained.schema.label.task].output
-    differing, worst = 0, 0.0
+    agreement = Agreement()
     for some in sample.batches():
         examples = some.examples()
-        found, expected = served(examples=examples)[output].numpy(), graph(examples)[output].numpy()
-        differing += rows_of_other_bits(found, expected)
-        worst = max(worst, float(np.max(np.abs(found.astype(np.float64) - expected), initial=0.0)))
-    return Agreement(rows=len(sample), differing=differing, worst=worst)
-
-
-def rows_of_other_bits(found: np.ndarray, expected: np.ndarray) -> int:
-    """Counts rows in which a bit differs; all rows where dtype or shape differ."""
-    if (found.dtype, found.shape) != (expected.dtype, expected.shape):
-        return len(expected)
-    if not len(expected):
-        return 0
-    one, other = (
-        np.ascontiguousarray(each).view(np.uint8).reshape(len(each), -1) for each in (found, expected)
-    )
-    return int(np.sum((one != other).any(axis=1)))
+        agreement.add(served(examples=examples)[output].numpy(), graph(examples)[output].numpy())
+    return agreement
 
 
 # --- Attribution: the features that reach the model as other numbers in serving than in training.
@@ -274,14 +246,9 @@ def _column(values: np.ndarray, at: int | None) -> np.ndarray:
 
 def _differ(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Returns True where the model gets different values: bool [n]."""
-    if one.shape != other.shape:
-        return np.ones(len(one), bool)
-    if not np.issubdtype(one.dtype, np.floating):
-        different = one != other
-    else:
-        exact, found = one.astype(np.float64), other.astype(np.float64)
-        different = ~(np.abs(exact - found) <= _TOLERANCE * np.maximum(1.0, np.abs(exact)))
-    return different.reshape(len(one), -1).any(axis=1)
+    is_number = np.issubdtype(one.dtype, np.floating)
+    allowed = _TOLERANCE * np.maximum(1.0, np.abs(one.astype(np.float64))) if is_number else 0.0
+    return differing_rows(other, one, allowed=allowed)
 
 
 def _example(value: object, one: np.ndarray, other: np.ndarray, *, kind: str) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from pipeline.base.errors import InputError
+from pipeline.report.comparison import Agreement
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,18 +31,6 @@ class ParityLimits:
                     expected=f"a number from {least} on",
                     action="Correct it, or leave it out.",
                 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """The comparison of the export with the graph in memory, bit for bit.
-
-    `differing` counts rows with another bit; `worst` is the largest difference.
-    """
-
-    rows: int
-    differing: int
-    worst: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,6 +88,7 @@ class ParityResult:
     """The result of the parity gate.
 
     Attributes:
+      exported: of the export with the graph in memory, bit for bit.
       reasons: why the export must not serve, a sentence each; none: it may.
       flips: None where the run computes in float32.
     """

@@ -65,7 +65,7 @@ ARROWS: Mapping[str, Set[str]] = {
     "pipeline/feed": {*LIBRARY, "pipeline/report"},
     "pipeline/training": {*LIBRARY, "models"},
     **rooms("pipeline/training", TRAINING, *LIBRARY, "pipeline/report", "pipeline/feed", "models"),
-    "pipeline/exporting": {*LIBRARY, "pipeline/training"},
+    "pipeline/exporting": {*LIBRARY, "pipeline/report", "pipeline/training"},
     "pipeline/serving": {*LIBRARY, "pipeline/report", "pipeline/exporting"},
     "pipeline/publishing": {*LIBRARY},
     "pipeline/publishing/remote": {*LIBRARY, "pipeline/publishing"},

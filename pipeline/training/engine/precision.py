@@ -73,6 +73,9 @@ class Precision:
             keras.config.set_dtype_policy(before)
 
 
+FLOAT32 = Precision(policy="float32", reason="to compare with")
+
+
 def choose(requested: str, hardware: Hardware) -> Precision:
     """Resolves `auto`, and warns where a request would be emulated.
 

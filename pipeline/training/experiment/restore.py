@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import TRAIN
-from pipeline.data.preprocessing.preprocess import Preprocess, label_scale
+from pipeline.data.dataset.statistics import SplitStatistics
+from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, label_scale
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine import step
@@ -29,18 +30,40 @@ from pipeline.training.tasks.objective import Objective
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RestoredRun:
-    """A trained model and what goes with it."""
+class KnownRun:
+    """What a run's model is built from."""
+
+    preprocess: Preprocess
+    schema: Schema
+    statistics: SplitStatistics  # that preprocessing was built from
+    experiment: Experiment
+    record: RunRecord
+    workdir: Workdir
+
+    @property
+    def learned(self) -> LabelScale:
+        """The scale by which the model learns the labels."""
+        return learned_scale(self.experiment.loss, self.schema.label, self.statistics)
+
+    def new_model(self, precision: Precision | None = None) -> keras.Model:
+        """Builds the model with its first weights; None: in the run's own precision."""
+        return build_model(
+            self.experiment.model,
+            schema=self.schema,
+            inputs=self.preprocess.inputs,
+            precision=precision or Precision(**self.record.precision),
+            scale=self.learned,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RestoredRun(KnownRun):
+    """A trained model; `schema` is that of what it is fed with, and its label."""
 
     model: keras.Model
-    preprocess: Preprocess
-    schema: Schema  # of what the model is fed with, and its label
-    experiment: Experiment
     step: int
     choice: str  # which checkpoint was taken, in words
     damaged: tuple[str, ...]  # checkpoints that would have been taken, and why they could not be read
-    record: RunRecord
-    workdir: Workdir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,16 +76,11 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RebuiltRun(Reading):
-    """A model with the weights that it was initialised with, and the checkpoints that hold those of a run."""
+class RebuiltRun(KnownRun, Reading):
+    """A model with its first weights, and the checkpoints that hold later ones; `schema` is the dataset's."""
 
     model: keras.Model
-    preprocess: Preprocess
-    schema: Schema  # of the dataset
-    experiment: Experiment
     objective: Objective
-    record: RunRecord
-    workdir: Workdir
 
 
 def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
@@ -72,24 +90,20 @@ def rebuild_model(workdir: pathlib.Path) -> RebuiltRun:
     run_record.check_files(run.path, record)
     experiment, schema = parse(record.config), schema_lib.load(run.schema)
     statistics = statistics_lib.read(run.statistics)[TRAIN]
-    preprocess = build_preprocess(experiment.data, schema, statistics)
-    precision = Precision(**record.precision)
-    model = build_model(
-        experiment.model,
+    known = KnownRun(
+        preprocess=build_preprocess(experiment.data, schema, statistics),
         schema=schema,
-        inputs=preprocess.inputs,
-        precision=precision,
-        scale=learned_scale(experiment.loss, schema.label, statistics),
-    )
-    return RebuiltRun(
-        **vars(reading(run, record, model=model, preprocess=preprocess)),
-        model=model,
-        preprocess=preprocess,
-        schema=schema,
+        statistics=statistics,
         experiment=experiment,
-        objective=objective.build(experiment, schema, statistics),
         record=record,
         workdir=run,
+    )
+    model = known.new_model()
+    return RebuiltRun(
+        **vars(known),
+        **vars(reading(run, record, model=model, preprocess=known.preprocess)),
+        model=model,
+        objective=objective.build(experiment, schema, statistics),
     )
 
 
@@ -145,14 +159,12 @@ def restore_model(
         raise files.no_run(run.path, f"a run without a checkpoint{of_steps}")
     if rebuilt.averages and averaged:
         rebuilt.averages.take_place()
+    known = {field.name: getattr(rebuilt, field.name) for field in dataclasses.fields(KnownRun)}
+    fed = example_weights.fed(rebuilt.experiment.data.example_weights, rebuilt.schema)
     return RestoredRun(
+        **known | {"schema": fed},
         model=rebuilt.model,
-        preprocess=rebuilt.preprocess,
-        schema=example_weights.fed(rebuilt.experiment.data.example_weights, rebuilt.schema),
-        experiment=rebuilt.experiment,
         step=step,
         choice=described(step, choice, kept=kept),
         damaged=checkpoints.damaged,
-        record=rebuilt.record,
-        workdir=run,
     )

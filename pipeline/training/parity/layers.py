@@ -10,15 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipeline.training.parity.compare import (
-    BFLOAT16,
-    Comparison,
-    Difference,
-    Subject,
-    comparison,
-    relative_error,
-)
+from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
+from pipeline.training.engine.precision import Precision
+from pipeline.training.parity.subject import Subject
 
+_BFLOAT16 = Precision(policy="mixed_bfloat16", reason="to compare")
 _EXAMPLES = 64  # activations of all layers are in memory together
 # bfloat16 has 8 significant bits: each rounding is off by up to 2^-8. A layer that adds in float32, as
 # matrix products do, rounds its inputs, its weights and its result. What cancels or adds up is off by more.
@@ -39,7 +35,7 @@ def compare(subject: Subject) -> Comparison:
     """Each layer's outputs and gradients in bfloat16 and in float32, and the logits of the whole model."""
     inputs, _ = subject.batches(1)[0]
     inputs = {name: values[:_EXAMPLES] for name, values in inputs.items()}
-    exact, rounded = subject.model(), subject.model(BFLOAT16)
+    exact, rounded = subject.model(), subject.model(_BFLOAT16)
     whole = _whole(exact, rounded, inputs)
     if not hasattr(exact, "operations"):  # it is no graph of layers
         return _summary([whole])

@@ -12,17 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.data.reading.fetch import dataset_options
+from pipeline.report.comparison import Comparison, Difference, comparison, relative_error
 from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.precision import FLOAT32
 from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.experiment import optimizer as optimizer_lib
-from pipeline.training.parity.compare import (
-    FLOAT32,
-    Comparison,
-    Difference,
-    Subject,
-    comparison,
-    relative_error,
-)
+from pipeline.training.parity.subject import Subject
 from pipeline.training.replay.stream import Batch
 
 PARTS = 2  # replicas, and micro-batches

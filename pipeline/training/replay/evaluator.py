@@ -11,9 +11,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
-from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import restore
-from pipeline.training.experiment.model import build_model
 from pipeline.training.state import checkpoints, run_record
 from pipeline.training.state.checkpoints import DamagedError, Entry
 from pipeline.training.state.workdir import Workdir
@@ -202,11 +200,7 @@ class StepEvaluators:
         if run.record.warm_start:
             step = run.record.warm_start["step"]
             return restore.restore_model(run.workdir.start.path, checkpoint=f"{step}").model.get_weights()
-        precision = Precision(**run.record.precision)
-        model = build_model(
-            run.experiment.model, schema=run.schema, inputs=run.preprocess.inputs, precision=precision
-        )
-        return model.get_weights()
+        return run.new_model().get_weights()
 
 
 def _has(workdir: Workdir, step: int) -> bool:

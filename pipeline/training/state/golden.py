@@ -18,6 +18,7 @@ from pipeline.data.preprocessing import requests
 from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess
 from pipeline.data.reading import parsing, windows
 from pipeline.data.schema.schema import Schema
+from pipeline.report.comparison import largest_difference
 
 RECORDS = 8
 # As a share of the largest logit or the labels' spread. Another machine's bfloat16 differs by 1%, a lost
@@ -80,7 +81,7 @@ def check(*, saved: np.ndarray, now: np.ndarray, checkpoint: str, scale: LabelSc
       scale: of the labels. A logit counts by its distance from their mean, and as their spread at least: so
         seconds and nanoseconds, and years near 2,000, are treated alike.
     """
-    difference = float(np.max(np.abs(saved - now)))
+    difference = largest_difference(now, saved)
     allowed = _TOLERANCE * max(scale.spread, float(np.max(np.abs(saved - scale.mean))))
     if not difference <= allowed:
         raise InputError(

@@ -12,8 +12,9 @@ from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.exporting import export
-from pipeline.retraining.parity import compare_precisions, float32_twin, parity, reasons, rows_of_other_bits
-from pipeline.retraining.parity_result import Agreement, FeatureSkew, Flips, ParityLimits, Skew
+from pipeline.report.comparison import Agreement
+from pipeline.retraining.parity import compare_precisions, float32_twin, parity, reasons
+from pipeline.retraining.parity_result import FeatureSkew, Flips, ParityLimits, Skew
 from pipeline.training.experiment.restore import RestoredRun, restore_model
 from pipeline.training.run import run as run_lib
 from pipeline.training.run.request import Request
@@ -108,19 +109,6 @@ def test_a_regression_moves_in_the_unit_of_its_spread():
     found = compare_precisions(exact + np.array([0.0, 0.3, 0.0]), exact, policy="mixed_bfloat16")
     assert (found.flipped, found.moved) == (0, pytest.approx(0.3 / np.sqrt(3) / np.std(exact)))
     assert compare_precisions(exact * np.nan, exact, policy="mixed_bfloat16").moved == np.inf
-
-
-def test_rows_of_other_bits():
-    one = np.float32([[1, 2], [3, 4], [0, 5]])
-    assert rows_of_other_bits(one, one.copy()) == 0
-    assert (
-        rows_of_other_bits(
-            one, np.float32([[1, 2], [3, np.nextafter(np.float32(4), np.float32(5))], [-0.0, 5]])
-        )
-        == 2
-    )
-    assert rows_of_other_bits(one.astype(tf.bfloat16.as_numpy_dtype), one) == 3
-    assert rows_of_other_bits(one[:0], one[:0]) == 0
 
 
 def test_each_failed_comparison_is_a_sentence():

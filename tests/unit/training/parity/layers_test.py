@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.training.parity.compare import Difference, relative_error
+from pipeline.report.comparison import Difference, relative_error
 from pipeline.training.parity.layers import layer_differences
 
 X = np.random.default_rng(0).normal(loc=100.0, size=(32, 24)).astype(np.float32)

@@ -9,9 +9,9 @@ from ml_collections import ConfigDict
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
+from pipeline.report.comparison import Comparison, format_verdict
 from pipeline.training.engine import step, strategy
-from pipeline.training.parity import compare, updates
-from pipeline.training.parity.compare import Comparison
+from pipeline.training.parity import subject, updates
 from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config, write_small_dataset
 from tests.shared.tiny_dataset import write_dataset
@@ -22,8 +22,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_small_dataset(tmp_path_factory.mktemp("tiny") / "1.0.0")
 
 
-def subject_of(config: ConfigDict, dataset: Dataset) -> compare.Subject:
-    return compare.of_experiment(parsed(config), dataset)
+def subject_of(config: ConfigDict, dataset: Dataset) -> subject.Subject:
+    return subject.of_experiment(parsed(config), dataset)
 
 
 def compared(dataset: Dataset, *, global_batch: int = 16, clip_norm: float = 0.05) -> dict[str, Comparison]:
@@ -145,7 +145,7 @@ def test_steps_that_are_not_finite_are_not_said_to_agree(tmp_path):
     config.train.standardise_labels = False
     found = updates.compare(subject_of(config, dataset), one, one)
     assert all("weights that are not finite" in each.skipped for each in found)
-    assert compare.format_verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
+    assert format_verdict(found) == "verdict: none; not compared: sparse, replicas, micro-batches"
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_batch_normalization_is_not_held_against_micro_batches(dataset, monkeypa
         hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs["numeric"]))
         return keras.Model(inputs, keras.layers.Dense(1)(hidden))
 
-    monkeypatch.setattr(compare, "build_model", lambda config, **rest: normalized(**rest))
+    monkeypatch.setattr(subject, "build_model", lambda config, **rest: normalized(**rest))
     found = compared(dataset)
     assert "of its own, by design" in found["micro-batches"].skipped
     assert found["replicas"].differences[0].errors["change"] < 1e-3

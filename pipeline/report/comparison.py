@@ -1,23 +1,11 @@
-"""Compares two computations of the same numbers."""
+"""Compares two computations of the same numbers: rows, arrays, and many of them with the worst named."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from pipeline.data.dataset.manifest import Dataset
-from pipeline.data.preprocessing.preprocess import LabelScale
-from pipeline.data.schema.schema import Schema
-from pipeline.data.statistics import loading
 from pipeline.report.section import Section
-from pipeline.training.engine.precision import Precision
-from pipeline.training.experiment import data, objective
-from pipeline.training.experiment.config import Experiment
-from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
-from pipeline.training.replay.stream import Batch, TrainingStream
-from pipeline.training.tasks.objective import Objective
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,71 +71,47 @@ def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
     return float(error) if np.isfinite(error) else np.inf
 
 
-# --- The subject: an experiment with its weights, of a run or before there is one.
+def largest_difference(found: np.ndarray, expected: np.ndarray) -> float:
+    """Returns the largest |found − expected| in float64; 0 of empty arrays, NaN where one holds NaN."""
+    return float(np.max(np.abs(np.asarray(found, np.float64) - expected), initial=0.0))
 
 
-FLOAT32 = Precision(policy="float32", reason="to compare with")
-BFLOAT16 = Precision(policy="mixed_bfloat16", reason="to compare")
+def differing_rows(
+    found: np.ndarray, expected: np.ndarray, *, allowed: np.ndarray | float | None = None
+) -> np.ndarray:
+    """Returns the rows that differ, bool [n]; all where the shapes do.
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Subject:
-    """An experiment.
-
-    Attributes:
-      learned: the unit in which the model learns a number.
-      objective: what training minimises.
-      weights: of the model, in the order of its `weights`; None: those that it begins with.
+    Args:
+      found, expected: [n, …].
+      allowed: the largest |found − expected|, for all or for each element; None: every bit must be the same,
+        and so must the type.
     """
-
-    experiment: Experiment
-    stream: TrainingStream
-    learned: LabelScale
-    objective: Objective
-    weights: Sequence[np.ndarray] | None = None
-
-    @property
-    def schema(self) -> Schema:
-        return self.stream.schema
-
-    def batches(self, steps: int) -> list[Batch]:
-        """The global batches of the first steps; raises InputError where a record is damaged."""
-        return list(self.stream.batches(0, steps=steps))
-
-    def model(self, precision: Precision = FLOAT32) -> keras.Model:
-        """A new model with these weights; its dropout drops nothing, so that it computes the same twice."""
-        if not tf.distribute.has_strategy():  # whose scope it would spoil (TensorFlow 2.21)
-            keras.utils.clear_session(free_memory=False)  # layers have the same names in every model
-        made = build_model(
-            self.experiment.model,
-            schema=self.schema,
-            inputs=self.stream.preprocess.inputs,
-            precision=precision,
-            scale=self.learned,
-        )
-        if self.weights is not None:
-            made.set_weights(self.weights)
-        for layer in made._flatten_layers():  # no public way reaches layers in layers (Keras 3.15)
-            if hasattr(layer, "rate"):
-                layer.rate = 0.0
-        return made
+    is_like = found.shape == expected.shape and (allowed is not None or found.dtype == expected.dtype)
+    if not is_like:
+        return np.ones(len(expected), bool)
+    if allowed is None:
+        one, other = (each.view(f"u{each.itemsize}") for each in (found, expected))
+        differs = one != other
+    else:
+        differs = ~(np.abs(found.astype(np.float64) - expected) <= allowed)
+    return differs.any(axis=tuple(range(1, differs.ndim)))
 
 
-def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
-    """Builds what a run would begin with; raises InputError where the experiment does not fit the dataset."""
-    args = experiment.data
-    selections = data.selections_of(args, dataset)
-    statistics = loading.of_training(dataset)
-    return Subject(
-        experiment=experiment,
-        stream=TrainingStream(
-            args=args,
-            data=data.training_data(args, selections),
-            preprocess=build_preprocess(args, dataset.schema, statistics),
-        ),
-        learned=learned_scale(experiment.loss, dataset.schema.label, statistics),
-        objective=objective.build(experiment, dataset.schema, statistics),
-    )
+@dataclasses.dataclass(kw_only=True)
+class Agreement:
+    """Counts the rows in which two computations differ, batch by batch; `worst` is the largest difference."""
+
+    rows: int = 0
+    differing: int = 0
+    worst: float = 0.0
+
+    def add(
+        self, found: np.ndarray, expected: np.ndarray, *, allowed: np.ndarray | float | None = None
+    ) -> None:
+        """Adds a batch; see `differing_rows`."""
+        self.rows += len(expected)
+        self.differing += int(differing_rows(found, expected, allowed=allowed).sum())
+        self.worst = max(self.worst, largest_difference(found, expected))
 
 
 # --- Comparisons as sections for a terminal, and as JSON.

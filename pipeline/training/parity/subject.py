@@ -1,0 +1,92 @@
+"""The subject of a comparison: an experiment with its weights, of a run or before there is one."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.preprocessing.preprocess import LabelScale
+from pipeline.data.schema.schema import Schema
+from pipeline.data.statistics import loading
+from pipeline.training.engine.precision import FLOAT32, Precision
+from pipeline.training.experiment import data, objective
+from pipeline.training.experiment.config import Experiment
+from pipeline.training.experiment.model import build_model, build_preprocess, learned_scale
+from pipeline.training.experiment.restore import RestoredRun
+from pipeline.training.replay.stream import Batch, TrainingStream, open_stream
+from pipeline.training.tasks.objective import Objective
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Subject:
+    """An experiment.
+
+    Attributes:
+      learned: the unit in which the model learns a number.
+      objective: what training minimises.
+      weights: of the model, in the order of its `weights`; None: those that it begins with.
+    """
+
+    experiment: Experiment
+    stream: TrainingStream
+    learned: LabelScale
+    objective: Objective
+    weights: Sequence[np.ndarray] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.stream.schema
+
+    def batches(self, steps: int) -> list[Batch]:
+        """The global batches of the first steps; raises InputError where a record is damaged."""
+        return list(self.stream.batches(0, steps=steps))
+
+    def model(self, precision: Precision = FLOAT32) -> keras.Model:
+        """A new model with these weights; its dropout drops nothing, so that it computes the same twice."""
+        if not tf.distribute.has_strategy():  # whose scope it would spoil (TensorFlow 2.21)
+            keras.utils.clear_session(free_memory=False)  # layers have the same names in every model
+        made = build_model(
+            self.experiment.model,
+            schema=self.schema,
+            inputs=self.stream.preprocess.inputs,
+            precision=precision,
+            scale=self.learned,
+        )
+        if self.weights is not None:
+            made.set_weights(self.weights)
+        for layer in made._flatten_layers():  # no public way reaches layers in layers (Keras 3.15)
+            if hasattr(layer, "rate"):
+                layer.rate = 0.0
+        return made
+
+
+def of_experiment(experiment: Experiment, dataset: Dataset) -> Subject:
+    """Builds what a run would begin with; raises InputError where the experiment does not fit the dataset."""
+    args = experiment.data
+    selections = data.selections_of(args, dataset)
+    statistics = loading.of_training(dataset)
+    return Subject(
+        experiment=experiment,
+        stream=TrainingStream(
+            args=args,
+            data=data.training_data(args, selections),
+            preprocess=build_preprocess(args, dataset.schema, statistics),
+        ),
+        learned=learned_scale(experiment.loss, dataset.schema.label, statistics),
+        objective=objective.build(experiment, dataset.schema, statistics),
+    )
+
+
+def of_run(run: RestoredRun, *, moved_to: Sequence[str] = ()) -> Subject:
+    """Takes the weights of a run; `moved_to` is where its datasets are now, if they were moved."""
+    stream = open_stream(run.workdir, run.record, moved_to=moved_to)
+    return Subject(
+        experiment=run.experiment,
+        stream=stream,
+        learned=run.learned,
+        objective=objective.build(run.experiment, stream.schema, run.statistics),
+        weights=run.model.get_weights(),
+    )
