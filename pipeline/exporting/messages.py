@@ -6,6 +6,7 @@ as a request to predict needs them; what is left out is optional.
 """
 
 import functools
+from collections.abc import Mapping
 
 from google.protobuf import descriptor_pool, message_factory, wrappers_pb2
 from google.protobuf.descriptor import FileDescriptor
@@ -18,8 +19,25 @@ from tensorflow.core.framework import tensor_pb2
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 
 _PACKAGE = "tensorflow.serving"
-_TENSOR, _INT64 = ".tensorflow.TensorProto", ".google.protobuf.Int64Value"
-_OWN = f".{_PACKAGE}."
+_OWN, _TENSOR, _INT64 = f".{_PACKAGE}.", ".tensorflow.TensorProto", ".google.protobuf.Int64Value"
+
+_Fields = Mapping[str, tuple[int, str]]  # number and type of each field; the type of text is empty
+
+_MESSAGES: Mapping[str, _Fields] = {
+    # The model's name, its version if not the newest, the signature.
+    "ModelSpec": {"name": (1, ""), "version": (2, _INT64), "signature_name": (3, "")},
+    "PredictRequest": {
+        "model_spec": (1, f"{_OWN}ModelSpec"),
+        "inputs": (2, f"{_OWN}PredictRequest.InputsEntry"),
+    },
+    "PredictResponse": {
+        "outputs": (1, f"{_OWN}PredictResponse.OutputsEntry"),
+        "model_spec": (2, f"{_OWN}ModelSpec"),
+    },
+    "PredictLog": {"request": (1, f"{_OWN}PredictRequest"), "response": (2, f"{_OWN}PredictResponse")},
+    "PredictionLog": {"predict_log": (6, f"{_OWN}PredictLog")},  # one of several kinds of log
+}
+_ENTRY: _Fields = {"key": (1, ""), "value": (2, _TENSOR)}  # a map of tensors is a list of them on the wire
 
 
 def prediction_log(payload: bytes = b"") -> Message:
@@ -74,61 +92,23 @@ def _file() -> FileDescriptorProto:
         syntax="proto3",
         dependency=[tensor_pb2.DESCRIPTOR.name, wrappers_pb2.DESCRIPTOR.name],
     )
-    file.message_type.extend(
-        (
-            _model_spec(),
-            _with_tensors("PredictRequest", tensors=("inputs", 2), model_spec=1),
-            _with_tensors("PredictResponse", tensors=("outputs", 1), model_spec=2),
-            _message("PredictLog", request=(1, "PredictRequest"), response=(2, "PredictResponse")),
-            _message("PredictionLog", predict_log=(6, "PredictLog")),  # one of several kinds of log
-        )
-    )
+    file.message_type.extend(_message(name, fields) for name, fields in _MESSAGES.items())
     return file
 
 
-def _model_spec() -> DescriptorProto:
-    """Describes ModelSpec: the model's name, its version if not the newest, the signature."""
-    message = DescriptorProto(name="ModelSpec")
-    _add_field(message, "name", 1)
-    _add_field(message, "version", 2, of_type=_INT64)
-    _add_field(message, "signature_name", 3)
-    return message
-
-
-def _with_tensors(name: str, *, tensors: tuple[str, int], model_spec: int) -> DescriptorProto:
-    """Describes a message with a ModelSpec and a map of tensors, which is a list of entries on the wire."""
-    message = _message(name, model_spec=(model_spec, "ModelSpec"))
-    field, number = tensors
-    entry = message.nested_type.add(name=f"{field.capitalize()}Entry")
-    entry.options.map_entry = True
-    _add_field(entry, "key", 1)
-    _add_field(entry, "value", 2, of_type=_TENSOR)
-    _add_field(
-        message,
-        field,
-        number,
-        of_type=f"{_OWN}{name}.{entry.name}",
-        label=FieldDescriptorProto.LABEL_REPEATED,
-    )
-    return message
-
-
-def _message(name: str, **messages: tuple[int, str]) -> DescriptorProto:
-    """Describes a message of messages: field name → the field's number and type."""
+def _message(name: str, fields: _Fields) -> DescriptorProto:
     message = DescriptorProto(name=name)
-    for field, (number, of_type) in messages.items():
-        _add_field(message, field, number, of_type=f"{_OWN}{of_type}")
+    for field, (number, of_type) in fields.items():
+        is_map = of_type.endswith("Entry")
+        message.field.add(
+            name=field,
+            number=number,
+            type=FieldDescriptorProto.TYPE_MESSAGE if of_type else FieldDescriptorProto.TYPE_STRING,
+            type_name=of_type or None,
+            label=FieldDescriptorProto.LABEL_REPEATED if is_map else FieldDescriptorProto.LABEL_OPTIONAL,
+        )
+        if is_map:
+            entry = _message(of_type.rpartition(".")[2], _ENTRY)
+            entry.options.map_entry = True
+            message.nested_type.append(entry)
     return message
-
-
-def _add_field(
-    message: DescriptorProto,
-    name: str,
-    number: int,
-    *,
-    of_type: str = "",
-    label: int = FieldDescriptorProto.LABEL_OPTIONAL,
-) -> None:
-    """Adds a field of another message's type, or of text where `of_type` is empty."""
-    kind = FieldDescriptorProto.TYPE_MESSAGE if of_type else FieldDescriptorProto.TYPE_STRING
-    message.field.add(name=name, number=number, type=kind, type_name=of_type or None, label=label)

@@ -10,7 +10,7 @@ import io
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -151,104 +151,6 @@ def _tensor(values: np.ndarray) -> bytes:
 def numpy_arrays(tensors: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
     """Returns the values of tensors by name."""
     return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
-# --- Comparison: the answers of a loaded signature, or a server, with the recorded ones.
-
-
-Serve = Callable[..., Mapping[str, tf.Tensor]]
-GARBAGE = b"no serialized example"  # a model must refuse it
-
-# TensorFlow quotes a request's bytes in its message, which Python cannot always read (2.21).
-_REFUSALS = (tf.errors.OpError, UnicodeDecodeError)
-
-
-class Answers:
-    """Compares answers with the recorded ones, and collects the differences.
-
-    Attributes:
-      worst: the largest difference so far, as a share of the largest number of its answer.
-      reasons: a sentence for each output that is not as recorded.
-    """
-
-    def __init__(self, *, exact: bool, tolerance: float) -> None:
-        self._exact = exact
-        self._tolerance = tolerance
-        self.worst = 0.0
-        self.reasons: list[str] = []
-
-    def compare(self, call: Call, serve: Serve | None) -> None:
-        """Makes the call of `serve` and compares its answer; None: there is no such signature."""
-        if serve is None:
-            self.reasons.append(f"{call}: there is no such signature")
-            return
-        try:
-            answer = numpy_arrays(serve(**_tensors(call.inputs)))
-        except (*_REFUSALS, TypeError, ValueError) as error:
-            text = " ".join(str(error).split())
-            self.reasons.append(f"{call}: it raised {type(error).__name__}: {text[:300]}")
-            return
-        self.compare_outputs(call, answer)
-
-    def compare_outputs(self, call: Call, answer: Mapping[str, np.ndarray]) -> None:
-        """Compares the outputs that were recorded; the check of signatures finds others."""
-        for name, expected in call.outputs.items():
-            if problem := self._problem(answer.get(name), expected):
-                self.reasons.append(f"{call}: output '{name}' {problem}")
-
-    def _problem(self, found: np.ndarray | None, expected: np.ndarray) -> str:
-        if found is None:
-            return "is missing"
-        if (found.dtype, found.shape) != (expected.dtype, expected.shape):
-            return f"is {_format_type(found)} where {_format_type(expected)} was recorded"
-        if not np.isfinite(found).all():
-            return f"holds {np.sum(~np.isfinite(found)):,} values that are NaN or infinite, of {found.size:,}"
-        return self._difference(found, expected)
-
-    def _difference(self, found: np.ndarray, expected: np.ndarray) -> str:
-        worst = _share(found, expected)
-        self.worst = max(self.worst, worst)
-        if self._exact and found.tobytes() != expected.tobytes():
-            number = np.sum(found != expected)
-            return (
-                f"differs from the recorded in {number:,} of {found.size:,} values, by up to {worst:.3g} of "
-                "the largest; every bit must be the same, on the build and the processor of the recording"
-            )
-        if not self._exact and worst > self._tolerance:
-            return (
-                f"differs from the recorded by up to {worst:.3g} of the largest; at most "
-                f"{self._tolerance:.3g} is allowed, on another build or processor than the recording's"
-            )
-        return ""
-
-
-def refused(serve: Serve, examples: Sequence[bytes]) -> bool:
-    """Returns whether the signature answers serialized examples with an error."""
-    try:
-        numpy_arrays(serve(**{EXAMPLES: tf.constant(np.array(examples, object), tf.string)}))
-    except _REFUSALS:
-        return True
-    return False
-
-
-def _tensors(inputs: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    return {
-        name: tf.constant(values, tf.string if values.dtype == object else None)
-        for name, values in inputs.items()
-    }
-
-
-def _share(found: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the largest difference as a share of the largest number expected; 0 for empty arrays."""
-    if not found.size:
-        return 0.0
-    one, other = found.astype(np.float64), expected.astype(np.float64)
-    difference, largest = np.max(np.abs(one - other)), np.max(np.abs(other))
-    return float(difference / largest) if largest else float(difference)
-
-
-def _format_type(values: np.ndarray) -> str:
-    return f"{values.dtype}{list(values.shape)}"
 
 
 # --- The machine: TensorFlow's build and the processor decide the last bits of a prediction.

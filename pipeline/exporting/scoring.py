@@ -53,10 +53,11 @@ class StoredRows:
         """Returns some features of the rows, [n, *feature.shape] each."""
         if self.are_records:  # each feature that is parsed costs
             return parsing.stored_features(self.stored, self.schema, names)
-        return {name: self._columns[name] for name in names}
+        return {name: self.columns[name] for name in names}
 
     @functools.cached_property
-    def _columns(self) -> dict[str, tf.Tensor]:
+    def columns(self) -> dict[str, tf.Tensor]:
+        """All features of the rows, [n, *feature.shape] each."""
         return parsing.stored_features(self.stored, self.schema)
 
     def inputs_of(self, reader: Schema) -> dict[str, tf.Tensor]:

@@ -1,10 +1,10 @@
 """The result of the parity gate, for the decision, the report and the stage result."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from pipeline.base.errors import InputError
 from pipeline.report.comparison import Agreement
+from pipeline.serving.result import Verdict, require_limits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,14 +23,7 @@ class ParityLimits:
     moved: float = 0.05
 
     def __post_init__(self) -> None:
-        for name, least in (("rows", 1), ("flipped", 0), ("moved", 0)):
-            if not getattr(self, name) >= least:
-                raise InputError(
-                    f"limit '{name}' of parity",
-                    received=getattr(self, name),
-                    expected=f"a number from {least} on",
-                    action="Correct it, or leave it out.",
-                )
+        require_limits(self, check="parity", least={"rows": 1, "flipped": 0, "moved": 0})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,7 +77,7 @@ class Skew:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ParityResult:
+class ParityResult(Verdict):
     """The result of the parity gate.
 
     Attributes:
@@ -98,11 +91,3 @@ class ParityResult:
     exported: Agreement
     flips: Flips | None
     skew: Skew
-
-    @property
-    def passed(self) -> bool:
-        return not self.reasons
-
-    def to_json(self) -> Mapping[str, object]:
-        """Returns all of it, and `passed`."""
-        return {"passed": self.passed, **dataclasses.asdict(self)}

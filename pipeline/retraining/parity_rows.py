@@ -27,30 +27,19 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.exporting.raw_inputs import raw_inputs, raw_names
+from pipeline.exporting.requests import numpy_arrays
+from pipeline.exporting.scoring import StoredRows
 from pipeline.training.tasks.registry import task_of
 
 BATCH = 256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample:
-    """Some rows of a dataset.
+class Sample(StoredRows):
+    """Some rows of a dataset; `places` has the name of each row's shard in the manifest, and its number there."""
 
-    Attributes:
-      stored: rows as they are read, string [n] or uint16 [n, words].
-      places: for each row the name of its shard in the manifest, and its number there.
-    """
-
-    stored: tf.Tensor
     places: Sequence[tuple[str, int]]
     dataset: Dataset
-
-    @property
-    def schema(self) -> Schema:
-        return self.dataset.schema
-
-    def __len__(self) -> int:
-        return len(self.stored)
 
     def batches(self) -> Iterator["Sample"]:
         """Yields the rows, BATCH at a time: images of all would fill the memory."""
@@ -58,15 +47,11 @@ class Sample:
             rows = slice(first, first + BATCH)
             yield dataclasses.replace(self, stored=self.stored[rows], places=self.places[rows])
 
-    def features(self) -> Mapping[str, tf.Tensor]:
-        """Returns the features as parsing gives them: [n, …] each."""
-        return parsing.stored_features(self.stored, self.schema)
-
     def examples(self) -> tf.Tensor:
         """Returns serialized examples, string [n]."""
-        if self.stored.dtype == tf.string:
+        if self.are_records:
             return self.stored
-        features = {name: values.numpy() for name, values in self.features().items()}
+        features = numpy_arrays(self.columns)
         return tf.constant(np.array(requests.serialize(features, self.schema), object), tf.string)
 
 
@@ -82,6 +67,7 @@ def first_rows(selection: Selection, count: int) -> Sample:
                 break
     return Sample(
         stored=tf.concat(found, axis=0),
+        schema=selection.dataset.schema,
         places=list(itertools.islice(_places(selection), count)),
         dataset=selection.dataset,
     )
@@ -215,7 +201,7 @@ def request_columns(sample: Sample, cells: Sequence[Cells | None], schema: Schem
     A value comes from the row's cell: text as it is, which serving cleans; a number as a client reads it, NaN
     for an empty one. Without such a cell, it is the stored value, as the raw data spell it.
     """
-    stored = {name: tensor.numpy() for name, tensor in raw_inputs(sample.features(), schema).items()}
+    stored = numpy_arrays(raw_inputs(sample.columns, schema))
     names = raw_names(schema)
     for feature in schema.inputs:
         values = stored[names[feature.name]] = stored[names[feature.name]].copy()

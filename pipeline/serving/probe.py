@@ -25,9 +25,37 @@ import tensorflow as tf
 
 from pipeline.data.dataset.records import GOLDEN_EXAMPLES, SERVING_DEFAULT
 from pipeline.exporting import requests
-from pipeline.exporting.requests import EXAMPLES, Answers, Requests, refused
+from pipeline.exporting.replay import golden_examples
+from pipeline.exporting.requests import EXAMPLES, Call, Requests, numpy_arrays
+from pipeline.serving.client import Answers, RefusedError, refuses, refuses_garbage
 
 _WARM_CALLS = 5
+
+
+# TensorFlow quotes a request's bytes in its message, which Python cannot always read (2.21): a ValueError.
+_REFUSALS = (tf.errors.OpError, TypeError, ValueError)
+
+
+class LoadedModel:
+    """A SavedModel in this process, as a Client."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._module = tf.saved_model.load(str(directory))  # kept: signatures alone lose their variables
+        self.signatures = self._module.signatures
+
+    def predict(self, call: Call) -> Mapping[str, np.ndarray]:
+        """Returns the outputs by name."""
+        if call.signature not in self.signatures:
+            raise RefusedError("there is no such signature")
+        inputs = {
+            name: tf.constant(values, tf.string if values.dtype == object else None)
+            for name, values in call.inputs.items()
+        }
+        try:
+            return numpy_arrays(self.signatures[call.signature](**inputs))
+        except _REFUSALS as error:
+            text = " ".join(str(error).split())
+            raise RefusedError(f"it raised {type(error).__name__}: {text[:300]}") from None
 
 
 class Probe:
@@ -36,7 +64,7 @@ class Probe:
     def __init__(self, directory: pathlib.Path, requests: Requests) -> None:
         self._directory = directory
         self._requests = requests
-        self._model: tf.Module | None = None
+        self._model: LoadedModel | None = None
         self._asked: str = ""
         self._examples: np.ndarray | None = None
         tf.constant(0) + 1  # TensorFlow's own start is not the model's
@@ -58,27 +86,27 @@ class Probe:
     def load(self) -> Mapping:
         """Loads the model; returns the time, and its signatures as `Requests.declared` has them."""
         started = time.monotonic()
-        self._model = tf.saved_model.load(str(self._directory))
+        self._model = LoadedModel(self._directory)
         seconds = time.monotonic() - started
-        return {"seconds": seconds, "signatures": dict(_signatures(self._model))}
+        return {"seconds": seconds, "signatures": dict(_signatures(self._model.signatures))}
 
     def replay(self) -> Mapping:
         """Replays all recorded calls; returns a sentence for each answer that is not as recorded."""
         exact = requests.computed_by() == dict(self._requests.computed_by)
         answers = Answers(exact=exact, tolerance=self._requests.tolerance)
-        for call in self._requests.calls:
-            answers.compare(call, self._model.signatures.get(call.signature))
+        answers.ask(self._model, self._requests.calls)
         return {"exact": exact, "worst": answers.worst, "reasons": answers.reasons}
 
     def garbage(self) -> Mapping:
         """Checks that a request of bytes that are no example is answered with an error."""
-        return {"refused": refused(self._model.signatures[SERVING_DEFAULT], [requests.GARBAGE])}
+        return {"refused": refuses_garbage(self._model)}
 
     def choose(self) -> Mapping:
         """Chooses examples for timing: the recorded ones, or the model's own if it cannot read those."""
         self._asked, self._examples = "the recorded requests", self._requests.examples
-        if refused(self._model.signatures[SERVING_DEFAULT], self._examples):
-            self._asked, self._examples = f"its own {GOLDEN_EXAMPLES}", self._golden()
+        if refuses(self._model, self._examples):
+            golden = golden_examples(self._directory).numpy()
+            self._asked, self._examples = f"its own {GOLDEN_EXAMPLES}", golden
         return {"asked": self._asked}
 
     def time(self, *, rows: int, calls: int) -> Mapping:
@@ -94,13 +122,9 @@ class Probe:
         peak = peak_mib()
         return {"process_mib": peak, "memory_mib": max(0.0, peak - self._before)}
 
-    def _golden(self) -> np.ndarray:
-        records = tf.data.TFRecordDataset(str(self._directory / GOLDEN_EXAMPLES))
-        return np.array(list(records.as_numpy_iterator()), object)
 
-
-def _signatures(model: tf.Module) -> Iterator[tuple[str, Mapping]]:
-    for name, function in model.signatures.items():
+def _signatures(functions: Mapping[str, Callable]) -> Iterator[tuple[str, Mapping]]:
+    for name, function in functions.items():
         _, inputs = function.structured_input_signature
         outputs = function.structured_outputs
         described = ({key: _described(one) for key, one in each.items()} for each in (inputs, outputs))

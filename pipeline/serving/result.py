@@ -6,6 +6,33 @@ from collections.abc import Mapping, Sequence
 from pipeline.base.errors import InputError
 
 
+class Verdict:
+    """A dataclass with `reasons`, a sentence each, why a model must not serve; none: it may."""
+
+    reasons: Sequence[str]
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+    def to_json(self) -> Mapping[str, object]:
+        """Returns all of it, and `passed`."""
+        return {"passed": self.passed, **dataclasses.asdict(self)}
+
+
+def require_limits(limits: object, *, check: str, least: Mapping[str, float]) -> None:
+    """Raises InputError for a limit of a check below its least value; None is no limit."""
+    for name, smallest in least.items():
+        value = getattr(limits, name)
+        if value is not None and not value >= smallest:
+            raise InputError(
+                f"limit '{name}' of {check}",
+                received=value,
+                expected=f"a number from {smallest} on",
+                action="Correct it, or leave it out.",
+            )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
     """Limits of a model's cost. Each ratio is to the champion, and counts only beyond its slack.
@@ -39,16 +66,9 @@ class Limits:
     process_mib: int | None = None
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            least = 1 if field.name.endswith("_ratio") or field.name in ("calls", "rounds") else 0
-            if value is not None and not value >= least:
-                raise InputError(
-                    f"limit '{field.name}' of the infra check",
-                    received=value,
-                    expected=f"a number from {least} on",
-                    action="Correct it, or leave it out.",
-                )
+        names = [field.name for field in dataclasses.fields(self)]
+        least = {name: int(name.endswith("_ratio") or name in ("calls", "rounds")) for name in names}
+        require_limits(self, check="the infra check", least=least)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +124,7 @@ class Replayed:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class InfraResult:
+class InfraResult(Verdict):
     """The result of the infra check of `directory`.
 
     Attributes:
@@ -120,11 +140,3 @@ class InfraResult:
     replayed: Replayed | None = None
     measured: Measured | None = None
     champion: Measured | None = None
-
-    @property
-    def passed(self) -> bool:
-        return not self.reasons
-
-    def to_json(self) -> Mapping[str, object]:
-        """Returns all of it, and `passed`."""
-        return {"passed": self.passed, **dataclasses.asdict(self)}

@@ -9,15 +9,15 @@ import statistics
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import grpc
 import numpy as np
 
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.records import SERVING_DEFAULT
 from pipeline.exporting import messages
-from pipeline.exporting.requests import EXAMPLES, GARBAGE, Answers, Call, Requests, arrays, fill_request
+from pipeline.exporting.requests import Call, Requests, arrays, fill_request
+from pipeline.serving.client import AbsentError, Answers, Client, RefusedError, refuses_garbage
+from pipeline.serving.result import Verdict
 
 # --- TensorFlow Serving's gRPC API: PredictionService.Predict.
 
@@ -28,6 +28,7 @@ _GRPC_ABSENT = (
     grpc.StatusCode.FAILED_PRECONDITION,  # it loads, or unloads
     grpc.StatusCode.DEADLINE_EXCEEDED,
 )
+_SECONDS_A_CALL = 30.0
 _ANY_SIZE = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
 
@@ -43,48 +44,28 @@ class GrpcClient:
             response_deserializer=messages.predict_response,
         )
 
-    def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
+    def predict(self, call: Call) -> Mapping[str, np.ndarray]:
         request = messages.predict_request()
         fill_request(request, call, model=self._model, version=self._version)
         try:
-            response = self._predict(request, timeout=seconds)
+            response = self._predict(request, timeout=_SECONDS_A_CALL)
         except grpc.RpcError as error:
-            kind = AbsentError if error.code() in _GRPC_ABSENT else RefusedError
-            details = " ".join(str(error.details()).split())[:_LONGEST_ERROR]
-            raise kind(f"gRPC status {error.code().name}: {details}") from None
+            status = f"gRPC status {error.code().name}"
+            raise _error(status, str(error.details()), is_absent=error.code() in _GRPC_ABSENT) from None
         return arrays(response.outputs)
 
     def close(self) -> None:
         self._channel.close()
 
 
-# --- Clients, and how a server may fail to answer.
+# --- The check of a server.
 
 
-class AbsentError(Exception):
-    """The server cannot be reached, or does not have the version yet; it may a moment later."""
-
-
-class RefusedError(Exception):
-    """The server answered with an error."""
-
-
-class Client(Protocol):
-    """A connection to a server of one version of one model."""
-
-    def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
-        """Returns the outputs by name. Raises AbsentError and RefusedError."""
-
-    def close(self) -> None:
-        """Ends the connection."""
-
-
-_SECONDS_A_CALL = 30.0
 _PAUSE = 0.5  # seconds between two tries while a server lacks the version
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Served:
+class Served(Verdict):
     """The answers of a server.
 
     Attributes:
@@ -101,14 +82,6 @@ class Served:
     rows: int = 0
     worst: float = 0.0
     median_ms: float = 0.0
-
-    @property
-    def passed(self) -> bool:
-        return not self.reasons
-
-    def to_json(self) -> Mapping[str, object]:
-        """Returns all of it, and `passed`."""
-        return {"passed": self.passed, **dataclasses.asdict(self)}
 
 
 def ask(
@@ -131,11 +104,12 @@ def ask(
       InputError: `url` is not the address of a server.
     """
     result = Served(url=url, model=model, version=version, reasons=())
+    answers = Answers(exact=False, tolerance=requests.tolerance)
     calls = [call for call in requests.calls if call.rows]
     with contextlib.closing(client_of(url, model=model, version=version)) as client:
         try:
             _wait(client, calls[0], seconds, sleep)
-            answers, took = _answers(client, calls, requests.tolerance)
+            answers.ask(client, calls)
         except AbsentError as error:
             reason = f"the server at {url} does not serve version {version} of model '{model}': {error}"
             return dataclasses.replace(result, reasons=[reason])
@@ -146,7 +120,7 @@ def ask(
         calls=len(calls),
         rows=sum(call.rows for call in calls),
         worst=answers.worst,
-        median_ms=statistics.median(took) if took else 0.0,
+        median_ms=statistics.median(answers.took_ms) if answers.took_ms else 0.0,
     )
 
 
@@ -154,7 +128,7 @@ def _wait(client: Client, call: Call, seconds: float, sleep: Callable[[float], N
     """Waits until the server has the version; raises AbsentError after so many seconds."""
     for left in range(int(seconds / _PAUSE), -1, -1):
         try:
-            client.predict(call, seconds=_SECONDS_A_CALL)
+            client.predict(call)
             return
         except RefusedError:  # it is there
             return
@@ -164,29 +138,10 @@ def _wait(client: Client, call: Call, seconds: float, sleep: Callable[[float], N
             sleep(_PAUSE)
 
 
-def _answers(client: Client, calls: Sequence[Call], tolerance: float) -> tuple[Answers, list[float]]:
-    """Makes the calls; returns the compared answers, and the milliseconds that each call took."""
-    answers, took = Answers(exact=False, tolerance=tolerance), []
-    for call in calls:
-        started = time.monotonic()
-        try:
-            outputs = client.predict(call, seconds=_SECONDS_A_CALL)
-        except RefusedError as error:
-            answers.reasons.append(f"{call}: it refused: {error}")
-            continue
-        took.append(1000 * (time.monotonic() - started))
-        answers.compare_outputs(call, outputs)
-    return answers, took
-
-
 def _garbage_reasons(client: Client) -> list[str]:
-    garbage = Call(
-        signature=SERVING_DEFAULT, inputs={EXAMPLES: np.array([GARBAGE], object)}, outputs={"": np.zeros(1)}
-    )
     try:
-        client.predict(garbage, seconds=_SECONDS_A_CALL)
-    except RefusedError:
-        return []
+        if refuses_garbage(client):
+            return []
     except AbsentError as error:
         return [f"asked with bytes that are no example, was gone: {error}"]
     return ["asked with bytes that are no example, answered as if they were one"]
@@ -211,24 +166,25 @@ class RestClient:
         self._host, self._port = host, port
         self._path = f"/v1/models/{model}/versions/{version}:predict"
 
-    def predict(self, call: Call, *, seconds: float) -> Mapping[str, np.ndarray]:
+    def predict(self, call: Call) -> Mapping[str, np.ndarray]:
         """Returns the outputs with the types of the recorded ones: JSON has none."""
         body = json.dumps({"signature_name": call.signature, "inputs": columns_as_json(call.inputs)})
-        status, answer = self._post(body.encode(), seconds)
+        status, answer = self._post(body.encode())
         try:
             document = json.loads(answer)
             if status != http.HTTPStatus.OK:
-                raise _error(status, str(document["error"]))
+                is_absent = status in _REST_ABSENT
+                raise _error(f"HTTP status {status}", str(document["error"]), is_absent=is_absent)
             return _outputs(document["outputs"], call.outputs)
         except (ValueError, TypeError, KeyError) as error:
             text = f"HTTP status {status} and no answer of TensorFlow Serving's REST API: {error!r}"
-            raise RefusedError(text) from None
+            raise RefusedError(f"it refused: {text}") from None
 
     def close(self) -> None:
         """Nothing is open between calls."""
 
-    def _post(self, body: bytes, seconds: float) -> tuple[int, bytes]:
-        connection = self._connect(self._host, self._port, timeout=seconds)
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        connection = self._connect(self._host, self._port, timeout=_SECONDS_A_CALL)
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -239,9 +195,9 @@ class RestClient:
             connection.close()
 
 
-def _error(status: int, text: str) -> AbsentError | RefusedError:
-    kind = AbsentError if status in _REST_ABSENT else RefusedError
-    return kind(f"HTTP status {status}: {' '.join(text.split())[:_LONGEST_ERROR]}")
+def _error(status: str, text: str, *, is_absent: bool) -> AbsentError | RefusedError:
+    said = f"{status}: {' '.join(text.split())[:_LONGEST_ERROR]}"
+    return AbsentError(said) if is_absent else RefusedError(f"it refused: {said}")
 
 
 def columns_as_json(inputs: Mapping[str, np.ndarray]) -> dict[str, object]:
@@ -272,7 +228,7 @@ def _outputs(outputs: object, expected: Mapping[str, np.ndarray]) -> dict[str, n
 _PORTS = {"http": 8501, "https": 443, "grpc": 8500}  # those of TensorFlow Serving, and of HTTPS
 
 
-def client_of(url: str, *, model: str, version: int) -> Client:
+def client_of(url: str, *, model: str, version: int) -> "GrpcClient | RestClient":
     """Returns a client of the server at `http://host:port`, `https://host:port` or `grpc://host:port`."""
     scheme, host, port = _parts(url)
     if scheme == "grpc":

@@ -39,16 +39,8 @@ def parsed(text: str) -> Steps | None:
     )
 
 
-def traced(
-    loop: InnerLoop,
-    steps: Steps,
-    *,
-    begun: int,
-    folder: pathlib.Path,
-    times: Times,
-    tell: Callable[[str], None],
-) -> InnerLoop:
-    """`loop`, of which `steps` are run one by one, and recorded.
+class Traced:
+    """An inner loop of which `steps` are run one by one, and recorded.
 
     The trace appears whole in `folder` when the last of them is done. A run that ends before leaves none, and
     what a killed one left is removed.
@@ -57,10 +49,7 @@ def traced(
       begun: the step that the process goes on from.
       tell: receives a line, when the trace is there or cannot be.
     """
-    return _Traced(loop, steps, begun=begun, folder=folder, times=times, tell=tell)
 
-
-class _Traced:
     def __init__(
         self,
         loop: InnerLoop,

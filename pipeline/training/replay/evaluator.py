@@ -13,14 +13,14 @@ from pipeline.base.errors import InputError
 from pipeline.data.input.training import TargetsOfBatch
 from pipeline.training.experiment import restore
 from pipeline.training.state import checkpoints, run_record
-from pipeline.training.state.checkpoints import DamagedError, Entry
+from pipeline.training.state.checkpoints import Entry
 from pipeline.training.state.workdir import Workdir
 from pipeline.training.tasks.objective import Objective
 
 # --- Weights of a run for the examples of a step.
 
 
-DamageOf = Callable[[Entry], str]  # `damage`, or what remembers its answers: it reads whole checkpoints
+DamageOf = Callable[[Entry], str]  # `Entry.damage`, or what remembers its answers: it reads whole checkpoints
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,15 +85,6 @@ def chosen_checkpoint(root: pathlib.Path, step: int, *, damage_of: DamageOf) -> 
     )
 
 
-def damage(entry: Entry) -> str:
-    """Returns what is wrong with a checkpoint; empty where nothing is."""
-    try:
-        entry.check()
-    except DamagedError as error:
-        return str(error)
-    return ""
-
-
 def _steps(number: int) -> str:
     return f"{number:,} step{'s' * (number != 1)}"
 
@@ -144,7 +135,7 @@ class StepEvaluators:
 
     def __init__(self, workdir: Workdir, *, checkpoint: int | None) -> None:
         self._workdir, self._checkpoint = workdir, checkpoint
-        self._damage_of = functools.cache(damage)
+        self._damage_of = functools.cache(Entry.damage)
         # The step of the model's weights; None: not all of one step. The seed does not give those of a start.
         self._loaded: int | None = None if run_record.read(workdir.run).warm_start else 0
 

@@ -171,7 +171,7 @@ def _steps(
             lambda: parts.inner_loop_of(run, step, on_steps=measures.steps.add), show, times=goodput_log
         )
         if reporter and setup.request.profile_steps:
-            inner_loop = trace.traced(
+            inner_loop = trace.Traced(
                 inner_loop,
                 setup.request.profile_steps,
                 begun=step,

@@ -29,9 +29,13 @@ class Entry:
     step: int
     path: pathlib.Path
 
-    def check(self) -> None:
-        """Reads all its files once; raises DamagedError where one is not as it was written."""
-        check_manifest(self.path)
+    def damage(self) -> str:
+        """Reads all its files once; says which one is not as it was written; empty: all are."""
+        try:
+            check_manifest(self.path)
+        except DamagedError as error:
+            return str(error)
+        return ""
 
 
 def newest_first(root: pathlib.Path) -> list[Entry]:
@@ -43,14 +47,7 @@ def newest_first(root: pathlib.Path) -> list[Entry]:
 
 def is_sound(root: pathlib.Path, step: int) -> bool:
     """Returns whether there is a checkpoint of this step whose files are as they were written."""
-    for entry in newest_first(root):
-        if entry.step == step:
-            try:
-                entry.check()
-            except DamagedError:
-                continue
-            return True
-    return False
+    return any(entry.step == step and not entry.damage() for entry in newest_first(root))
 
 
 def path_of(root: pathlib.Path, step: int) -> pathlib.Path:

@@ -64,10 +64,8 @@ def finished_run(path: pathlib.Path) -> tuple[Workdir, RunRecord]:
 
 def start_of(run: Workdir, record: RunRecord, entry: Entry) -> Start:
     """Returns the start from one of the run's checkpoints; raises InputError where it is damaged."""
-    try:
-        entry.check()
-    except checkpoints.DamagedError as error:
-        raise _unfit(run.path, f"a damaged checkpoint ({error})") from None
+    if damage := entry.damage():
+        raise _unfit(run.path, f"a damaged checkpoint ({damage})")
     recorded = {
         "workdir": str(run.path),
         "step": entry.step,

@@ -32,7 +32,7 @@ def recorded(tmp_path: pathlib.Path, *, begun: int, calls: tuple[int, ...]) -> t
         return Tally(steps=steps, loss=2.0 * steps)
 
     with GoodputLog(None, age_s=0.0) as ledger:
-        run = trace.traced(
+        run = trace.Traced(
             loop,
             Steps(first=5, end=8),
             begun=begun,

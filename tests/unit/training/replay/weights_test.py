@@ -5,9 +5,9 @@ import pathlib
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.training.replay.evaluator import Weights, chosen_checkpoint, damage, nearest_checkpoint
+from pipeline.training.replay.evaluator import Weights, chosen_checkpoint, nearest_checkpoint
 from pipeline.training.state import checkpoints
-from pipeline.training.state.checkpoints import Manifest
+from pipeline.training.state.checkpoints import Entry, Manifest
 
 
 @pytest.fixture
@@ -24,34 +24,34 @@ def root(tmp_path) -> pathlib.Path:
 
 @pytest.mark.parametrize(("step", "chosen"), [(9, 10), (10, 10), (29, 20), (500, 30), (0, 10)])
 def test_the_newest_before_a_step_else_the_oldest_after_it(root, step: int, chosen: int):
-    assert nearest_checkpoint(root, step, damage_of=damage) == Weights(step=chosen)
+    assert nearest_checkpoint(root, step, damage_of=Entry.damage) == Weights(step=chosen)
 
 
 def test_a_damaged_one_is_passed_over_and_named(root):
     (checkpoints.path_of(root, 20) / "data").write_bytes(b"Weights")
-    found = nearest_checkpoint(root, 25, damage_of=damage)
+    found = nearest_checkpoint(root, 25, damage_of=Entry.damage)
     assert found.step == 10
     assert "step-00000020/data: SHA-256" in found.damaged[0]
 
 
 def test_a_run_without_checkpoints_has_its_initial_weights(tmp_path):
-    assert nearest_checkpoint(tmp_path, 5, damage_of=damage) == Weights(step=0)
+    assert nearest_checkpoint(tmp_path, 5, damage_of=Entry.damage) == Weights(step=0)
     assert "as the run keeps no checkpoint" in Weights(step=0).seen_from(5)
 
 
 def test_a_run_whose_checkpoints_are_all_damaged_has_its_initial_weights(root):
     for step in (10, 20, 30):
         (checkpoints.path_of(root, step) / "data").write_bytes(b"")
-    found = nearest_checkpoint(root, 5, damage_of=damage)
+    found = nearest_checkpoint(root, 5, damage_of=Entry.damage)
     assert (found.step, len(found.damaged)) == (0, 3)
     assert "as every checkpoint of the run is damaged" in found.seen_from(5)
 
 
 def test_one_can_be_asked_for(root):
-    assert chosen_checkpoint(root, 20, damage_of=damage) == Weights(step=20)
-    assert chosen_checkpoint(root, 0, damage_of=damage) == Weights(step=0)
+    assert chosen_checkpoint(root, 20, damage_of=Entry.damage) == Weights(step=20)
+    assert chosen_checkpoint(root, 0, damage_of=Entry.damage) == Weights(step=0)
     with pytest.raises(InputError, match=r"received no such checkpoint; expected 0, .* or one of 10, 20, 30"):
-        chosen_checkpoint(root, 15, damage_of=damage)
+        chosen_checkpoint(root, 15, damage_of=Entry.damage)
 
 
 @pytest.mark.parametrize(
