@@ -36,7 +36,7 @@ BATCH = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample(StoredRows):
-    """Some rows of a dataset; `places` has the name of each row's shard in the manifest, and its number there."""
+    """Some rows of a dataset; `places`: the name of each row's shard in the manifest, and its number there."""
 
     places: Sequence[tuple[str, int]]
     dataset: Dataset

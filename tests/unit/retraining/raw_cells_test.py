@@ -39,7 +39,7 @@ def dataset_of(
 def cells_by_age(dataset: Dataset) -> Mapping[int, Mapping[str, str]]:
     """What is found of every row of the train split, by the age that is stored."""
     sample = first_rows(select(dataset, "train"), 1000)
-    ages = sample.features()["age"].numpy()
+    ages = sample.columns["age"].numpy()
     return dict(zip(ages.astype(int).tolist(), RawCells(dataset).of(sample.places), strict=True))
 
 
@@ -75,7 +75,7 @@ def test_cells_of_json_lines_are_found_again(tmp_path):
     cells = RawCells(dataset).of(sample.places)
     assert {tuple(each) for each in cells} == {("age", "work", "kind", "rich")}
     columns = request_columns(sample, cells, SCHEMA)
-    np.testing.assert_array_equal(columns["age"], sample.features()["age"].numpy())
+    np.testing.assert_array_equal(columns["age"], sample.columns["age"].numpy())
     assert np.isnan(columns["age"]).any()
     assert set(columns["work"]) == {b"  State"}
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_again_is_asked_as_it_is_stored(damage, tmp_path):
 def test_a_number_is_what_a_client_reads_or_what_is_stored(cell, value, tmp_path):
     dataset = dataset_of(tmp_path, "people.csv", TEXT, CsvFiles())
     sample = first_rows(select(dataset, "train"), 1)
-    stored = sample.features()["age"].numpy()[0]
+    stored = sample.columns["age"].numpy()[0]
     found = request_columns(sample, [{"age": cell}], SCHEMA)["age"][0]
     np.testing.assert_equal(found, np.float32(stored if cell == "about 3" else value))
 
