@@ -9,14 +9,13 @@ import hashlib
 import io
 import os
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError, Message
 
-from pipeline.base import documents, files
+from pipeline.base import documents, files, machine
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import tfrecord
 from pipeline.data.dataset.records import SERVING_DEFAULT
@@ -156,9 +155,6 @@ def numpy_arrays(tensors: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
 # --- The machine: TensorFlow's build and the processor decide the last bits of a prediction.
 
 
-_CPUINFO = pathlib.Path("/proc/cpuinfo")
-
-
 def computed_by() -> dict[str, str]:
     """Describes build and processor of this process. Two that are the same compute the same bits.
 
@@ -167,17 +163,10 @@ def computed_by() -> dict[str, str]:
     return {
         "tensorflow": f"{tf.version.VERSION} {tf.version.GIT_VERSION}",
         "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", ""),
-        "processor": _processor(),
+        "processor": machine.processor("model name"),
         "processors": str(len(os.sched_getaffinity(0))),
         "devices": " ".join(sorted({device.device_type for device in tf.config.list_physical_devices()})),
     }
-
-
-def _processor() -> str:
-    """Returns the processor's name from the kernel; empty where it has none."""
-    text = _CPUINFO.read_text() if _CPUINFO.exists() else ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1] if found else ""
 
 
 # --- Warm-up: TensorFlow Serving sends these requests to itself when it loads a version.

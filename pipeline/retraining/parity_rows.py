@@ -36,7 +36,7 @@ BATCH = 256
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sample(StoredRows):
-    """Some rows of a dataset; `places`: the name of each row's shard in the manifest, and its number there."""
+    """Some rows of a dataset; `places` has each row's shard, by name, and its number there."""
 
     places: Sequence[tuple[str, int]]
     dataset: Dataset
@@ -58,15 +58,10 @@ class Sample(StoredRows):
 def first_rows(selection: Selection, count: int) -> Sample:
     """Returns the first rows of a selection; raises InputError where one of their records is damaged."""
     rows_of_windows = windows.stored_rows(selection).map(no_autograph(lambda _, rows: rows))
-    found, left = [], count
     with naming_damage(selection):
-        for rows in rows_of_windows:
-            found.append(rows[:left])
-            left -= len(found[-1])
-            if not left:
-                break
+        stored = next(iter(rows_of_windows.rebatch(count)))
     return Sample(
-        stored=tf.concat(found, axis=0),
+        stored=stored,
         schema=selection.dataset.schema,
         places=list(itertools.islice(_places(selection), count)),
         dataset=selection.dataset,

@@ -4,7 +4,10 @@ It reads questions from stdin, one a line, answers each with a line of JSON on s
 It imports neither Keras nor this project's layers: a server has TensorFlow alone.
 """
 
-from pipeline.base import tensorflow_start  # noqa: F401 - before TensorFlow
+from pipeline.base import (
+    machine,
+    tensorflow_start,  # noqa: F401 - before TensorFlow
+)
 
 # isort: split
 
@@ -13,7 +16,6 @@ import json
 import os
 import pathlib
 import queue
-import re
 import resource
 import sys
 import threading
@@ -68,7 +70,7 @@ class Probe:
         self._asked: str = ""
         self._examples: np.ndarray | None = None
         tf.constant(0) + 1  # TensorFlow's own start is not the model's
-        self._before = resident_mib()
+        self._before = _mib("VmRSS")
         forget_peak()
 
     def answer(self, question: Mapping) -> Mapping:
@@ -119,7 +121,7 @@ class Probe:
 
     def memory(self) -> Mapping:
         """Measures memory; see Measured."""
-        peak = peak_mib()
+        peak = _mib("VmHWM")
         return {"process_mib": peak, "memory_mib": max(0.0, peak - self._before)}
 
 
@@ -186,19 +188,8 @@ def _one_line(error: Exception) -> str:
 # --- Memory of this process, from Linux.
 
 
-_STATUS = pathlib.Path("/proc/self/status")
 _CLEAR = pathlib.Path("/proc/self/clear_refs")
 _FORGET_PEAK = "5"  # see proc(5)
-
-
-def resident_mib() -> float:
-    """Returns the resident memory."""
-    return _status_mib("VmRSS")
-
-
-def peak_mib() -> float:
-    """Returns the largest resident memory since the start, or since `forget_peak`."""
-    return _status_mib("VmHWM")
 
 
 def forget_peak() -> None:
@@ -212,9 +203,8 @@ def limit_memory(mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (mib << 20, mib << 20))
 
 
-def _status_mib(field: str) -> float:
-    found = re.search(rf"^{field}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
-    return int(found[1]) / 1024
+def _mib(field: str) -> float:
+    return machine.memory_bytes(field) / (1 << 20)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ keep an accelerator busy, and none of it runs on the matrix units that a peak is
 import dataclasses
 import math
 import os
-import pathlib
 import re
 from collections.abc import Callable, Mapping
 
 import keras
 import tensorflow as tf
+
+from pipeline.base import machine
 
 TRAINING = 3  # times the forward pass
 
@@ -166,8 +167,7 @@ def accelerator_of(strategy: tf.distribute.Strategy) -> str:
 
 def memory_peaks() -> dict[str, float]:
     """MB (10⁶ bytes) since the process began; `device_peak_mb` is of the GPU that held most, if any."""
-    status = pathlib.Path("/proc/self/status").read_text()
-    host = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024 / 1e6  # Linux says kB for KiB
+    host = machine.memory_bytes("VmHWM") / 1e6
     gpus = range(len(tf.config.list_physical_devices("GPU")))
     device = [tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"] / 1e6 for index in gpus]
     return {"host_peak_mb": round(host, 1), **({"device_peak_mb": max(device)} if device else {})}

@@ -5,12 +5,12 @@ Variables and logits stay float32 under every policy.
 
 import contextlib
 import dataclasses
-import pathlib
 from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
 
+from pipeline.base import machine
 from pipeline.base.errors import InputError
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -105,7 +105,8 @@ def detect(strategy: tf.distribute.Strategy) -> Hardware:
         return Hardware(
             kind=kind, name=weakest["device_name"], compute_capability=weakest["compute_capability"]
         )
-    return Hardware(kind=kind, cpu_flags=_cpu_flags() if kind == "CPU" else frozenset())
+    flags = machine.processor("flags") if kind == "CPU" else ""  # not Linux: none, so nothing is promised
+    return Hardware(kind=kind, cpu_flags=frozenset(flags.split()))
 
 
 def _best(hardware: Hardware) -> Precision:
@@ -124,11 +125,3 @@ def _warning(policy: str, hardware: Hardware) -> str:
         return ""
     best = _best(hardware).policy
     return f"{policy} is emulated on this {hardware}, and slow; --precision={best} is native"
-
-
-def _cpu_flags() -> frozenset[str]:
-    try:
-        text = pathlib.Path("/proc/cpuinfo").read_text()
-    except OSError:  # not Linux: no way to know, so nothing is promised
-        return frozenset()
-    return frozenset(word for line in text.splitlines() if line.startswith("flags") for word in line.split())

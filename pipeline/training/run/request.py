@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from pipeline.base import machine
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.window import spans_of
 from pipeline.data.reading import order
@@ -94,17 +95,8 @@ def _version(package: str) -> str:
 def _machine() -> dict[str, object]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "processor": _processor(),
+        "processor": machine.processor("model name") or platform.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(memory / 1e9, 1),
         "platform": platform.platform(),
     }
-
-
-def _processor() -> str:
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

@@ -12,76 +12,39 @@ from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.schema import schema as schema_lib
 
 
+def _entry(name: str) -> property:
+    """Returns a property: the path of what has this name in the directory."""
+    return property(lambda workdir: workdir.path / name)
+
+
 @dataclasses.dataclass(frozen=True)
 class Workdir:
     """Paths of the files that a run keeps."""
 
     path: pathlib.Path
 
-    @property
-    def checkpoints(self) -> pathlib.Path:
-        return self.path / "checkpoints"
-
-    @property
-    def summaries(self) -> pathlib.Path:
-        return self.path / "summaries"
-
-    @property
-    def trace(self) -> pathlib.Path:
-        """The recording of `--profile_steps`, for xprof."""
-        return self.path / "trace"
-
-    @property
-    def run(self) -> pathlib.Path:
-        """Config, dataset, strategy, precision and versions of the run."""
-        return self.path / "run.json"
-
-    @property
-    def history(self) -> pathlib.Path:
-        """One line of JSON a log point."""
-        return self.path / "history.jsonl"
-
-    @property
-    def goodput_log(self) -> pathlib.Path:
-        """Wall time by kind, over all processes."""
-        return self.path / "ledger.jsonl"
-
-    @property
-    def evaluation(self) -> pathlib.Path:
-        return self.path / "evaluation.json"
-
-    @property
-    def schema(self) -> pathlib.Path:
-        return self.path / schema_lib.FILE_NAME
-
-    @property
-    def statistics(self) -> pathlib.Path:
-        """The statistics that preprocessing was built from."""
-        return self.path / manifest_lib.STATISTICS_FILE_NAME
-
-    @property
-    def dataset_statistics(self) -> pathlib.Path:
-        """The dataset's, where `statistics` are those of the run that gave this one its weights."""
-        return self.path / "dataset_statistics.pb"
+    checkpoints = _entry("checkpoints")
+    summaries = _entry("summaries")
+    trace = _entry("trace")  # the recording of `--profile_steps`, for xprof
+    run = _entry("run.json")  # config, dataset, strategy, precision and versions of the run
+    history = _entry("history.jsonl")  # one line of JSON a log point
+    goodput_log = _entry("ledger.jsonl")  # wall time by kind, over all processes
+    evaluation = _entry("evaluation.json")
+    schema = _entry(schema_lib.FILE_NAME)
+    statistics = _entry(manifest_lib.STATISTICS_FILE_NAME)  # that preprocessing was built from
+    # The dataset's, where `statistics` are those of the run that gave this one its weights.
+    dataset_statistics = _entry("dataset_statistics.pb")
+    damaged = _entry("damaged.json")  # records that the run leaves out from its start; absent: there are none
+    golden = _entry("golden.tfrecord")  # a few records whose predictions every checkpoint holds
 
     @property
     def start(self) -> "Workdir":
         """Files of the run that gave this one its weights, see start.py; absent where none did."""
         return Workdir(self.path / "start")
 
-    @property
-    def damaged(self) -> pathlib.Path:
-        """Records that the run leaves out from its start; absent where there are none."""
-        return self.path / "damaged.json"
-
     def scan(self, worker: int) -> pathlib.Path:
         """A worker's findings in comparing all records; each has a file, as disks may be their own."""
         return self.path / (f"scan-{worker}.json" if worker else "scan.json")
-
-    @property
-    def golden(self) -> pathlib.Path:
-        """A few records whose predictions every checkpoint holds."""
-        return self.path / "golden.tfrecord"
 
 
 def existing(directory: pathlib.Path) -> Workdir:
