@@ -10,8 +10,9 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.training.loop.clock import Tally, Times
+from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
+from pipeline.training.state.goodput import GoodputLog
 
 _MOST_STEPS = 1_000  # a step takes some 100 KB of trace and more
 
@@ -57,7 +58,7 @@ class Traced:
         *,
         begun: int,
         folder: pathlib.Path,
-        times: Times,
+        times: GoodputLog,
         tell: Callable[[str], None],
     ) -> None:
         self._loop, self._steps, self._step = loop, steps, begun

@@ -4,34 +4,19 @@ import dataclasses
 import fractions
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Literal, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-Kind = Literal["compile", "training", "evaluation", "checkpoint", "report"]
+from pipeline.training.state.goodput import GoodputLog, Kind
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-class Times(Protocol):
-    """Adds up seconds by kind. What is in no block is `start` before the first step, else `callbacks`."""
-
-    def during(self, kind: Kind) -> AbstractContextManager[None]:
-        """A block of one kind. In a block within it, time counts for the inner one only."""
-
-    def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
-        """Counts steps: `waited` seconds of the block before were waiting for input, not its kind.
-
-        Args:
-          first: the step was a process's first, and its wait was that for the input pipeline to start.
-        """
-
-    def saved(self, waited: float) -> None:
-        """Counts a checkpoint that training waited so many seconds for."""
-
-
-def timed(times: Times, kind: Kind, function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def timed(
+    times: GoodputLog, kind: Kind, function: Callable[_Arguments, _Result]
+) -> Callable[_Arguments, _Result]:
     """The function, whose calls are blocks of `kind`."""
 
     def call(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:

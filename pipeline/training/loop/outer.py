@@ -12,7 +12,8 @@ import numpy as np
 from pipeline.base.cli.signals import Interrupted
 from pipeline.training.loop import callbacks as callbacks_lib
 from pipeline.training.loop.bad_steps import Event, Guard, NotFiniteError, Watch
-from pipeline.training.loop.clock import Cadence, Checkpoints, Tally, Times
+from pipeline.training.loop.clock import Cadence, Checkpoints, Tally
+from pipeline.training.state.goodput import GoodputLog
 
 Point = dict[str, object]  # a line of history.jsonl
 InnerLoop = Callable[[int], Tally]  # runs so many steps from where its last call left off
@@ -236,7 +237,7 @@ def announce_first_step(
     build: Callable[[], InnerLoop],
     show: Show,
     *,
-    times: Times,
+    times: GoodputLog,
     clock: Callable[[], float] = time.perf_counter,
 ) -> InnerLoop:
     """The inner loop that `build` traces. Its first call runs one step, calls `show`, then runs the rest.
@@ -275,7 +276,7 @@ def announce_first_step(
 class TimedCheckpoints:
     """`checkpoints` whose saving, and waiting for what is being written, `times` counts."""
 
-    def __init__(self, checkpoints: Checkpoints, times: Times) -> None:
+    def __init__(self, checkpoints: Checkpoints, times: GoodputLog) -> None:
         self._checkpoints = checkpoints
         self._times = times
 

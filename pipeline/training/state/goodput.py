@@ -12,12 +12,13 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
 from pipeline.base import documents
 
+Kind = Literal["compile", "training", "evaluation", "checkpoint", "report"]  # of a block
 # The kinds of time. `start` lasts until the first step: imports, the dataset's metadata, building
 # and restoring the model, the first batch. `callbacks` is what is in no block after it, the loop itself too.
 ENTRY_KINDS = ("start", "compile", "training", "input", "evaluation", "checkpoint", "report", "callbacks")
@@ -84,7 +85,8 @@ class GoodputLog:
             self._from_step = self._step = step
 
     @contextlib.contextmanager
-    def during(self, kind: str) -> Iterator[None]:
+    def during(self, kind: Kind) -> Iterator[None]:
+        """A block of one kind. In a block within it, time counts for the inner one only."""
         self._switch(lambda: self._stack.append(kind))
         try:
             yield
@@ -94,6 +96,11 @@ class GoodputLog:
                 self.write()  # so that what a later kill undoes is known to the step
 
     def trained(self, steps: int, *, waited: float, first: bool = False) -> None:
+        """Counts steps: `waited` seconds of the block before were waiting for input, not its kind.
+
+        Args:
+          first: the step was a process's first, and its wait was that for the input pipeline to start.
+        """
         source, target = ("compile", "start") if first else ("training", "input")
         with self._lock:
             waited = min(waited, self._seconds[source])
@@ -103,6 +110,7 @@ class GoodputLog:
             self._stack[0] = "callbacks"
 
     def saved(self, waited: float) -> None:
+        """Counts a checkpoint that training waited so many seconds for."""
         with self._lock:
             self._longest_save = max(self._longest_save, waited)
 

@@ -8,9 +8,8 @@ import typing
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.training.loop.clock import Kind
 from pipeline.training.state import goodput
-from pipeline.training.state.goodput import ENTRY_KINDS, GoodputLog, Spent, time_spent
+from pipeline.training.state.goodput import ENTRY_KINDS, GoodputLog, Kind, Spent, time_spent
 
 
 class Clock:
