@@ -12,11 +12,11 @@ from pipeline.data.dataset import records
 from pipeline.exporting import requests as requests_lib
 from pipeline.exporting.requests import Requests
 from pipeline.report.formats import three_digits
-from pipeline.serving.child import Child, ChildError, Subject, measure
+from pipeline.serving.child import Child, ChildError, measure
 from pipeline.serving.result import InfraResult, Latency, Limits, Measured, Replayed
 
 _DEFAULT = Limits()
-_Start = Callable[[str, pathlib.Path], Subject]
+_Start = Callable[[str, pathlib.Path], Child]
 
 
 def check(
@@ -43,9 +43,9 @@ def check(
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as processes:
         requests_lib.save(requests, pathlib.Path(folder))
 
-        def start(name: str, model: pathlib.Path) -> Subject:
-            child = Child(model, pathlib.Path(folder), seconds=limits.seconds, process_mib=limits.process_mib)
-            return Subject(name=name, directory=model, child=processes.enter_context(child))
+        def start(name: str, model: pathlib.Path) -> Child:
+            most = {"seconds": limits.seconds, "process_mib": limits.process_mib}
+            return processes.enter_context(Child(model, pathlib.Path(folder), name=name, **most))
 
         return _checked(result, start, requests)
 
@@ -72,7 +72,7 @@ def _checked(result: InfraResult, start: _Start, requests: Requests) -> InfraRes
     return dataclasses.replace(result, reasons=reasons, measured=measured, champion=beside)
 
 
-def _replayed(result: InfraResult, model: Subject, requests: Requests) -> InfraResult:
+def _replayed(result: InfraResult, model: Child, requests: Requests) -> InfraResult:
     """Adds to the result how the model answered, also to garbage. Raises ChildError."""
     found = model.ask("replay", during="while it answered the recorded requests")
     garbage = model.ask("garbage", during="while it was asked with bytes that are no example")

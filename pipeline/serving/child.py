@@ -1,7 +1,6 @@
 """Runs a probe in a process of its own, which may crash, hang or be killed without harm to this one."""
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import os
@@ -29,7 +28,7 @@ _LONGEST_LINE = 300  # characters of a process's last line
 
 
 class ChildError(Exception):
-    """The process ended, hung, or answered with an error; the message says which, as a predicate."""
+    """A process ended, hung, or answered with an error; the message is a sentence that says which."""
 
 
 class Child:
@@ -37,6 +36,7 @@ class Child:
 
     Args:
       requests: the directory in which they are saved.
+      name: the process, as the subject of a sentence.
       seconds: the time limit for all its answers together.
       process_mib: see Limits.
     """
@@ -46,9 +46,11 @@ class Child:
         directory: pathlib.Path,
         requests: pathlib.Path,
         *,
+        name: str,
         seconds: float,
         process_mib: int | None = None,
     ) -> None:
+        self.directory, self._name = directory, name
         self._command = [sys.executable, "-m", _PROBE, str(directory), str(requests), str(process_mib or 0)]
         self._seconds = self._left = seconds
         self._read = b""
@@ -73,9 +75,10 @@ class Child:
         self._process.stdin.close()
         self._errors.close()
 
-    def start(self) -> None:
-        """Waits until it has imported what it needs; raises ChildError."""
+    def load(self) -> Mapping:
+        """Waits until the process has started, and loads the model; see Probe.load. Raises ChildError."""
         self._receive("while it started")
+        return self.ask("load", during="while it was loaded")
 
     def ask(self, question: str, *, during: str, **arguments: object) -> Mapping:
         """Returns the answer to a question of `Probe`.
@@ -88,10 +91,10 @@ class Child:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise ChildError(self._describe_end(during)) from None
+            raise self._ended(during) from None
         document = self._receive(during)
         if "error" in document:
-            raise ChildError(f"raised {document['error']} {during}")
+            raise ChildError(f"{self._name} raised {document['error']} {during}")
         return document["answer"]
 
     def _receive(self, during: str) -> Mapping:
@@ -109,20 +112,21 @@ class Child:
             self._left -= time.monotonic() - started
             if not ready:
                 self._kill()
-                raise ChildError(f"did not answer within {self._seconds:g} seconds {during}, and was killed")
+                waited = f"did not answer within {self._seconds:g} seconds {during}"
+                raise ChildError(f"{self._name} {waited}, and was killed")
             block = os.read(self._process.stdout.fileno(), _BLOCK_BYTES)
             if not block:
-                raise ChildError(self._describe_end(during))
+                raise self._ended(during)
             self._read += block
         line, _, self._read = self._read.partition(b"\n")
         return line
 
-    def _describe_end(self, during: str) -> str:
+    def _ended(self, during: str) -> ChildError:
         code = self._process.wait()
         self._errors.seek(0)
         lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         last = f"; it said last: {lines[-1].strip()[:_LONGEST_LINE]}" if lines else ""
-        return f"{_format_code(code)} {during}{last}"
+        return ChildError(f"{self._name} {_format_code(code)} {during}{last}")
 
     def _kill(self) -> None:
         """Ends the process, and those that it started."""
@@ -146,35 +150,8 @@ def _format_code(code: int) -> str:
 _MIB = 1 << 20
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Subject:
-    """A model in its process; `name` is the subject of a sentence."""
-
-    name: str
-    directory: pathlib.Path
-    child: Child
-
-    def ask(self, question: str, *, during: str, **arguments: object) -> Mapping:
-        """Asks as Child.ask does; the message of its ChildError is a whole sentence."""
-        with self._naming_errors():
-            return self.child.ask(question, during=during, **arguments)
-
-    def load(self) -> Mapping:
-        """Starts the process and loads the model; see Probe.load."""
-        with self._naming_errors():
-            self.child.start()
-        return self.ask("load", during="while it was loaded")
-
-    @contextlib.contextmanager
-    def _naming_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except ChildError as error:
-            raise ChildError(f"{self.name} {error}") from None
-
-
 def measure(
-    subjects: Sequence[Subject], load_seconds: Sequence[float], requests: Requests, limits: Limits
+    subjects: Sequence[Child], load_seconds: Sequence[float], requests: Requests, limits: Limits
 ) -> list[Measured]:
     """Measures the cost of each loaded model; they take turns. Raises ChildError."""
     sources = [
@@ -201,7 +178,7 @@ def disk_mib(directory: pathlib.Path) -> float:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / _MIB
 
 
-def _latencies(subjects: Sequence[Subject], rows: int, limits: Limits) -> list[Latency]:
+def _latencies(subjects: Sequence[Child], rows: int, limits: Limits) -> list[Latency]:
     rounds = [
         [each.ask("time", during="while it was timed", rows=rows, calls=calls)["ms"] for each in subjects]
         for calls in _parts(limits.calls, limits.rounds)

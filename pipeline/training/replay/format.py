@@ -28,7 +28,7 @@ _SIGNATURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"GIF8": "GIF", b"RIF
 
 def format_value(feature: Feature, value: np.ndarray) -> str:
     """The value of a feature, [*feature.shape], as the raw data had it, as far as the record tells."""
-    return _OF_KIND.of(feature)(feature, value)
+    return _BY_TYPE.of(feature)(feature, value)
 
 
 def _numeric(feature: Numeric, value: np.ndarray) -> str:
@@ -87,7 +87,7 @@ def _number(value: np.ndarray) -> str:
     return str(value[()]) if np.issubdtype(value.dtype, np.floating) else f"{int(value)}"
 
 
-_OF_KIND: FeatureTypeTable[Callable[[Feature, np.ndarray], str]] = FeatureTypeTable(
+_BY_TYPE: FeatureTypeTable[Callable[[Feature, np.ndarray], str]] = FeatureTypeTable(
     where=__name__,
     question="how a stored value is written",
     entry="a function (feature, value [*feature.shape]) → text",

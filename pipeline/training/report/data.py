@@ -157,7 +157,7 @@ def feature_table(statistics: SplitStatistics, schema: Schema | None) -> Table:
 
 def _row(feature: FeatureStatistics, declared: Feature | None) -> list[object]:
     name = tag("b", formats.shortened(feature.name, _NAME_CHARACTERS))
-    most = _OF_KIND.of(declared).most_values if declared else _MOST_VALUES
+    most = _BY_TYPE.of(declared).most_values if declared else _MOST_VALUES
     distinct = ""
     if feature.values is not None:
         distinct = ("" if feature.values.complete else "> ") + formats.count(feature.values.distinct)
@@ -174,7 +174,7 @@ def _kind(feature: FeatureStatistics, declared: Feature | None) -> str:
     if declared is None:
         return feature.dtype
     shape = f" {list(declared.shape)}" if declared.shape else ""
-    return f"{declared.kind} · {_OF_KIND.of(declared).detail(declared)}{shape}"
+    return f"{declared.kind} · {_BY_TYPE.of(declared).detail(declared)}{shape}"
 
 
 def _plot(feature: FeatureStatistics, most: int) -> object:
@@ -212,7 +212,7 @@ def _stored_as(feature: Numeric) -> str:
     return f"{feature.dtype} less {feature.offset:.9g}" if feature.offset else feature.dtype
 
 
-_OF_KIND = FeatureTypeTable(
+_BY_TYPE = FeatureTypeTable(
     where=__name__,
     question="how the report shows a feature",
     entry="FeatureFormat, with `detail` of the feature to a word",

@@ -205,9 +205,8 @@ for line in sys.stdin:
 """
     start = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda command, **rest: start([command[0], "-uc", code], **rest))
-    with child.Child(tmp_path, tmp_path, seconds=60) as process:
-        process.start()
-        assert process.ask("load", during="while it was loaded") == {"was": "load"}
+    with child.Child(tmp_path, tmp_path, name="the process", seconds=60) as process:
+        assert process.load() == {"was": "load"}
 
 
 def test_a_champion_that_is_gone_is_told_of(exported, requests, tmp_path):
