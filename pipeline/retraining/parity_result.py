@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from pipeline.report.comparison import Agreement
-from pipeline.serving.result import Verdict, require_limits
+from pipeline.serving.result import CheckResult, require_limits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Skew:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ParityResult(Verdict):
+class ParityResult(CheckResult):
     """The result of the parity gate.
 
     Attributes:

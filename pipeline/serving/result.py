@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.base.errors import InputError
 
 
-class Verdict:
+class CheckResult:
     """A dataclass with `reasons`, a sentence each, why a model must not serve; none: it may."""
 
     reasons: Sequence[str]
@@ -124,7 +124,7 @@ class Replayed:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class InfraResult(Verdict):
+class InfraResult(CheckResult):
     """The result of the infra check of `directory`.
 
     Attributes:

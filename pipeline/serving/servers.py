@@ -17,7 +17,7 @@ from pipeline.base.errors import InputError
 from pipeline.exporting import messages
 from pipeline.exporting.requests import Call, Requests, arrays, fill_request
 from pipeline.serving.client import AbsentError, Answers, Client, RefusedError, refuses_garbage
-from pipeline.serving.result import Verdict
+from pipeline.serving.result import CheckResult
 
 # --- TensorFlow Serving's gRPC API: PredictionService.Predict.
 
@@ -65,7 +65,7 @@ _PAUSE = 0.5  # seconds between two tries while a server lacks the version
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Served(Verdict):
+class Served(CheckResult):
     """The answers of a server.
 
     Attributes:
