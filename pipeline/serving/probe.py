@@ -27,7 +27,6 @@ import tensorflow as tf
 
 from pipeline.data.dataset.records import GOLDEN_EXAMPLES, SERVING_DEFAULT
 from pipeline.exporting import requests
-from pipeline.exporting.replay import golden_examples
 from pipeline.exporting.requests import EXAMPLES, Call, Requests, numpy_arrays
 from pipeline.serving.client import Answers, RefusedError, refuses, refuses_garbage
 
@@ -107,8 +106,7 @@ class Probe:
         """Chooses examples for timing: the recorded ones, or the model's own if it cannot read those."""
         self._asked, self._examples = "the recorded requests", self._requests.examples
         if refuses(self._model, self._examples):
-            golden = golden_examples(self._directory).numpy()
-            self._asked, self._examples = f"its own {GOLDEN_EXAMPLES}", golden
+            self._asked, self._examples = f"its own {GOLDEN_EXAMPLES}", self._golden()
         return {"asked": self._asked}
 
     def time(self, *, rows: int, calls: int) -> Mapping:
@@ -123,6 +121,10 @@ class Probe:
         """Measures memory; see Measured."""
         peak = _mib("VmHWM")
         return {"process_mib": peak, "memory_mib": max(0.0, peak - self._before)}
+
+    def _golden(self) -> np.ndarray:
+        records = tf.data.TFRecordDataset(str(self._directory / GOLDEN_EXAMPLES))
+        return np.array(list(records.as_numpy_iterator()), object)
 
 
 def _signatures(functions: Mapping[str, Callable]) -> Iterator[tuple[str, Mapping]]:
