@@ -112,11 +112,3 @@ def _check_digest(path: pathlib.Path, document: Mapping) -> None:
             action="Restore the file from a copy; or delete it: the same pipeline.train command goes on "
             "from the last checkpoint.",
         ) from None
-
-
-def field(config: Mapping, path: str) -> object:
-    """The value at a dotted path such as `optimizer.name`."""
-    value: object = config
-    for name in path.split("."):
-        value = value[name]
-    return value
