@@ -21,7 +21,6 @@ import pathlib
 from collections.abc import Sequence
 
 from absl import flags
-from ml_collections import config_flags
 
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
@@ -33,12 +32,9 @@ from pipeline.data.dataset import window
 from pipeline.feed import scaling
 from pipeline.training.experiment import config as config_lib
 
-with config.clear_flagfile_errors():
-    _CONFIG = config_flags.DEFINE_config_file(
-        "config",
-        None,
-        "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
-    )
+_CONFIG = config.define_config(
+    "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it."
+)
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     None,

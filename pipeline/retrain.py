@@ -32,7 +32,6 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from absl import flags, logging
-from ml_collections import config_flags
 
 from pipeline.base import files
 from pipeline.base.cli import config
@@ -49,10 +48,7 @@ from pipeline.retraining.reconcile import Outcome
 from pipeline.retraining.records import PROMOTE
 from pipeline.retraining.settings import Commands, Settings
 
-with config.clear_flagfile_errors():
-    _CONFIG = config_flags.DEFINE_config_file(
-        "config", None, "FILE: what is retrained, when, and what a model must show."
-    )
+_CONFIG = config.define_config("FILE: what is retrained, when, and what a model must show.")
 _ROOT = flags.DEFINE_string(
     "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
 )

@@ -109,10 +109,10 @@ def nearest(given: str, names: Iterable[str]) -> str | None:
     return best[2] if best and -best[0] >= _CLOSE else None
 
 
-def did_you_mean(given: str, names: Iterable[str], *, otherwise: str) -> str:
-    """`Did you mean 'validation'?`, or `otherwise` where no name is close."""
+def did_you_mean(given: str, names: Iterable[str], *, otherwise: str, form: str = "'{}'") -> str:
+    """`Did you mean 'validation'?`, or `otherwise` where no name is close; `form` is how it is written."""
     found = nearest(given, names)
-    return f"Did you mean '{found}'?" if found else otherwise
+    return f"Did you mean {form.format(found)}?" if found else otherwise
 
 
 def _likeness(given: str, name: str) -> float:
