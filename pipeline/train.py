@@ -160,7 +160,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.run import run
     from pipeline.training.state import goodput
 
-    logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
+    logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
     request = run.Request(
         experiment=experiment,
         config_file=flags.FLAGS["config"].config_filename,

@@ -251,7 +251,7 @@ _STAGES = {
     "train": _train,
     "export": lambda said: f"step {said['step']:,}, {said['parameters']:,} parameters",
     "parity": _checked,
-    "evaluate": lambda said: f"{said['rows']:,} rows asked of {', '.join(said['models'])}",
+    "evaluate": lambda said: f"{said['rows']:,} rows scored by {', '.join(said['models'])}",
     "infra": _checked,
     "decide": lambda said: f"{said['decision']}: {''.join(said['reasons'][:1])}",
     "publish": lambda said: f"version {said['version']}" if said["version"] else f"nothing, {said['why']}",
@@ -281,7 +281,7 @@ def _would(plan: Plan) -> Sequence[str]:
         return [f"nothing would happen: {plan.held}"]
     if plan.drifts:
         drifts = [*map(str, plan.drifts[:_LISTED]), AFTER_DRIFT]
-        return ["retraining would be held, and a person asked, because new data moved far:", *drifts]
+        return ["retraining would be held, until a person has looked, because new data moved far:", *drifts]
     if plan.failed:
         failure = f"{plan.failed.failure['stage']}: {plan.failed.failure['error']}"
         return [f"nothing would happen: cycle {plan.id} failed with these inputs", failure]
