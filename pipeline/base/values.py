@@ -4,10 +4,10 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Values = Mapping[str, object]  # by key; a section is such a mapping itself
-Rule = tuple[Callable[[float], bool], str]  # whether a value will do, and in words what does
+Rule = tuple[Callable[[Any], bool], str]  # whether a value will do, and in words what does
 
 _Section = TypeVar("_Section")
 
