@@ -203,7 +203,7 @@ def _unseen(root: Root, served: Served | None, window: Window) -> Served | None:
     cycle = records.read_cycle(root.cycle(served.cycle)) if served else None
     if cycle is None:
         return None
-    trained = {span["name"] for span in cycle.plan["spans"] if "training" in span["roles"]}
+    trained = {span["name"] for span in records.spans_of(cycle.plan, "training")}
     is_later = {span.name for span in window.holdout}.isdisjoint(span.name for span in window.training)
     return None if is_later and trained & {span.name for span in window.holdout} else served
 

@@ -177,8 +177,7 @@ def cycle_line(plan: Plan, written: Mapping) -> str:
 def window_line(plan: Mapping) -> str:
     """Says what a cycle is trained on, evaluated on and compared with."""
     trained, evaluated = (
-        _range([span["name"] for span in plan["spans"] if role in span["roles"]])
-        for role in ("training", "holdout")
+        _range([span["name"] for span in records.spans_of(plan, role)]) for role in ("training", "holdout")
     )
     champion = plan["champion"].get("version")
     against = f"against version {champion}" if champion else "the first model"
@@ -215,7 +214,7 @@ def store_lines(said: Mapping) -> Iterator[str]:
 
 def stage_line(name: str, said: Mapping) -> str:
     """Formats the result of a stage in a few words."""
-    return _STAGES[name](said)
+    return STAGES[name](said)
 
 
 def _data(said: Mapping) -> str:
@@ -246,7 +245,7 @@ def _gc(said: Mapping) -> str:
     return ", ".join(done) or "nothing to remove"
 
 
-_STAGES = {
+STAGES = {
     "data": _data,
     "train": _train,
     "export": lambda said: f"step {said['step']:,}, {said['parameters']:,} parameters",
