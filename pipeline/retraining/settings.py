@@ -102,6 +102,12 @@ class Notify:
     webhook: str
 
 
+_SECTIONS = {
+    **{"spans": Spans, "window": Window, "holdout": Holdout, "train": Train},
+    **{"triggers": Triggers, "drift": Drift, "keep": Keep, "notify": Notify},
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """A parsed config of retraining.
@@ -179,21 +185,11 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
     for key, value, expected in broken_rules(config, _RULES):
         raise _wrong(key, value, expected)
     return Settings(
-        name=config["name"],
-        spans=section(Spans, config["spans"]),
-        window=section(Window, config["window"]),
-        holdout=section(Holdout, config["holdout"]),
-        train=section(Train, config["train"]),
-        triggers=section(Triggers, config["triggers"]),
-        drift=section(Drift, config["drift"]),
+        **{name: section(kind, config[name]) for name, kind in _SECTIONS.items()},
+        **{name: config[name] for name in ("name", "gate_anchor", "serving_url", "attempts")},
         gate=GateRules.of(config["gate"]),
-        gate_anchor=config["gate_anchor"],
         parity=_limits("parity", ParityLimits, config["parity"]),
         infra=_limits("infra", Limits, config["infra"]),
-        serving_url=config["serving_url"],
-        keep=section(Keep, config["keep"]),
-        attempts=config["attempts"],
-        notify=section(Notify, config["notify"]),
         store=cloud_storage.parse(config["publish_to"]),
         commands=commands,
         given=json.loads(json.dumps(config, default=str)),
