@@ -103,8 +103,7 @@ class Notify:
 
 
 _SECTIONS = {
-    **{"spans": Spans, "window": Window, "holdout": Holdout, "train": Train},
-    **{"triggers": Triggers, "drift": Drift, "keep": Keep, "notify": Notify},
+    kind.__name__.lower(): kind for kind in (Spans, Window, Holdout, Train, Triggers, Drift, Keep, Notify)
 }
 
 
