@@ -33,7 +33,7 @@ def pages(
 def defined_in(module: str) -> set[str]:
     """Names of the flags that the file of the command defines."""
     source = (ROOT / f"{module.replace('.', '/')}.py").read_text()
-    shared = {"config"} if "define_config(" in source else set()
+    shared = {"config"} if "config.define_config(" in source else set()
     return shared.union(re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", source))
 
 
