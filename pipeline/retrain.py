@@ -38,7 +38,7 @@ from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
-from pipeline.base.errors import InputError, TryAgainError, did_you_mean, disk_full, disk_is_full
+from pipeline.base.errors import InputError, TryAgainError, disk_full, disk_is_full, unknown_name
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
 from pipeline.retraining import champion, datasets, operations, reconcile, records, settings, store
@@ -200,13 +200,8 @@ _OPERATIONS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {
 def _subcommand(argv: Sequence[str]) -> str:
     given = argv[1:]
     if len(given) != 1 or given[0] not in _OPERATIONS:
-        names = ", ".join(_OPERATIONS)
-        raise InputError(
-            "pipeline.retrain",
-            received=" ".join(given) or "no subcommand",
-            expected=f"one of {names}",
-            action=did_you_mean(given[0], _OPERATIONS, otherwise="See --help.") if given else "See --help.",
-        )
+        first, received = "".join(given[:1]), " ".join(given) or "no subcommand"
+        raise unknown_name("pipeline.retrain", first, _OPERATIONS, received=received, otherwise="See --help.")
     return given[0]
 
 

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, did_you_mean, unknown_name
 from pipeline.base.values import Rule, broken_rules
 from pipeline.gate.metrics import NAMES
 
@@ -68,12 +68,7 @@ class GateRules:
         known = [field.name for field in dataclasses.fields(GateRules)]
         given = dict(mapping)
         for key in given.keys() - set(known):
-            raise InputError(
-                "rules of the gate",
-                received=f"'{key}'",
-                expected=f"some of {', '.join(known)}",
-                action=did_you_mean(str(key), known, otherwise="Leave it out."),
-            )
+            raise unknown_name("rules of the gate", key, known, expected="some of", otherwise="Leave it out.")
         return GateRules(**given)
 
     @property

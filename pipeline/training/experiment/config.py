@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, did_you_mean, unknown_name
 from pipeline.base.values import Rule, Values, broken_rules, section
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.training.loop.bad_steps import POLICIES, Policy
@@ -249,8 +249,8 @@ def _check_values(config: Values) -> None:
         raise _error("train.epochs", train["epochs"], _POSITIVE[1])
     policy = train["on_bad_step"]
     if policy not in POLICIES:
-        meant = did_you_mean(policy, POLICIES, otherwise="Choose one of these.")
-        raise _error("train.on_bad_step", repr(policy), f"one of {', '.join(POLICIES)}", meant)
+        key, otherwise = "--config.train.on_bad_step", "Choose one of these."
+        raise unknown_name(key, policy, POLICIES, otherwise=otherwise)
 
 
 def _frozen(value: object) -> object:
