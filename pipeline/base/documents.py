@@ -115,10 +115,10 @@ def read_lines(path: pathlib.Path, *, checked: Checked, without: str) -> list[di
 def damaged_lines(path: pathlib.Path, received: str, *, without: str) -> InputError:
     """The error of lines that are not as the run wrote them."""
     expected = "the lines that the training run wrote there"
-    return not_of_run(path, received, expected=expected, then=f"goes on, without {without}")
+    return not_as_written(path, received, expected=expected, then=f"goes on, without {without}")
 
 
-def not_of_run(
+def not_as_written(
     path: pathlib.Path,
     received: str,
     *,

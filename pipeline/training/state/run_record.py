@@ -92,7 +92,7 @@ def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
         path = workdir / name
         found = files.sha256(path) if path.is_file() else expected
         if found != expected:
-            raise documents.not_of_run(
+            raise documents.not_as_written(
                 path,
                 f"SHA-256 {found[:12]}…",
                 expected=f"{expected[:12]}…, as the training run wrote it",
@@ -104,4 +104,4 @@ def _check_digest(path: pathlib.Path, document: Mapping) -> None:
     try:
         documents.check(document)
     except ValueError as error:
-        raise documents.not_of_run(path, f"other content than was written ({error})") from None
+        raise documents.not_as_written(path, f"other content than was written ({error})") from None

@@ -112,7 +112,7 @@ def read_json(path: pathlib.Path) -> dict | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise documents.not_of_run(path, f"invalid JSON ({error})") from None
+        raise documents.not_as_written(path, f"invalid JSON ({error})") from None
 
 
 # --- history.jsonl: one line of JSON a log point, with a checksum, so that a damaged line is noticed.
