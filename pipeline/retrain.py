@@ -38,7 +38,7 @@ from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
-from pipeline.base.errors import InputError, TryAgainError, disk_full, disk_is_full, unknown_name
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
 from pipeline.retraining import champion, datasets, operations, reconcile, records, settings, store
@@ -76,6 +76,7 @@ COMMAND = Command(
         "Exit codes, time and results": (_FAIL_ON_REJECT, _NOW, _HTML, _JSON),
     },
     config_keys=lambda: config.keys_of(base),
+    is_repeated=True,
 )
 _YEARS = range(1971, 2999)  # of --now: schedules look some years back and forth
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
@@ -87,24 +88,7 @@ def main(argv: Sequence[str]) -> int:
     logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
     parsed = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
     path = flags_lib.absolute(_ROOT.value)
-    try:
-        return _OPERATIONS[operation](parsed, path) or 0
-    except InputError:
-        raise
-    except Exception as error:
-        if not disk_is_full(error):
-            raise
-        raise _no_room(path, error) from None
-
-
-def _no_room(path: pathlib.Path, error: Exception) -> InputError:
-    """A scheduler's next call goes on when there is room again: nothing has to be corrected."""
-    return disk_full(
-        str(getattr(error, "filename", None) or path),
-        room_for="what this command writes",
-        action="Make room; the same command goes on.",
-        kind=TryAgainError,
-    )
+    return _OPERATIONS[operation](parsed, path) or 0
 
 
 def _reconcile(parsed: Settings, path: pathlib.Path) -> int:
