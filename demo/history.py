@@ -19,8 +19,8 @@ EXPECTED = ("published 1", "published 2", "held", "released", "published 3")
 def history(log: Sequence[str]) -> tuple[str, ...]:
     """What became of what is served, from the lines of the audit log."""
     entries = [json.loads(line) for line in log]
-    acts = ("published", "rolled_back", "taken_back", "held", "released")
-    return tuple(f"{e['act']} {e.get('version', '')}".strip() for e in entries if e["act"] in acts)
+    operations = ("published", "rolled_back", "taken_back", "held", "released")
+    return tuple(f"{e['act']} {e.get('version', '')}".strip() for e in entries if e["act"] in operations)
 
 
 def main(argv: Sequence[str]) -> int:

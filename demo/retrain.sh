@@ -19,13 +19,13 @@ retrain() {
 }
 
 day=1
-night "The first day: a schema is proposed; there is nothing to judge a model with yet"
+night "The first day: a schema is proposed; there is nothing to evaluate a model on yet"
 arrives $day
 run python -m beam_jobs.infer_schema --input="$root/raw" --label=big_tip --name=trips --output="$root/schema.json"
 retrain reconcile
 
 day=2
-night "The second day: the first model, judged on a day that it has not seen; a second call does nothing"
+night "The second day: the first model, evaluated on a day that it has not seen; a second call does nothing"
 arrives $day
 retrain reconcile
 retrain reconcile

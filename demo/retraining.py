@@ -1,4 +1,4 @@
-"""Retraining of `make demo-retrain`: a model of all days but the newest, judged on that one."""
+"""Retraining of `make demo-retrain`: a model of all days but the newest, evaluated on that one."""
 
 from pipeline.configs.retraining import base
 

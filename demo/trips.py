@@ -31,8 +31,8 @@ def trips(day: int) -> list[tuple]:
     odds = np.array([GENEROUS[each] for each in payment]) + 1.5 * np.cos((hour - 20) * np.pi / 12)
     odds += 0.12 * (miles - 4) - 0.6 * (minutes / miles - 4.5)
     tip = np.where(odds + random.logistic(0, 0.6, TRIPS) > 0, "yes", "no")
-    told = miles * METRES_IN_A_MILE if day == BAD_DAY else miles
-    columns = (fare.round(2), told.round(2), minutes.round(1), hour, payment, company, tip)
+    recorded = miles * METRES_IN_A_MILE if day == BAD_DAY else miles
+    columns = (fare.round(2), recorded.round(2), minutes.round(1), hour, payment, company, tip)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 

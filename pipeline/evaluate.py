@@ -33,7 +33,7 @@ _SPLIT = flags.DEFINE_string("split", "test", "SPLIT: what to evaluate on.")
 _EXAMPLE_WEIGHTS = flags.DEFINE_string(
     "example_weights",
     "",
-    "FEATURE: a number of the dataset by which examples weigh; each metric is then told without and with it.",
+    "FEATURE: a number of the dataset by which examples weigh; metrics are then given without and with it.",
 )
 _BATCH = flags.DEFINE_integer(
     "batch",

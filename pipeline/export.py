@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> None:
     from pipeline.exporting import export
     from pipeline.training.experiment import restore
 
-    logging.set_verbosity(logging.WARNING)  # Keras tells of its own saving otherwise
+    logging.set_verbosity(logging.WARNING)  # Keras logs its own saving otherwise
     run = restore.restore_model(pathlib.Path(_WORKDIR.value), checkpoint=_CHECKPOINT.value)
     for each in run.damaged:
         print(f"warning    a checkpoint is damaged, so another one is taken: {each}")

@@ -3,10 +3,10 @@ r"""Will this host feed the accelerator? Measures the input pipeline's stages, a
   python -m pipeline.feed_rate --config=pipeline/configs/tabular.py --dataset=data/adult/1.0.0 --step_ms=5
 
 The time of a step is that of the accelerator at work, without its wait for input; a run's report names it.
-Where it is not given, the shortest step that this host feeds is told. With --slice=v5e-16, or --slice=4x8 for
-4 hosts of 8 replicas each, this host is measured in the part of one of that slice's hosts; of a TPU slice,
-what its hosts are expected to give with their own cores is told, too. With --cold, files count as read from
-the disk, as in a first epoch or where they do not fit into memory.
+Where it is not given, the shortest step that this host feeds is printed. With --slice=v5e-16, or --slice=4x8
+for 4 hosts of 8 replicas each, this host is measured in the part of one of that slice's hosts; of a TPU
+slice, what its hosts are expected to give with their own cores is printed, too. With --cold, files count as
+read from the disk, as in a first epoch or where they do not fit into memory.
 
 Exits with 1 where training would be starved.
 """
@@ -21,7 +21,6 @@ import pathlib
 from collections.abc import Sequence
 
 from absl import flags
-from ml_collections import config_flags
 
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
@@ -33,12 +32,9 @@ from pipeline.data.dataset import window
 from pipeline.feed import scaling
 from pipeline.training.experiment import config as config_lib
 
-with config.clear_flagfile_errors():
-    _CONFIG = config_flags.DEFINE_config_file(
-        "config",
-        None,
-        "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
-    )
+_CONFIG = config.define_config(
+    "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it."
+)
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     None,
@@ -52,7 +48,7 @@ _SLICE = flags.DEFINE_string(
 )
 _SECONDS = flags.DEFINE_float("seconds", 2.0, "How long each stage is measured.")
 _COLD = flags.DEFINE_bool(
-    "cold", False, "Also measure with the files read from the disk, and judge by the slower of the two."
+    "cold", False, "Also measure with the files read from the disk, and decide by the slower of the two."
 )
 _MAX_CORRUPT_RECORDS = flags.DEFINE_integer(
     "max_corrupt_records",
@@ -83,7 +79,7 @@ COMMAND = Command(
 def main(argv: Sequence[str]) -> int:
     del argv
     _check_flags()
-    asked = config_lib.parse(_CONFIG.value.to_dict()).data
+    data = config_lib.parse(_CONFIG.value.to_dict()).data
     slice_ = scaling.parse_slices(_SLICE.value)
     dataset = window.open_window(_DATASET.value)
     # Imported here: TensorFlow takes seconds, and --help or a wrong flag should not.
@@ -96,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.run import feed
 
     certificate, advice = feed.certify(
-        asked,
+        data,
         dataset,
         slice_=slice_,
         step_ms=_STEP_MS.value,

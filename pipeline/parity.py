@@ -26,7 +26,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
-from ml_collections import config_flags
 
 from pipeline.base import files
 from pipeline.base.cli import config
@@ -42,10 +41,7 @@ from pipeline.training.state.workdir import existing
 if TYPE_CHECKING:
     from pipeline.report.comparison import Comparison
 
-with config.clear_flagfile_errors():
-    _CONFIG = config_flags.DEFINE_config_file(
-        "config", None, "FILE: an experiment that has no run yet. --config.KEY=VALUE overrides it."
-    )
+_CONFIG = config.define_config("FILE: an experiment that has no run yet. --config.KEY=VALUE overrides it.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "DIRECTORY: the run, as pipeline.train wrote it.")
 _DATASET = flags.DEFINE_multi_string(
     "dataset",

@@ -1,4 +1,4 @@
-r"""Rebuilds the batch of any step of a training run, and tells what each of its examples costs.
+r"""Rebuilds the batch of any step of a training run, and lists the loss of each of its examples.
 
   python -m pipeline.replay --workdir=runs/adult --step=1200
   python -m pipeline.replay --workdir=runs/adult --spikes --html=spikes.html
@@ -41,15 +41,15 @@ _DATASET = flags.DEFINE_multi_string(
 _CHECKPOINT = flags.DEFINE_integer(
     "checkpoint",
     None,
-    "STEP: of the checkpoint that judges the examples; 0 takes the initial weights. By default the newest "
+    "STEP: of the checkpoint that evaluates the examples; 0 takes the initial weights. By default the newest "
     "one before the step, else the oldest after it.",
     lower_bound=0,
 )
 _EXAMPLES = flags.DEFINE_integer(
-    "examples", 10, "Examples of a step that are told, those with the largest losses.", lower_bound=1
+    "examples", 10, "Examples of a step that are listed, those with the largest losses.", lower_bound=1
 )
 _HTML = flags.DEFINE_string("html", None, "FILE: also write a page, with pictures of images.")
-_JSON = flags.DEFINE_string("json", None, "FILE: also write what is told to it, as JSON.")
+_JSON = flags.DEFINE_string("json", None, "FILE: also write what is printed to it, as JSON.")
 
 COMMAND = Command(
     name="pipeline.replay",
@@ -57,7 +57,7 @@ COMMAND = Command(
     required=(_WORKDIR,),
     flags={
         "What is replayed": (_WORKDIR, _STEP, _SPIKES, _DATASET),
-        "How it is judged and shown": (_CHECKPOINT, _EXAMPLES, _HTML, _JSON),
+        "How it is evaluated and shown": (_CHECKPOINT, _EXAMPLES, _HTML, _JSON),
     },
 )
 

@@ -1,9 +1,9 @@
-r"""Retrains on a schedule: looks at what is there, does what is due, judges the result and publishes it.
+r"""Retrains on a schedule: looks at what is there, does what is due, evaluates the result and publishes it.
 
   python -m pipeline.retrain reconcile --config=taxi.py --root=/data/taxi
 
 is what any scheduler calls, as often as it likes: a second call does nothing, a killed one goes on. The
-folder --root holds the raw data, in dated pieces; the schema; and all that this command makes of them.
+folder --root holds the raw data, in dated spans; the schema; and all that this command makes of them.
 
   reconcile   does what is due, once
   plan        says what reconcile would do and why, and changes nothing
@@ -32,14 +32,13 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from absl import flags, logging
-from ml_collections import config_flags
 
 from pipeline.base import files
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.run import run_command
-from pipeline.base.errors import InputError, TryAgainError, did_you_mean, disk_full, disk_is_full
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.configs.retraining import base
 from pipeline.report import terminal
 from pipeline.retraining import champion, datasets, operations, reconcile, records, settings, store
@@ -49,10 +48,7 @@ from pipeline.retraining.reconcile import Outcome
 from pipeline.retraining.records import PROMOTE
 from pipeline.retraining.settings import Commands, Settings
 
-with config.clear_flagfile_errors():
-    _CONFIG = config_flags.DEFINE_config_file(
-        "config", None, "FILE: what is retrained, when, and what a model must show."
-    )
+_CONFIG = config.define_config("FILE: what is retrained, when, and what a model must show.")
 _ROOT = flags.DEFINE_string(
     "root", None, "DIRECTORY: the raw data, the schema, and all that is made of them."
 )
@@ -80,45 +76,29 @@ COMMAND = Command(
         "Exit codes, time and results": (_FAIL_ON_REJECT, _NOW, _HTML, _JSON),
     },
     config_keys=lambda: config.keys_of(base),
+    is_repeated=True,
 )
 _YEARS = range(1971, 2999)  # of --now: schedules look some years back and forth
 _COMMANDS = Commands(convert="beam_jobs.convert", train="pipeline.train", export="pipeline.export")
 
 
 def main(argv: Sequence[str]) -> int:
-    act = _subcommand(argv)
+    operation = _subcommand(argv)
     flags_lib.check_local_files({"json": _JSON.value, "html": _HTML.value})
-    logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
-    asked = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
+    logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
+    parsed = settings.parse(_CONFIG.value.to_dict(), _COMMANDS, like=base.get_config().to_dict())
     path = flags_lib.absolute(_ROOT.value)
-    try:
-        return _ACTS[act](asked, path) or 0
-    except InputError:
-        raise
-    except Exception as error:
-        if not disk_is_full(error):
-            raise
-        raise _no_room(path, error) from None
+    return _OPERATIONS[operation](parsed, path) or 0
 
 
-def _no_room(path: pathlib.Path, error: Exception) -> InputError:
-    """A scheduler's next call goes on when there is room again: nothing has to be corrected."""
-    return disk_full(
-        str(getattr(error, "filename", None) or path),
-        room_for="what this command writes",
-        action="Make room; the same command goes on.",
-        kind=TryAgainError,
-    )
-
-
-def _reconcile(asked: Settings, path: pathlib.Path) -> int:
-    outcome = reconcile.reconcile(path, asked, clock=_clock(), retry=_RETRY.value)
-    _tell(outcome)
+def _reconcile(parsed: Settings, path: pathlib.Path) -> int:
+    outcome = reconcile.reconcile(path, parsed, clock=_clock(), retry=_RETRY.value)
+    _print_outcome(outcome)
     decided = outcome.did == "cycle" and outcome.decision != PROMOTE
     return reconcile.EXIT_REJECTED if decided and _FAIL_ON_REJECT.value else 0
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     head = {
         "nothing": "nothing is due",
         "held": "held: nothing is done",
@@ -128,19 +108,19 @@ def _tell(outcome: Outcome) -> None:
     print("\n".join([head, *(f"  {reason}" for reason in outcome.why)]))
 
 
-def _plan(asked: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=asked.name)
-    spans = datasets.survey_spans(opened, asked.sources(opened))
-    plan = plan_lib.make(opened, asked, spans, now=_clock()())
+def _plan(parsed: Settings, path: pathlib.Path) -> None:
+    opened = records.existing_root(path, name=parsed.name)
+    spans = datasets.survey_spans(opened, parsed.sources(opened))
+    plan = plan_lib.make(opened, parsed, spans, now=_clock()())
     if _JSON.value:
         files.write_json(_JSON.value, status_lib.plan_as_json(plan))
     print(terminal.render(status_lib.plan(plan)))
 
 
-def _status(asked: Settings, path: pathlib.Path) -> None:
-    opened = records.existing_root(path, name=asked.name)
+def _status(parsed: Settings, path: pathlib.Path) -> None:
+    opened = records.existing_root(path, name=parsed.name)
     served = champion.champion(opened, records.audit_entries(opened.audit))
-    said = store.describe(opened, asked)
+    said = store.describe(opened, parsed)
     if _JSON.value:
         files.write_json(_JSON.value, status_lib.as_json(opened, served, store=said))
     if _HTML.value:
@@ -150,12 +130,12 @@ def _status(asked: Settings, path: pathlib.Path) -> None:
     print(terminal.render(status_lib.status(opened, served, now=_clock()(), store=said)))
 
 
-def _promote(asked: Settings, path: pathlib.Path) -> None:
-    version = operations.promote(path, asked, cycle=_CYCLE.value, reason=_reason(), clock=_clock())
+def _promote(parsed: Settings, path: pathlib.Path) -> None:
+    version = operations.promote(path, parsed, cycle=_CYCLE.value, reason=_reason(), clock=_clock())
     print(f"version {version} is served")
 
 
-def _rollback(asked: Settings, path: pathlib.Path) -> None:
+def _rollback(parsed: Settings, path: pathlib.Path) -> None:
     if not _VERSION.value.isdecimal():
         raise InputError(
             "--to",
@@ -163,32 +143,32 @@ def _rollback(asked: Settings, path: pathlib.Path) -> None:
             expected="the number of a version",
             action="`pipeline.retrain status` lists them.",
         )
-    version = operations.rollback(path, asked, to=int(_VERSION.value), reason=_reason(), clock=_clock())
+    version = operations.rollback(path, parsed, to=int(_VERSION.value), reason=_reason(), clock=_clock())
     print(f"version {version} is served: the bytes of version {_VERSION.value}")
 
 
-def _hold(asked: Settings, path: pathlib.Path) -> None:
-    operations.put_on_hold(path, asked, reason=_reason(), at=_clock()())
+def _hold(parsed: Settings, path: pathlib.Path) -> None:
+    operations.put_on_hold(path, parsed, reason=_reason(), at=_clock()())
     print("held: nothing is trained or published until release")
 
 
-def _release(asked: Settings, path: pathlib.Path) -> None:
-    held = operations.release(path, asked, reason=_reason(), clock=_clock())
+def _release(parsed: Settings, path: pathlib.Path) -> None:
+    held = operations.release(path, parsed, reason=_reason(), clock=_clock())
     print(f"released; it was held because: {held['reason']}")
 
 
-def _backfill(asked: Settings, path: pathlib.Path) -> None:
+def _backfill(parsed: Settings, path: pathlib.Path) -> None:
     for outcome in reconcile.backfill(
-        path, asked, start=_FROM.value, end=_VERSION.value, publishes=_PUBLISH.value, clock=_clock()
+        path, parsed, start=_FROM.value, end=_VERSION.value, publishes=_PUBLISH.value, clock=_clock()
     ):
-        _tell(outcome)
+        _print_outcome(outcome)
 
 
-def _gc(asked: Settings, path: pathlib.Path) -> None:
-    print(status_lib.stage_line("gc", operations.gc(path, asked, clock=_clock())))
+def _gc(parsed: Settings, path: pathlib.Path) -> None:
+    print(status_lib.stage_line("gc", operations.gc(path, parsed, clock=_clock())))
 
 
-_ACTS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {
+_OPERATIONS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {
     "reconcile": _reconcile,
     "plan": _plan,
     "status": _status,
@@ -202,16 +182,11 @@ _ACTS: dict[str, Callable[[Settings, pathlib.Path], int | None]] = {
 
 
 def _subcommand(argv: Sequence[str]) -> str:
-    asked = argv[1:]
-    if len(asked) != 1 or asked[0] not in _ACTS:
-        names = ", ".join(_ACTS)
-        raise InputError(
-            "pipeline.retrain",
-            received=" ".join(asked) or "no subcommand",
-            expected=f"one of {names}",
-            action=did_you_mean(asked[0], _ACTS, otherwise="See --help.") if asked else "See --help.",
-        )
-    return asked[0]
+    given = argv[1:]
+    if len(given) != 1 or given[0] not in _OPERATIONS:
+        first, received = "".join(given[:1]), " ".join(given) or "no subcommand"
+        raise unknown_name("pipeline.retrain", first, _OPERATIONS, received=received, otherwise="See --help.")
+    return given[0]
 
 
 def _reason() -> str:
@@ -230,9 +205,9 @@ def _clock() -> reconcile.Clock:
     if not _NOW.value:
         return lambda: datetime.datetime.now(datetime.UTC)
     try:
-        asked = datetime.datetime.fromisoformat(_NOW.value)
-        asked = asked.astimezone(datetime.UTC) if asked.tzinfo else asked.replace(tzinfo=datetime.UTC)
-        if asked.year not in _YEARS:
+        now = datetime.datetime.fromisoformat(_NOW.value)
+        now = now.astimezone(datetime.UTC) if now.tzinfo else now.replace(tzinfo=datetime.UTC)
+        if now.year not in _YEARS:
             raise ValueError
     except (ValueError, OverflowError):
         raise InputError(
@@ -241,7 +216,7 @@ def _clock() -> reconcile.Clock:
             expected="one as ISO 8601 has it, such as 2026-11-01T03:00",
             action="Correct it.",
         ) from None
-    return lambda: asked
+    return lambda: now
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ import time
 from collections.abc import Sequence
 
 from absl import flags, logging
-from ml_collections import config_flags
 
 from pipeline.base.cli import config
 from pipeline.base.cli import flags as flags_lib
@@ -42,12 +41,9 @@ from pipeline.training.experiment import evaluation_splits
 from pipeline.training.experiment.config import RateScaling
 from pipeline.training.launch import grid, sweep, workers
 
-with config.clear_flagfile_errors():
-    _CONFIG = config_flags.DEFINE_config_file(
-        "config",
-        None,
-        "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it.",
-    )
+_CONFIG = config.define_config(
+    "FILE: the experiment, one of pipeline/configs or your own. --config.KEY=VALUE overrides it."
+)
 _DATASET = flags.DEFINE_multi_string(
     "dataset",
     None,
@@ -164,7 +160,7 @@ def main(argv: Sequence[str]) -> int:
     from pipeline.training.run import run
     from pipeline.training.state import goodput
 
-    logging.set_verbosity(logging.WARNING)  # TensorFlow tells of each checkpoint's sharding otherwise
+    logging.set_verbosity(logging.WARNING)  # TensorFlow logs each checkpoint's sharding otherwise
     request = run.Request(
         experiment=experiment,
         config_file=flags.FLAGS["config"].config_filename,

@@ -113,14 +113,25 @@ def read_lines(path: pathlib.Path, *, checked: Checked, without: str) -> list[di
 
 
 def damaged_lines(path: pathlib.Path, received: str, *, without: str) -> InputError:
-    """The error of a file that is not as the run wrote it."""
-    return InputError(
-        f"file {path}",
-        received=received,
-        expected="the lines that the training run wrote there",
-        action="Restore the file from a copy; or delete it: the same pipeline.train command goes on, without "
-        f"{without}.",
-    )
+    """The error of lines that are not as the run wrote them."""
+    expected = "the lines that the training run wrote there"
+    return not_as_written(path, received, expected=expected, then=f"goes on, without {without}")
+
+
+def not_as_written(
+    path: pathlib.Path,
+    received: str,
+    *,
+    expected: str = "what the training run wrote there",
+    then: str = "goes on from the last checkpoint",
+) -> InputError:
+    """Returns the error of a file that is not as the training run wrote it.
+
+    Args:
+      then: what the same command does where the file is deleted.
+    """
+    action = f"Restore the file from a copy; or delete it: the same pipeline.train command {then}."
+    return InputError(f"file {path}", received=received, expected=expected, action=action)
 
 
 def _document(path: pathlib.Path, number: int, line: bytes, checked: Checked, without: str) -> dict:

@@ -7,7 +7,7 @@ import re
 import sys
 import typing
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 EXIT_BAD_INPUT = 2
 EXIT_TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h, which schedulers know
@@ -109,10 +109,28 @@ def nearest(given: str, names: Iterable[str]) -> str | None:
     return best[2] if best and -best[0] >= _CLOSE else None
 
 
-def did_you_mean(given: str, names: Iterable[str], *, otherwise: str) -> str:
-    """`Did you mean 'validation'?`, or `otherwise` where no name is close."""
+def did_you_mean(given: str, names: Iterable[str], *, otherwise: str, form: str = "'{}'") -> str:
+    """`Did you mean 'validation'?`, or `otherwise` where no name is close; `form` is how it is written."""
     found = nearest(given, names)
-    return f"Did you mean '{found}'?" if found else otherwise
+    return f"Did you mean {form.format(found)}?" if found else otherwise
+
+
+def unknown_name(
+    thing: str,
+    name: object,
+    known: Collection[str],
+    *,
+    expected: str = "one of",
+    received: str = "",
+    otherwise: str,
+) -> InputError:
+    """Returns the error of a name that is not among those known; `received` may say more than the name."""
+    return InputError(
+        thing,
+        received=received or repr(name),
+        expected=f"{expected} {', '.join(known)}".lstrip(),
+        action=did_you_mean(str(name), known, otherwise=otherwise),
+    )
 
 
 def _likeness(given: str, name: str) -> float:

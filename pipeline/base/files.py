@@ -342,8 +342,6 @@ def _started(pid: str) -> str:
 # processor.
 
 
-_Item, _Result = TypeVar("_Item"), TypeVar("_Result")
-
 _IN_A_TURN = 64  # files that are asked about one after the other
 _AT_ONCE = 8  # turns
 _FIRST_TOGETHER = 32  # turns that overlap, before it is seen whether answers are still waited for
@@ -352,7 +350,7 @@ _WAITING = 1 / 2  # and of its time
 _THREAD = getattr(resource, "RUSAGE_THREAD", None)  # Linux has it
 
 
-def in_turns(ask: Callable[[Sequence[_Item]], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+def in_turns(ask: Callable[[Sequence[Item]], T], items: Sequence[Item]) -> Iterator[T]:
     """`ask` of 64 items after the other, in order; one that raises ends it."""
     turns = [items[first : first + _IN_A_TURN] for first in range(0, len(items), _IN_A_TURN)]
     done, together = 0, _FIRST_TOGETHER

@@ -3,7 +3,7 @@ r"""Adult (census income): is a person's income above 50,000 dollars a year?
   python -m pipeline.train --config=pipeline/configs/adult_wide_deep.py --dataset=data/adult/1.0.0 \
       --workdir=runs/adult
 
-Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
+Hardware: 2 CPU cores are enough; docs/measurements.md says how long it takes and how good it gets.
 """
 
 from pipeline.configs import base

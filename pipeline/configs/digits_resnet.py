@@ -3,7 +3,7 @@ r"""Handwritten digits, 8x8 pixels, 1,797 of them: the demo.
   python -m pipeline.train --config=pipeline/configs/digits_resnet.py --dataset=data/digits/1.0.0 \
       --workdir=runs/digits
 
-Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
+Hardware: 2 CPU cores are enough; docs/measurements.md says how long it takes and how good it gets.
 """
 
 from pipeline.configs import base

@@ -3,7 +3,7 @@ r"""MNIST, 28x28 pixels, 60,000 + 10,000 images.
   python -m pipeline.train --config=pipeline/configs/mnist_resnet.py --dataset=data/mnist/1.0.0 \
       --workdir=runs/mnist --strategy=mirrored --logical_devices=2 --precision=mixed_bfloat16
 
-Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
+Hardware: 2 CPU cores are enough; docs/measurements.md says how long it takes and how good it gets.
 """
 
 from pipeline.configs import base

@@ -3,7 +3,7 @@ r"""Chicago taxi trips: is the tip more than a fifth of the fare?
   python -m pipeline.train --config=pipeline/configs/taxi_wide_deep.py --dataset=data/taxi/1.0.0 \
       --workdir=runs/taxi
 
-Hardware: 2 CPU cores are enough; docs/measurements.md tells how long it takes and how good it gets.
+Hardware: 2 CPU cores are enough; docs/measurements.md says how long it takes and how good it gets.
 """
 
 from pipeline.configs import base

@@ -160,13 +160,13 @@ def residency(paths: Sequence[str]) -> Residency | None:
     except OSError:
         return None
     # Since Linux 5.2, `mincore` calls every page resident where the asker may not write to the file.
-    is_told = all(os.access(path, os.W_OK) for path in paths)
-    resident = sum(map(_resident_bytes, paths)) / max(1, sum(sizes)) if is_told else None
+    is_known = all(os.access(path, os.W_OK) for path in paths)
+    resident = sum(map(_resident_bytes, paths)) / max(1, sum(sizes)) if is_known else None
     return Residency(bytes=sum(sizes), resident=resident)
 
 
 def evict(paths: Sequence[str]) -> None:
-    """Has the kernel forget the files' pages. What it keeps all the same, `residency` tells."""
+    """Has the kernel forget the files' pages. `residency` says what it keeps all the same."""
     _unmap({os.path.realpath(path) for path in paths})
     for path in paths:
         with pathlib.Path(path).open("rb") as file:
@@ -216,7 +216,7 @@ class Usage:
     wall_s: float
     cpu_s: float  # of all threads
     queued_s: Mapping[int, float]  # by thread: ready to run while no core was free
-    busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not tell
+    busy_s: float  # of the cores that this process may use, by all processes; 0 if the system does not say
 
     def since(self, before: "Usage") -> "Span":
         cpu_s = self.cpu_s - before.cpu_s
@@ -262,7 +262,7 @@ def usage_now() -> Usage:
 
 
 def memory_bytes() -> int:
-    """Resident memory of this process; 0 if the system does not tell."""
+    """Resident memory of this process; 0 if the system does not say."""
     try:
         pages = int(MEMORY.read_text().split()[1])
     except OSError:

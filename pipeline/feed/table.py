@@ -104,7 +104,7 @@ def _files(files: Residency | None) -> str | None:
     if files is None:
         return None
     held = f", of which the page cache held {files.resident:.0%}" if files.resident is not None else ""
-    unknown = "; how much of them the page cache holds is told only to who may write to them"
+    unknown = "; how much of them the page cache holds is known only to who may write to them"
     return f"{files.bytes / 1e6:,.1f} MB{held or unknown}"
 
 

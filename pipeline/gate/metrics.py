@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import unknown_name
 
 _SMALLEST_PROBABILITY = 1e-7  # as training's loss: a wrong certainty costs 16 nats, not infinity
 
@@ -82,10 +82,6 @@ def metric_of(task: str, name: str) -> Metric:
     if not name:
         return METRICS[task][0]
     if name not in named:
-        raise InputError(
-            f"metric of the gate for task '{task}'",
-            received=repr(name),
-            expected=", ".join(named),
-            action=did_you_mean(name, named, otherwise="Choose one of them, or leave it empty."),
-        )
+        thing, otherwise = f"metric of the gate for task '{task}'", "Choose one of them, or leave it empty."
+        raise unknown_name(thing, name, named, expected="", otherwise=otherwise)
     return named[name]

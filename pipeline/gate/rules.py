@@ -6,12 +6,11 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, did_you_mean, unknown_name
+from pipeline.base.values import Rule, broken_rules
 from pipeline.gate.metrics import NAMES
 
 RULES = ("superiority", "non_inferiority")
-
-_LEAST = {"least_slice": 2, "least_rows": 2, "least_clusters": 2, "resamples": 100, "seed": 0}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,15 +58,8 @@ class GateRules:
         object.__setattr__(self, "floors", numbers_by_name("floors", self.floors, NAMES))
         check_choice("metric", self.metric, ("", *NAMES))
         check_choice("rule", self.rule, RULES)
-        check_text("clustered_by", self.clustered_by)
-        for name in ("confidence", "power"):
-            check_number(name, getattr(self, name), above=0.5, below=1)
-        for name in ("margin", "slice_margin"):
-            check_number(name, getattr(self, name))
-        if self.anchor_margin is not None:
-            check_number("anchor_margin", self.anchor_margin)
-        for name, least in _LEAST.items():
-            check_whole(name, getattr(self, name), least=least)
+        for name, value, expected in broken_rules(vars(self), _RULES):
+            raise rules_error(name, repr(value), expected)
         self._check_margin()
 
     @staticmethod
@@ -76,12 +68,7 @@ class GateRules:
         known = [field.name for field in dataclasses.fields(GateRules)]
         given = dict(mapping)
         for key in given.keys() - set(known):
-            raise InputError(
-                "rules of the gate",
-                received=f"'{key}'",
-                expected=f"some of {', '.join(known)}",
-                action=did_you_mean(str(key), known, otherwise="Leave it out."),
-            )
+            raise unknown_name("rules of the gate", key, known, expected="some of", otherwise="Leave it out.")
         return GateRules(**given)
 
     @property
@@ -121,11 +108,6 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
         raise rules_error(name, repr(value), " or ".join(map(repr, choices)), action)
 
 
-def check_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise rules_error(name, repr(value), "the name of a feature, or nothing")
-
-
 def check_names(name: str, value: object) -> tuple[str, ...]:
     """Returns names of features as a tuple."""
     if (
@@ -140,21 +122,6 @@ def check_names(name: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def check_number(name: str, value: object, *, above: float | None = None, below: float = math.inf) -> None:
-    """Checks for a number from 0 on, or above `above`, and below `below`."""
-    fits = is_number(value) and (value >= 0 if above is None else value > above) and value < below
-    if not fits:
-        least = "from 0 on" if above is None else f"above {above:g}"
-        raise rules_error(
-            name, repr(value), f"a number {least}" + (f" and below {below:g}" if below < math.inf else "")
-        )
-
-
-def check_whole(name: str, value: object, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise rules_error(name, repr(value), f"a whole number from {least} on")
-
-
 def numbers_by_name(name: str, value: object, known: Sequence[str]) -> dict[str, float]:
     """Returns a mapping of known names to finite numbers as a dict."""
     if not hasattr(value, "items"):
@@ -166,8 +133,28 @@ def numbers_by_name(name: str, value: object, known: Sequence[str]) -> dict[str,
     return {key: float(one) for key, one in value.items()}
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def is_number(value: object, kind: type = numbers.Real) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _whole(least: int) -> Rule:
+    return (
+        lambda value: is_number(value, numbers.Integral) and value >= least,
+        f"a whole number from {least} on",
+    )
+
+
+_SHARE: Rule = (lambda value: is_number(value) and 0.5 < value < 1, "a number above 0.5 and below 1")
+_NOT_NEGATIVE: Rule = (lambda value: is_number(value) and 0 <= value < math.inf, "a number from 0 on")
+_RULES: Mapping[str, Rule] = {
+    "clustered_by": (lambda value: isinstance(value, str), "the name of a feature, or nothing"),
+    **dict.fromkeys(("confidence", "power"), _SHARE),
+    **dict.fromkeys(("margin", "slice_margin"), _NOT_NEGATIVE),
+    "anchor_margin": (lambda value: value is None or _NOT_NEGATIVE[0](value), _NOT_NEGATIVE[1]),
+    **dict.fromkeys(("least_slice", "least_rows", "least_clusters"), _whole(2)),
+    "resamples": _whole(100),
+    "seed": _whole(0),
+}
 
 
 def rules_error(
@@ -197,7 +184,7 @@ class Reuse:
     @staticmethod
     def of(count: int, rules: GateRules) -> "Reuse":
         """Raises InputError where `count` is not a whole number from 0 on."""
-        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
+        if not (is_number(count, numbers.Integral) and count >= 0):
             raise InputError(
                 "reuse of the holdout",
                 received=repr(count),

@@ -118,7 +118,7 @@ def read(folder: pathlib.Path) -> dict:
     try:
         return loads(files.read_bytes(path), path)
     except OSError as error:
-        raise _damaged(path, error.strerror or str(error), "what was published") from None
+        raise damaged(path, error.strerror or str(error), "what was published") from None
 
 
 def loads(content: bytes, path: pathlib.PurePath) -> dict:
@@ -127,7 +127,7 @@ def loads(content: bytes, path: pathlib.PurePath) -> dict:
         document = documents.loads(content, file_format=FORMAT, indent=_INDENT)
         _check_types(document)
     except documents.UNREADABLE as error:
-        raise _damaged(path, f"other content than was published ({error!r})", "what was published") from None
+        raise damaged(path, f"other content than was published ({error!r})", "what was published") from None
     directories.check_inside(path, path.parent, document["files"])
     return document
 
@@ -137,7 +137,7 @@ def check_files(folder: pathlib.Path, document: Mapping, *, sizes_alone: bool = 
     try:
         directories.check(folder, document["files"], sizes_alone=sizes_alone)
     except ChangedError as error:
-        raise _damaged(folder / error.name, error.received, f"{error.expected}, as published") from None
+        raise damaged(folder / error.name, error.received, f"{error.expected}, as published") from None
 
 
 def _is_whole(directory: pathlib.Path, version: int) -> bool:
@@ -157,7 +157,8 @@ def _check_types(document: Mapping) -> None:
             raise TypeError(f"{name}: {file!r:.80}")
 
 
-def _damaged(path: pathlib.PurePath, received: str, expected: str) -> InputError:
+def damaged(path: pathlib.PurePath, received: str, expected: str) -> InputError:
+    """Returns the error of a file that is not as it was published."""
     return InputError(
         f"published file {path}",
         received=received,

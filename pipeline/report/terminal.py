@@ -13,7 +13,7 @@ _MARKS = {True: "ok  ", False: "!!  ", None: "    "}
 
 
 def render(sections: Sequence[Section]) -> str:
-    """The sections, an empty line between them; titles leave room for a mark where one passes judgement."""
+    """The sections, an empty line between them; titles leave room for a mark where one has a verdict."""
     is_marked = any(section.good is not None for section in sections)
     return "\n\n".join("\n".join(map(printable, _lines(section, is_marked))) for section in sections)
 

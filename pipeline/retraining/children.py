@@ -1,13 +1,11 @@
 """Runs commands of this project for a stage: convert, train, export."""
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pipeline.base.cli.signals import Deferred, Interrupted
 from pipeline.base.errors import EXIT_BAD_INPUT, FULL_DISK, InputError, TryAgainError, disk_is_full
 from pipeline.training.launch import child
-
-Run = Callable[[Sequence[str], pathlib.Path], None]
 
 
 class RefusedError(InputError):

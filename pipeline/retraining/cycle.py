@@ -9,7 +9,7 @@ from pipeline.retraining import notify, records, report, store
 from pipeline.retraining.collection import collect
 from pipeline.retraining.decision import decide, publish, verify
 from pipeline.retraining.job import HeldError, Job
-from pipeline.retraining.records import PROMOTE, TAKEN_BACK
+from pipeline.retraining.records import TAKEN_BACK
 from pipeline.retraining.stages import data, evaluate, export, infra, parity, train
 from pipeline.retraining.status import stage_line
 
@@ -85,7 +85,7 @@ def _count_start(job: Job, name: str) -> None:
 def _fail(job: Job, name: str, error: InputError) -> None:
     failure = {"stage": name, "error": str(error)}
     records.write_result(job.folder / records.FAILED, {"at": job.now().isoformat(), **failure})
-    records.add_entry_once(job.root.audit, FAILED, at=job.now(), cycle=job.id, **failure)
+    job.log(FAILED, **failure)
     report.write(job)
     notify.send_of_cycle(job, {"event": "failure", **failure})
 
@@ -97,26 +97,11 @@ def _end(job: Job) -> dict:
     decision = TAKEN_BACK if taken_back else decided["decision"]
     version = None if taken_back else verified["version"]
     reasons = [*verified.get("reasons", ()), *decided["reasons"]]
-    records.add_entry_once(
-        job.root.audit,
-        "decided",
-        at=job.now(),
-        cycle=job.id,
-        decision=decision,
-        why=reasons[:1],
-        version=version,
-    )
+    job.log("decided", decision=decision, why=reasons[:1], version=version)
     # Before the end is written: two notifications are better than none.
     notify.send_of_cycle(
         job, {"event": "decision", "decision": decision, "version": version, "reasons": reasons}
     )
-    document = {
-        "at": job.now().isoformat(),
-        "decision": decision,
-        "version": version,
-        "promoted": decision == PROMOTE and version is not None,
-        "reasons": reasons,
-    }
-    end = records.write_result(job.folder / records.ENDED, document)
+    end = records.write_end(job.folder, decision, at=job.now(), version=version, reasons=reasons)
     report.write(job)
     return end

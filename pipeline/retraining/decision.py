@@ -77,8 +77,11 @@ def reuses(job: Job) -> int:
 
 def _holdout_spans(plan: Mapping) -> set[str]:
     """Returns names and raw digests of the holdout's spans: a corrected one still has most of its rows."""
-    held = [span for span in plan["spans"] if "holdout" in span["roles"]]
-    return {f"{key}={span[key]}" for span in held for key in ("name", "raw_digest")}
+    return {
+        f"{key}={span[key]}"
+        for span in records_lib.spans_of(plan, "holdout")
+        for key in ("name", "raw_digest")
+    }
 
 
 def _refused(check: str, result: Mapping) -> Iterator[str]:
@@ -132,14 +135,7 @@ def put_version(job: Job, *, promoted_by: str) -> int:
         },
         at=at.isoformat(),
     )
-    records_lib.add_entry_once(
-        job.root.audit,
-        PUBLISHED,
-        at=at,
-        cycle=job.id,
-        version=version,
-        why=promoted_by or "the gate promoted it",
-    )
+    job.log(PUBLISHED, version=version, why=promoted_by or "the gate promoted it")
     store.follow(job.root, job.settings, at=at)
     return version
 
@@ -175,9 +171,7 @@ def verify_version(job: Job, version: int) -> dict:
     reasons = _failures(job, version)
     if reasons:
         publish_lib.take_back(job.root.serving, version, reason="; ".join(reasons), at=job.now().isoformat())
-        records_lib.add_entry_once(
-            job.root.audit, TAKEN_BACK, at=job.now(), cycle=job.id, version=version, why="; ".join(reasons)
-        )
+        job.log(TAKEN_BACK, version=version, why="; ".join(reasons))
         store.follow(job.root, job.settings, at=job.now())
     return {"passed": not reasons, "reasons": reasons}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from pipeline.gate.slices import NOT_EVALUATED
 from pipeline.retraining.job import Job
+from pipeline.retraining.records import spans_of
 from pipeline.retraining.settings import CHAMPION
 
 CARD_FILE_NAME = "MODEL_CARD.md"
@@ -107,7 +108,7 @@ def _limits(job: Job) -> Iterator[str]:
     slices = gate["slices"]
     open_ones = sum(each["verdict"] == NOT_EVALUATED for each in slices["results"])
     open_ones += sum(slices["left_out"].values())
-    holdout = [span["name"] for span in job.plan["spans"] if "holdout" in span["roles"]]
+    holdout = [span["name"] for span in spans_of(job.plan, "holdout")]
     spans = " to ".join(map(_plain, dict.fromkeys((holdout[0], holdout[-1]))))
     yield f"- It was evaluated on data of {spans} only; see the drift in the report."
     if open_ones:

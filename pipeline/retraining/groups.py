@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import unknown_name
 from pipeline.data.dataset.blocks import UNKNOWN_VALUE
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Image
@@ -22,11 +22,9 @@ def require_columns(names: Iterable[str], schema: Schema, *, key: str) -> None:
     possible = [each.name for each in schema.features if not each.shape and not isinstance(each, Image)]
     for name in names:
         if name not in possible:
-            raise InputError(
-                key,
-                received=repr(name),
-                expected=f"a feature of the holdout with one value a row: {', '.join(possible)}",
-                action=did_you_mean(name, possible, otherwise="Name one of these features."),
+            expected = "a feature of the holdout with one value a row:"
+            raise unknown_name(
+                key, name, possible, expected=expected, otherwise="Name one of these features."
             )
 
 

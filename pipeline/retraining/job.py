@@ -61,12 +61,15 @@ class Job:
         """Reads the result of a stage that has ended."""
         return records.read_result(self.result_path(stage))
 
+    def log(self, operation: str, **values: object) -> None:
+        """Adds an entry of this cycle to the audit log, once; see records.add_entry_once."""
+        records.add_entry_once(self.root.audit, operation, at=self.now(), cycle=self.id, **values)
+
     def directories(self, role: str) -> list[pathlib.Path]:
         """Returns the datasets of the spans with a role, "training" or "holdout", in order."""
         return [
             datasets.dataset_of(self.root, span["name"], span["fingerprint"])
-            for span in self.plan["spans"]
-            if role in span["roles"]
+            for span in records.spans_of(self.plan, role)
         ]
 
     @functools.cached_property

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from croniter import CroniterBadDateError, croniter
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.gate.metrics import METRICS
@@ -203,7 +203,7 @@ def _unseen(root: Root, served: Served | None, window: Window) -> Served | None:
     cycle = records.read_cycle(root.cycle(served.cycle)) if served else None
     if cycle is None:
         return None
-    trained = {span["name"] for span in cycle.plan["spans"] if "training" in span["roles"]}
+    trained = {span["name"] for span in records.spans_of(cycle.plan, "training")}
     is_later = {span.name for span in window.holdout}.isdisjoint(span.name for span in window.training)
     return None if is_later and trained & {span.name for span in window.holdout} else served
 
@@ -418,9 +418,5 @@ def check_features(settings: Settings, schema: Schema) -> None:
 
 def _require(key: str, name: str, known: Sequence[str], what: str) -> None:
     if name not in known:
-        raise InputError(
-            key,
-            received=repr(name),
-            expected=f"{what}: {', '.join(known)}",
-            action=did_you_mean(name, known, otherwise="Name one of them, or leave it out."),
-        )
+        otherwise = "Name one of them, or leave it out."
+        raise unknown_name(key, name, known, expected=f"{what}:", otherwise=otherwise)

@@ -147,16 +147,9 @@ def _try_again(root: Root, failed: Cycle, *, retry: bool, at: datetime.datetime)
 def _supersede(root: Root, plan: Plan, *, at: datetime.datetime) -> None:
     """Ends cycles that cannot go on: their spans, config, code or champion have changed."""
     why = "its spans, the config, the code or the champion changed before it was finished"
-    end = {
-        "at": at.isoformat(),
-        "decision": SUPERSEDED,
-        "version": None,
-        "promoted": False,
-        "reasons": [why],
-    }
     for cycle in plan.left:
         records.add_entry_once(root.audit, "left", at=at, cycle=cycle.id, why=why)
-        records.write_result(cycle.folder / records.ENDED, end)
+        records.write_end(cycle.folder, SUPERSEDED, at=at, reasons=[why])
 
 
 # --- The start of a cycle: once its plan is written, it exists.

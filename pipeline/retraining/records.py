@@ -286,6 +286,25 @@ def read_cycle(folder: pathlib.Path) -> Cycle | None:
     )
 
 
+def write_end(
+    folder: pathlib.Path,
+    decision: str,
+    *,
+    at: datetime.datetime,
+    version: int | None = None,
+    reasons: Sequence[str],
+) -> dict:
+    """Writes and returns the end of the cycle in a folder, its last result."""
+    promoted = decision == PROMOTE and version is not None
+    end = {"decision": decision, "version": version, "promoted": promoted, "reasons": reasons}
+    return write_result(folder / ENDED, {"at": at.isoformat(), **end})
+
+
+def spans_of(plan: Mapping, role: str) -> list[Mapping]:
+    """Returns the spans of a plan with a role, "training" or "holdout", in order."""
+    return [span for span in plan["spans"] if role in span["roles"]]
+
+
 # --- HOLD: while the file is there, nothing is trained or published.
 
 

@@ -19,13 +19,12 @@ from pipeline.report.html import Markup, tag
 from pipeline.report.section import Cell, Facts, Figure, Finding, Section, Table, Tiles
 from pipeline.retraining import records
 from pipeline.retraining.job import Job
-from pipeline.retraining.status import stage_line, time, why, window_line
+from pipeline.retraining.status import STAGES, stage_line, time, why, window_line
 from pipeline.training.replay.format import EMPTY, format_value
 from pipeline.training.state import workdir
 from pipeline.training.state.workdir import Workdir
 
 FILE_NAME = "report.html"
-_STAGES = ("data", "train", "export", "parity", "evaluate", "infra", "decide", "publish", "verify", "gc")
 _SLICES_DRAWN = 40  # the worst first
 _FEATURES_DRAWN = 20  # the farthest first
 
@@ -40,7 +39,7 @@ def write(job: Job) -> pathlib.Path:
 def render(job: Job) -> Markup:
     """Renders the whole page."""
     cycle = records.read_cycle(job.folder)
-    said = {stage: found for stage in _STAGES if (found := records.read_result(job.result_path(stage)))}
+    said = {stage: found for stage in STAGES if (found := records.read_result(job.result_path(stage)))}
     decided = said.get("decide", {})
     reasons = [Finding(text=reason) for reason in decided.get("reasons") or ()]
     gate = decided.get("gate")

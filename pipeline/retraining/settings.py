@@ -15,6 +15,7 @@ from croniter import CroniterBadDateError, croniter
 
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.values import Rule, Values, broken_rules, section
 from pipeline.gate.rules import GateRules
 from pipeline.publishing.remote import cloud_storage
 from pipeline.publishing.remote.cloud_storage import Place
@@ -26,30 +27,8 @@ from pipeline.serving.result import Limits
 
 LATER, SPLIT = "later", "split"
 SCRATCH, CHAMPION = "scratch", "champion"
-_CHOICES = {
-    "spans.unusable": ("skip", "stop"),
-    "holdout.kind": (LATER, SPLIT),
-    "train.start": (SCRATCH, CHAMPION),
-}
-_LEAST = {
-    "window.last": 0,
-    "window.least": 1,
-    "holdout.last": 1,
-    "holdout.most_seen": 0,
-    "triggers.new_spans": 0,
-    "triggers.age_days": 0,
-    "triggers.drift": 0,
-    "drift.hold": 0,
-    "keep.versions": 1,
-    "keep.cycles": 1,
-    "gate_anchor": 0,
-    "attempts": 1,
-}
+_Limits = TypeVar("_Limits", ParityLimits, Limits)
 _LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)  # schedules may name a year
-
-Values = Mapping[str, object]  # by key; a section is such a mapping itself
-
-_Section = TypeVar("_Section")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,6 +102,11 @@ class Notify:
     webhook: str
 
 
+_SECTIONS = {
+    kind.__name__.lower(): kind for kind in (Spans, Window, Holdout, Train, Triggers, Drift, Keep, Notify)
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """A parsed config of retraining.
@@ -174,7 +158,9 @@ class Settings:
         """
         values = {key: self.given[key] for key in ("holdout", "gate", "gate_anchor", "parity", "infra")}
         values["train"] = {key: value for key, value in self.given["train"].items() if key != "config"}
-        path = _experiment(self.train.config)
+        path = pathlib.Path(self.train.config)
+        if not path.is_file():
+            raise _wrong("train.config", self.train.config, _RULES["train.config"][1])
         values["experiment"] = [hashlib.sha256(path.read_bytes()).hexdigest(), _values(path)]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -195,34 +181,52 @@ def parse(config: Values, commands: Commands, *, like: Values) -> Settings:
       InputError: a setting is unknown, missing or invalid, or needs a library that is not installed.
     """
     check_types(config, like)
-    for key, choices in _CHOICES.items():
-        _check(key, _value(config, key), _value(config, key) in choices, " or ".join(choices))
-    for key, least in _LEAST.items():
-        value = _value(config, key)
-        _check(key, value, value >= least, f"a number from {least} on")
-    cron = _value(config, "triggers.cron")
-    _check("triggers.cron", cron, not cron or _is_schedule(cron), 'a cron expression, such as "0 3 * * *"')
-    _experiment(_value(config, "train.config"))
+    for key, value, expected in broken_rules(config, _RULES):
+        raise _wrong(key, value, expected)
     return Settings(
-        name=config["name"],
-        spans=_section(Spans, config["spans"]),
-        window=_section(Window, config["window"]),
-        holdout=_section(Holdout, config["holdout"]),
-        train=_section(Train, config["train"]),
-        triggers=_section(Triggers, config["triggers"]),
-        drift=_section(Drift, config["drift"]),
+        **{name: section(kind, config[name]) for name, kind in _SECTIONS.items()},
+        **{name: config[name] for name in ("name", "gate_anchor", "serving_url", "attempts")},
         gate=GateRules.of(config["gate"]),
-        gate_anchor=config["gate_anchor"],
         parity=_limits("parity", ParityLimits, config["parity"]),
         infra=_limits("infra", Limits, config["infra"]),
-        serving_url=config["serving_url"],
-        keep=_section(Keep, config["keep"]),
-        attempts=config["attempts"],
-        notify=_section(Notify, config["notify"]),
         store=cloud_storage.parse(config["publish_to"]),
         commands=commands,
         given=json.loads(json.dumps(config, default=str)),
     )
+
+
+def _is_schedule(cron: str) -> bool:
+    """Returns whether the schedule ever comes due: the 30th of February does not."""
+    try:
+        return croniter.is_valid(cron) and bool(croniter(cron, _LONG_AGO).get_next())
+    except CroniterBadDateError:
+        return False
+
+
+def _from(least: int) -> Rule:
+    return lambda value: value >= least, f"a number from {least} on"
+
+
+def _one_of(*choices: str) -> Rule:
+    return lambda value: value in choices, " or ".join(choices)
+
+
+_RULES: Mapping[str, Rule] = {
+    "spans.unusable": _one_of("skip", "stop"),
+    "holdout.kind": _one_of(LATER, SPLIT),
+    "train.start": _one_of(SCRATCH, CHAMPION),
+    **dict.fromkeys(("window.last", "holdout.most_seen", "drift.hold", "gate_anchor"), _from(0)),
+    **dict.fromkeys(("triggers.new_spans", "triggers.age_days", "triggers.drift"), _from(0)),
+    **dict.fromkeys(("window.least", "holdout.last", "keep.versions", "keep.cycles", "attempts"), _from(1)),
+    "triggers.cron": (
+        lambda cron: not cron or _is_schedule(cron),
+        'a cron expression, such as "0 3 * * *"',
+    ),
+    "train.config": (
+        lambda path: pathlib.Path(path).is_file(),
+        "a file with an experiment, one of pipeline/configs or your own",
+    ),
+}
 
 
 def check_types(config: Values, like: Values, *, group: str = "") -> None:
@@ -255,7 +259,8 @@ def _check_type(key: str, value: object, meant: object) -> None:
         str: (lambda: _is_text(value), "a text"),
         tuple: (lambda: _is_texts(value), 'texts, such as ("one", "two")'),
     }[type(meant)]
-    _check(key, value, fits(), expected)
+    if not fits():
+        raise _wrong(key, value, expected)
 
 
 def _is_number(value: object, kind: object) -> bool:
@@ -287,26 +292,6 @@ def _is_texts(value: object) -> bool:
     return is_list and all(_is_text(one) for one in value)
 
 
-def _is_schedule(cron: str) -> bool:
-    """Returns whether the schedule ever comes due: the 30th of February does not."""
-    try:
-        return croniter.is_valid(cron) and bool(croniter(cron, _LONG_AGO).get_next())
-    except CroniterBadDateError:
-        return False
-
-
-def _experiment(path: str) -> pathlib.Path:
-    """Returns the file of --config for pipeline.train."""
-    found = pathlib.Path(path)
-    _check(
-        "train.config",
-        path,
-        found.is_file(),
-        "a file with an experiment, one of pipeline/configs or your own",
-    )
-    return found
-
-
 def _values(path: pathlib.Path) -> dict:
     """Returns the values of an experiment, most of which come from files such as configs/base.py."""
     try:
@@ -320,28 +305,19 @@ def _values(path: pathlib.Path) -> dict:
         ) from None
 
 
-def _section(kind: type[_Section], values: Values) -> _Section:
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
-
-
-def _limits(key: str, kind: type[_Section], values: Values) -> _Section:
-    kinds = {field.name: field.type for field in dataclasses.fields(kind)}
+def _limits(key: str, kind: type[_Limits], values: Values) -> _Limits:
+    types = {field.name: field.type for field in dataclasses.fields(kind)}
     for name, value in values.items():
-        _check(f"{key}.{name}", value, name in kinds, f"one of {', '.join(kinds)}")
-        what = "a whole number" if kinds[name] in (int, int | None) else "a number"
-        _check(f"{key}.{name}", value, _is_number(value, kinds[name]), what)
+        if name not in types:
+            raise _wrong(f"{key}.{name}", value, f"one of {', '.join(types)}")
+        if not _is_number(value, types[name]):
+            whole = types[name] in (int, int | None)
+            raise _wrong(f"{key}.{name}", value, "a whole number" if whole else "a number")
     return kind(**values)
 
 
-def _value(config: Values, key: str) -> object:
-    for part in key.split("."):
-        config = config[part]
-    return config
-
-
-def _check(key: str, value: object, is_right: bool, expected: str) -> None:
-    if not is_right:
-        raise _error(key, repr(value), expected, "Correct it.")
+def _wrong(key: str, value: object, expected: str) -> InputError:
+    return _error(key, repr(value), expected, "Correct it.")
 
 
 def _error(key: str, received: str, expected: str, action: str) -> InputError:

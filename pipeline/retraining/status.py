@@ -177,8 +177,7 @@ def cycle_line(plan: Plan, written: Mapping) -> str:
 def window_line(plan: Mapping) -> str:
     """Says what a cycle is trained on, evaluated on and compared with."""
     trained, evaluated = (
-        _range([span["name"] for span in plan["spans"] if role in span["roles"]])
-        for role in ("training", "holdout")
+        _range([span["name"] for span in records.spans_of(plan, role)]) for role in ("training", "holdout")
     )
     champion = plan["champion"].get("version")
     against = f"against version {champion}" if champion else "the first model"
@@ -215,7 +214,7 @@ def store_lines(said: Mapping) -> Iterator[str]:
 
 def stage_line(name: str, said: Mapping) -> str:
     """Formats the result of a stage in a few words."""
-    return _STAGES[name](said)
+    return STAGES[name](said)
 
 
 def _data(said: Mapping) -> str:
@@ -246,12 +245,12 @@ def _gc(said: Mapping) -> str:
     return ", ".join(done) or "nothing to remove"
 
 
-_STAGES = {
+STAGES = {
     "data": _data,
     "train": _train,
     "export": lambda said: f"step {said['step']:,}, {said['parameters']:,} parameters",
     "parity": _checked,
-    "evaluate": lambda said: f"{said['rows']:,} rows asked of {', '.join(said['models'])}",
+    "evaluate": lambda said: f"{said['rows']:,} rows scored by {', '.join(said['models'])}",
     "infra": _checked,
     "decide": lambda said: f"{said['decision']}: {''.join(said['reasons'][:1])}",
     "publish": lambda said: f"version {said['version']}" if said["version"] else f"nothing, {said['why']}",
@@ -281,7 +280,7 @@ def _would(plan: Plan) -> Sequence[str]:
         return [f"nothing would happen: {plan.held}"]
     if plan.drifts:
         drifts = [*map(str, plan.drifts[:_LISTED]), AFTER_DRIFT]
-        return ["retraining would be held, and a person asked, because new data moved far:", *drifts]
+        return ["retraining would be held, until a person has looked, because new data moved far:", *drifts]
     if plan.failed:
         failure = f"{plan.failed.failure['stage']}: {plan.failed.failure['error']}"
         return [f"nothing would happen: cycle {plan.id} failed with these inputs", failure]

@@ -83,7 +83,7 @@ NOT_ON_A_WORKER = ("tensorflow", "keras", "tensorflow_datasets")
 
 # Files of flags that several binaries have, each declared once.
 SHARED_FLAGS = ("beam_jobs/sources/flags.py",)
-# Reads a text as flags are read, with a FlagValues of its own: no command gets a flag by it.
+# Defines --config for the commands that have one, and nothing when it is imported.
 LIKE_FLAGS = ("pipeline/base/cli/config.py",)
 
 

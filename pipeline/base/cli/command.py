@@ -25,6 +25,7 @@ class Command:
       unknown: given flags that this command has not, returns those that nobody else knows either; None
         where nobody else is asked.
       config_keys: the keys of --config, where there is such a flag.
+      is_repeated: whether a scheduler repeats it: then a full disk is an obstacle that may be gone later.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Command:
     arguments: str = ""
     unknown: Callable[[Sequence[str]], Sequence[str]] | None = None
     config_keys: Callable[[], Sequence[Key]] | None = None
+    is_repeated: bool = False
 
 
 # --- Descriptions of flags' values, for --help and for errors.

@@ -12,17 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from pipeline.base.errors import InputError, answer, nearest
+from pipeline.base.errors import InputError, answer, did_you_mean
 
 _CONFIG = "config"
 _CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
 
-@contextlib.contextmanager
-def clear_flagfile_errors() -> Iterator[None]:
-    """Around the definition of --config: ml_collections reads --flagfile there. Bad ones end the command."""
+def define_config(meaning: str) -> flags.FlagHolder:
+    """Defines --config. ml_collections reads --flagfile there: a bad one ends the command."""
     try:
-        yield
+        return config_flags.DEFINE_config_file(_CONFIG, None, meaning)
     except flags.CantOpenFlagFileError as error:
         raise SystemExit(answer(cannot_open_flagfile(error))) from None
 
@@ -90,13 +89,7 @@ def _check_swept(config: ConfigDict, values: Mapping[str, str]) -> None:
     known = [name for name, _ in config_leaves(config.to_dict())]
     for key in values:
         if key not in known:
-            meant = nearest(key, known)
-            raise InputError(
-                f"--sweep=config.{key}",
-                received="a key that the config does not have",
-                expected="a key that --help lists",
-                action=f"Did you mean config.{meant}?" if meant else "See --help.",
-            )
+            raise _no_such_key(f"--sweep=config.{key}", key, known, form="config.{}")
 
 
 def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
@@ -115,12 +108,15 @@ def _wrong_key(argv: Sequence[str], error: Exception) -> InputError:
             expected="keys of the config, with values of the type of their defaults",
             action="--help lists the keys.",
         )
-    meant = nearest(wrong, known)
+    return _no_such_key(f"--config.{wrong}", wrong, known, form="--config.{}")
+
+
+def _no_such_key(thing: str, key: str, known: Sequence[str], *, form: str) -> InputError:
     return InputError(
-        f"--config.{wrong}",
+        thing,
         received="a key that the config does not have",
         expected="a key that --help lists",
-        action=f"Did you mean --config.{meant}?" if meant else "See --help.",
+        action=did_you_mean(key, known, otherwise="See --help.", form=form),
     )
 
 
@@ -152,13 +148,14 @@ def _innermost(error: BaseException) -> str:
 
 def _no_config_file(argv: Sequence[str], error: Exception) -> InputError:
     given = pathlib.Path(_given(argv))
-    meant = nearest(given.stem, [path.stem for path in _CONFIGS.glob("[!_]*.py")])
-    example = f"Did you mean pipeline/configs/{meant}.py?" if meant else "Start from one in pipeline/configs."
+    names = [path.stem for path in _CONFIGS.glob("[!_]*.py")]
     return InputError(
         f"--config={given}",
         received="no such file" if not given.exists() else f"{type(error).__name__}: {_innermost(error)}",
         expected="a Python file with a function get_config()",
-        action=example,
+        action=did_you_mean(
+            given.stem, names, otherwise="Start from one in pipeline/configs.", form="pipeline/configs/{}.py"
+        ),
     )
 
 

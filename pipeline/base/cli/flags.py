@@ -10,7 +10,7 @@ from absl import flags
 
 from pipeline.base.cli import command, config
 from pipeline.base.cli.command import Command
-from pipeline.base.errors import InputError, nearest
+from pipeline.base.errors import InputError, did_you_mean
 
 _SEE_HELP = "See --help."
 _LONGEST_NAME = 200  # absl compares unknown names with all others, one nested call a letter
@@ -102,12 +102,11 @@ def _unknown(name: str, command: Command) -> InputError:
     names = [holder.name for holders in command.flags.values() for holder in holders]
     if command.config_keys:
         names += [f"config.{key.name}" for key in command.config_keys()]
-    found = nearest(name, names)
     return InputError(
         f"--{name}",
         received="a flag that this command does not have",
         expected="a flag that --help lists",
-        action=f"Did you mean --{found}?" if found else _SEE_HELP,
+        action=did_you_mean(name, names, otherwise=_SEE_HELP, form="--{}"),
     )
 
 
@@ -118,12 +117,12 @@ def _wrong_value(error: flags.IllegalFlagValueError) -> InputError:
         return _no_value(error)
     flag = flags.FLAGS[match["name"]]
     received = match["rest"].removesuffix(f": {error.__context__}")
-    meant = nearest(received, getattr(flag.parser, "enum_values", ()))
+    choices = getattr(flag.parser, "enum_values", ())
     return InputError(
         f"--{flag.name}",
         received=received or "nothing",
         expected=command.expected_value(flag),
-        action=f"Did you mean --{flag.name}={meant}?" if meant else _SEE_HELP,
+        action=did_you_mean(received, choices, otherwise=_SEE_HELP, form=f"--{flag.name}={{}}"),
     )
 
 

@@ -30,7 +30,7 @@ from pipeline.base.cli import command, signals
 from pipeline.base.cli import flags as flags_lib
 from pipeline.base.cli.command import Command
 from pipeline.base.cli.config import Key
-from pipeline.base.errors import InputError, answer, disk_full, disk_is_full
+from pipeline.base.errors import InputError, TryAgainError, answer, disk_full, disk_is_full
 
 EXIT_NOBODY_READS = 141  # 128 + SIGPIPE, as shells count: `… --help | head` closes the pipe early
 _HELP = ("--help", "-help", "-h", "--helpfull", "--helpshort")
@@ -74,7 +74,7 @@ def answered(main: Main, command: Command, argv: Sequence[str]) -> int:
     except Exception as error:
         if disk_is_full(error):
             _drop_unwritten()
-            return answer(_no_room(error))
+            return answer(_no_room(error, command))
         if isinstance(error, OSError) and error.filename is not None:
             return answer(_no_such_path(error))
         raise
@@ -88,11 +88,14 @@ def _drop_unwritten() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _no_room(error: Exception) -> InputError:
+def _no_room(error: Exception, command: Command) -> InputError:
     return disk_full(
         str(getattr(error, "filename2", None) or getattr(error, "filename", None) or "output"),
         room_for="what this command writes",
-        action="Make room, or write to another disk; the same command may run again.",
+        action="Make room; the same command goes on."
+        if command.is_repeated
+        else "Make room, or write to another disk; the same command may run again.",
+        kind=TryAgainError if command.is_repeated else InputError,
     )
 
 

@@ -28,7 +28,7 @@ def get_config() -> Config:
     config.window.end = ""  # the name of the last one, holdout included
     config.window.least = 1  # spans that there must be to train on
 
-    config.holdout = {}  # what models are judged on
+    config.holdout = {}  # what models are evaluated on
     config.holdout.kind = "later"  # the spans after the window; or split: the test split of the window itself
     config.holdout.last = 1  # spans, where it is later
     config.holdout.weighted_by = ""  # a numeric feature that weighs rows, where the models were trained so
@@ -54,7 +54,7 @@ def get_config() -> Config:
     config.gate_anchor = 0  # the version that no model may fall behind; 0: the first that was published
     config.parity = {}  # limits: pipeline/retraining/parity_result.py
     config.infra = {}  # limits: pipeline/serving/result.py
-    config.serving_url = ""  # a TensorFlow Serving that is asked too: http://… or grpc://…
+    config.serving_url = ""  # a TensorFlow Serving that is checked too: http://… or grpc://…
 
     config.keep = {}
     config.keep.versions = 5  # published versions, besides the anchor

@@ -119,12 +119,7 @@ def _checksum(path: pathlib.Path, sha256: str) -> str:
 
 def _check(path: pathlib.Path, found: str, sha256: str) -> None:
     if found != sha256:
-        raise InputError(
-            f"published file {path}",
-            received=f"{found[:12]}…",
-            expected=f"SHA-256 {sha256[:12]}…, as published",
-            action="Restore the version from a copy, or publish another one above it (rollback does).",
-        )
+        raise versions.damaged(path, f"{found[:12]}…", f"SHA-256 {sha256[:12]}…, as published")
 
 
 def _sha256(content: bytes) -> str:

@@ -8,16 +8,12 @@ import dataclasses
 import decimal
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, did_you_mean, unknown_name
+from pipeline.base.values import Rule, Values, broken_rules, section
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.training.loop.bad_steps import POLICIES, Policy
-
-Values = Mapping[str, object]  # by key; a section is such a mapping itself
-
-_Section = TypeVar("_Section")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,10 +151,10 @@ def parse(config: Values) -> Experiment:
             augmentation=Augmentation(**values["augmentation"]),
         ),
         model=Model(name=options.pop("name", ""), options=options, seed=seed),
-        loss=_section(Loss, train),
-        train=_section(Train, train),
-        optimizer=_section(Optimizer, values["optimizer"]),
-        evaluation=_section(Evaluation, values["evaluation"]),
+        loss=section(Loss, train),
+        train=section(Train, train),
+        optimizer=section(Optimizer, values["optimizer"]),
+        evaluation=section(Evaluation, values["evaluation"]),
         callbacks=tuple(config["callbacks"]),
         given=as_json(config),
     )
@@ -191,13 +187,13 @@ _KEYS: Mapping[str, frozenset[str]] = {
 
 
 def _check_keys(config: Values) -> None:
-    for section, known in _KEYS.items():
-        prefix = f"{section}." if section else ""
-        given = config[section] if section else config
+    for group, known in _KEYS.items():
+        prefix = f"{group}." if group else ""
+        given = config[group] if group else config
         for name in given:
             if name not in known:
                 meant = did_you_mean(name, sorted(known), otherwise="Leave it out.")
-                expected = f"a key of {section or 'the config'}, which pipeline/configs/base.py lists"
+                expected = f"a key of {group or 'the config'}, which pipeline/configs/base.py lists"
                 raise _error(f"{prefix}{name}", "a key that there is not", expected, meant)
         for name in sorted(known):
             if name not in given:
@@ -209,12 +205,11 @@ _MOST_STEPS = 2**31 - 1  # counted in int32 by the devices
 _MOST_EXAMPLES = 2**31 - 1  # of a batch: they are counted in int32
 _SEEDS = 2**32  # NumPy's
 
-_Rule = tuple[Callable[[float], bool], str]  # whether a value will do, and in words what does
 # NaN fails every comparison.
-_POSITIVE: _Rule = (lambda value: 0 < value < math.inf, "a positive number")
-_NOT_NEGATIVE: _Rule = (lambda value: 0 <= value < math.inf, "0 or a positive number")
+_POSITIVE: Rule = (lambda value: 0 < value < math.inf, "a positive number")
+_NOT_NEGATIVE: Rule = (lambda value: 0 <= value < math.inf, "0 or a positive number")
 # Other numbers would train in silence, or fail late.
-_RULES: Mapping[str, _Rule] = {
+_RULES: Mapping[str, Rule] = {
     "seed": (lambda value: 0 <= value < _SEEDS, f"a whole number from 0 to {_SEEDS - 1:,}"),
     "global_batch": (lambda value: 1 <= value <= _MOST_EXAMPLES, f"1 to {_MOST_EXAMPLES:,} examples"),
     "train.steps": (lambda value: 0 <= value <= _MOST_STEPS, f"0 (as train.epochs says) to {_MOST_STEPS:,}"),
@@ -247,21 +242,15 @@ _RULES: Mapping[str, _Rule] = {
 
 
 def _check_values(config: Values) -> None:
-    for key, (will_do, expected) in _RULES.items():
-        if not will_do(_value(config, key)):
-            raise _error(key, _value(config, key), expected)
+    for broken in broken_rules(config, _RULES):
+        raise _error(*broken)
     train = config["train"]
     if not train["steps"] and not _POSITIVE[0](train["epochs"]):
         raise _error("train.epochs", train["epochs"], _POSITIVE[1])
     policy = train["on_bad_step"]
     if policy not in POLICIES:
-        meant = did_you_mean(policy, POLICIES, otherwise="Choose one of these.")
-        raise _error("train.on_bad_step", repr(policy), f"one of {', '.join(POLICIES)}", meant)
-
-
-def _value(config: Values, key: str) -> object:
-    section, _, name = key.rpartition(".")
-    return (config[section] if section else config)[name]
+        key, otherwise = "--config.train.on_bad_step", "Choose one of these."
+        raise unknown_name(key, policy, POLICIES, otherwise=otherwise)
 
 
 def _frozen(value: object) -> object:
@@ -269,10 +258,6 @@ def _frozen(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _frozen(each) for name, each in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
-
-
-def _section(kind: type[_Section], values: Values) -> _Section:
-    return kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
 
 
 def _mixture(parts: Sequence[object]) -> tuple[MixedDataset, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import keras
 
 from models.registry import MODELS
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.data.dataset.statistics import NumericSummary, SplitStatistics
 from pipeline.data.preprocessing.preprocess import LabelScale, ModelInputs, Preprocess, label_scale
 from pipeline.data.schema.feature_types import Label
@@ -55,16 +55,12 @@ def build_model(
     """
     name, options = args.name, args.options
     if name not in MODELS:
-        raise InputError(
+        raise unknown_name(
             "--config.model.name",
-            received=repr(name),
-            expected=f"one of {', '.join(MODELS)}",
-            action=did_you_mean(
-                name,
-                MODELS,
-                otherwise="Correct it in the config file or on the command line, or add the model to "
-                "MODELS in models/registry.py.",
-            ),
+            name,
+            MODELS,
+            otherwise="Correct it in the config file or on the command line, or add the model to MODELS in "
+            "models/registry.py.",
         )
     _require_fitting_options(name, options)
     keras.utils.set_random_seed(args.seed)  # the weights' start is part of the experiment

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from pipeline.base.errors import InputError, did_you_mean
+from pipeline.base.errors import InputError, unknown_name
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import config as config_lib
 from pipeline.training.experiment.model import matching
@@ -85,14 +85,8 @@ def _learning_rate(args: config_lib.Optimizer, total_steps: int) -> _LearningRat
 
 
 def _unknown(field: str, received: str, known: tuple[str, ...]) -> InputError:
-    return InputError(
-        f"--config.optimizer.{field}",
-        received=repr(received),
-        expected=f"one of {', '.join(known)}",
-        action=did_you_mean(
-            received, known, otherwise="Choose one of these in the config file or on the command line."
-        ),
-    )
+    otherwise = "Choose one of these in the config file or on the command line."
+    return unknown_name(f"--config.optimizer.{field}", received, known, otherwise=otherwise)
 
 
 # --- Learning rates over a run: a linear warm-up, then one of SCHEDULES.

@@ -7,7 +7,8 @@ order of examples depend on stays: else run.json would tell of a run that nobody
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.base.errors import InputError
-from pipeline.training.state.run_record import RunRecord, field
+from pipeline.base.values import value_at
+from pipeline.training.state.run_record import RunRecord
 
 # Keys of the config, or sections of it, that must be the same in all commands on one working directory.
 BOUND = (
@@ -72,7 +73,7 @@ def _require_same_mixture(before: Sequence[str], now: Sequence[str]) -> None:
 
 def bound(config: Mapping) -> dict[str, object]:
     """The values, by their key, that must be the same in all commands on one working directory."""
-    return {key: field(config, key) for key in BOUND}
+    return {key: value_at(config, key) for key in BOUND}
 
 
 def differences(was: Mapping, is_: Mapping) -> Iterator[tuple[str, object, object]]:

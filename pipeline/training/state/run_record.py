@@ -92,12 +92,11 @@ def check_files(workdir: pathlib.Path, record: RunRecord) -> None:
         path = workdir / name
         found = files.sha256(path) if path.is_file() else expected
         if found != expected:
-            raise InputError(
-                f"file {path}",
-                received=f"SHA-256 {found[:12]}…",
+            raise documents.not_as_written(
+                path,
+                f"SHA-256 {found[:12]}…",
                 expected=f"{expected[:12]}…, as the training run wrote it",
-                action="Restore the file from a copy; or delete it: the same pipeline.train command "
-                "writes it again.",
+                then="writes it again",
             )
 
 
@@ -105,18 +104,4 @@ def _check_digest(path: pathlib.Path, document: Mapping) -> None:
     try:
         documents.check(document)
     except ValueError as error:
-        raise InputError(
-            f"file {path}",
-            received=f"other content than was written ({error})",
-            expected="what the training run wrote there",
-            action="Restore the file from a copy; or delete it: the same pipeline.train command goes on "
-            "from the last checkpoint.",
-        ) from None
-
-
-def field(config: Mapping, path: str) -> object:
-    """The value at a dotted path such as `optimizer.name`."""
-    value: object = config
-    for name in path.split("."):
-        value = value[name]
-    return value
+        raise documents.not_as_written(path, f"other content than was written ({error})") from None

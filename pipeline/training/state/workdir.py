@@ -75,13 +75,7 @@ def read_json(path: pathlib.Path) -> dict | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"file {path}",
-            received=f"invalid JSON ({error})",
-            expected="what the training run wrote there",
-            action="Restore the file from a copy; or delete it: the same pipeline.train command goes on "
-            "from the last checkpoint.",
-        ) from None
+        raise documents.not_as_written(path, f"invalid JSON ({error})") from None
 
 
 # --- history.jsonl: one line of JSON a log point, with a checksum, so that a damaged line is noticed.

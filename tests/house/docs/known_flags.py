@@ -49,4 +49,5 @@ def of_all() -> frozenset[str]:
 
 def _defined(code: str) -> set[str]:
     """Flags that `code` defines; a boolean one is also taken as --noNAME."""
-    return {*_DEFINED.findall(code), *(f"no{name}" for name in _BOOLEAN.findall(code))}
+    shared = ["config"] * ("config.define_config(" in code)
+    return {*shared, *_DEFINED.findall(code), *(f"no{name}" for name in _BOOLEAN.findall(code))}

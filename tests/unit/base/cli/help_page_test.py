@@ -33,7 +33,8 @@ def pages(
 def defined_in(module: str) -> set[str]:
     """Names of the flags that the file of the command defines."""
     source = (ROOT / f"{module.replace('.', '/')}.py").read_text()
-    return set(re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", source))
+    shared = {"config"} if "config.define_config(" in source else set()
+    return shared.union(re.findall(r"DEFINE_\w+\(\s*\"(\w+)\"", source))
 
 
 @pytest.mark.parametrize("module", COMMANDS)

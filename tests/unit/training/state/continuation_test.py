@@ -7,8 +7,9 @@ import pytest
 
 from pipeline.base.cli import config
 from pipeline.base.errors import InputError
+from pipeline.base.values import value_at
 from pipeline.configs import base
-from pipeline.training.state import continuation, run_record
+from pipeline.training.state import continuation
 from pipeline.training.state.run_record import RunRecord
 from tests.unit.training.state.run_record_test import RECORD
 
@@ -17,7 +18,7 @@ def changed(path: str) -> RunRecord:
     """The same record with another value at `path` of its config."""
     config = copy.deepcopy(RECORD.config)
     holder, _, name = path.rpartition(".")
-    section = run_record.field(config, holder) if holder else config
+    section = value_at(config, holder) if holder else config
     section[name] = "other"
     return dataclasses.replace(RECORD, config=config)
 

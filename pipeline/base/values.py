@@ -1,0 +1,31 @@
+"""Values of a config: looked up by dotted keys, checked by rules, and made to frozen sections."""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+Values = Mapping[str, object]  # by key; a section is such a mapping itself
+Rule = tuple[Callable[[Any], bool], str]  # whether a value will do, and in words what does
+
+_Section = TypeVar("_Section")
+
+
+def value_at(values: Values, key: str) -> object:
+    """Returns the value at a dotted key such as `optimizer.name`."""
+    return functools.reduce(operator.getitem, key.split("."), values)
+
+
+def section(kind: type[_Section], values: Values) -> _Section:
+    """Makes a dataclass of the values that it has fields for; lists become tuples."""
+    given = {field.name: values[field.name] for field in dataclasses.fields(kind)}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+
+
+def broken_rules(values: Values, rules: Mapping[str, Rule]) -> Iterator[tuple[str, object, str]]:
+    """Yields the key, the value and what is expected where a value at a dotted key breaks its rule."""
+    for key, (will_do, expected) in rules.items():
+        value = value_at(values, key)
+        if not will_do(value):
+            yield key, value, expected
