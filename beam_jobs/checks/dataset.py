@@ -16,6 +16,7 @@ from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, File, Manifest, Shard
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.dataset.tfrecord import DamagedFrame, Record, read_records
 from pipeline.data.origins import reader
@@ -163,7 +164,7 @@ def _hashed(records: Sequence[Record]) -> np.ndarray:
     hashed["ordinal"] = [record.ordinal for record in records]
     hashed["offset"] = [record.offset for record in records]
     hashed["length"] = [len(record.payload) for record in records]
-    hashed["content"] = shards_lib.content_hashes(record.payload for record in records)
+    hashed["content"] = content_hashes(record.payload for record in records)
     return hashed
 
 
@@ -173,9 +174,9 @@ def _hashed_rows(records: Sequence[Record], reading: Reading) -> np.ndarray:
     hashed = np.zeros(sum(counts), ROW)
     hashed["record"] = np.repeat([record.ordinal for record in records], counts)
     hashed["row"] = [number for count in counts for number in range(count)]
-    hashed["content"] = shards_lib.content_hashes(row for rows in contents for row in rows)
+    hashed["content"] = content_hashes(row for rows in contents for row in rows)
     if reading.id_features:
-        hashed["id"] = shards_lib.content_hashes(
+        hashed["id"] = content_hashes(
             reading.layout.row_id(row, reading.schema, reading.id_features)
             for rows in contents
             for row in rows

@@ -8,7 +8,7 @@ import itertools
 import pathlib
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
@@ -17,7 +17,6 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_jobs.checks import leakage
 from beam_jobs.checks.anomalies import Anomaly, Policy
-from beam_jobs.checks.leakage import Leak
 from beam_jobs.checks.validate import Verdict
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.writer import WrittenShard
@@ -33,6 +32,7 @@ from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import File, Manifest, Shard
+from pipeline.data.dataset.row_hashes import Leak
 from pipeline.data.dataset.shards import Index
 from pipeline.data.dataset.statistics import SplitStatistics, Statistics
 from pipeline.data.dataset.tfrecord import HEADER_BYTES
@@ -361,32 +361,21 @@ def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy)
     if plan.layout == "blocks" or policy.severity(leakage.KIND) == "ignore" or len(plan.shards) == 1:
         return []
     shards = {split: shards_of(outcome, split) for split in plan.shards}
-    hashes = {split: [functools.partial(_hashes, shard) for shard in of] for split, of in shards.items()}
-    records = {split: sum(shard.records for shard in of) for split, of in shards.items()}
-    found = (
-        leakage.anomaly(leak, _examples(leak, shards[leak.split], schema), policy, of=records[leak.split])
-        for leak in leakage.leaks(hashes, records=sum(records.values()))
+    return leakage.anomalies(
+        {split: [functools.partial(_hashes, shard) for shard in of] for split, of in shards.items()},
+        lambda leak: _examples(leak, shards[leak.split], schema),
+        policy,
+        rows={split: sum(shard.records for shard in of) for split, of in shards.items()},
     )
-    return [anomaly for anomaly in found if anomaly]
 
 
 def _examples(leak: Leak, shards: Sequence[WrittenShard], schema: Schema) -> list[str]:
     """Some of the records, each with what it holds."""
+    addresses = ((shard, record) for shard in shards for record in leak.positions(_hashes(shard)))
     return [
         f"{shard.file_name} record {record:,} ({example_text(_record(shard, record), schema)})"
-        for shard, record in itertools.islice(_addresses(leak, shards), len(leak.hashes))
+        for shard, record in itertools.islice(addresses, len(leak.hashes))
     ]
-
-
-def _addresses(leak: Leak, shards: Sequence[WrittenShard]) -> Iterator[tuple[WrittenShard, int]]:
-    """Shard and number of records with the leak's hashes."""
-    left = len(leak.hashes)
-    for shard in shards:
-        for record in np.flatnonzero(np.isin(_hashes(shard), np.array(leak.hashes, np.uint64))).tolist():
-            yield shard, record
-            left -= 1
-        if left <= 0:
-            return
 
 
 def _record(shard: WrittenShard, number: int) -> bytes:

@@ -21,6 +21,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline.data.dataset import blocks, shards
 from pipeline.data.dataset.blocks import COUNT_BYTES, BlockFrame, Field
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.shards import Index
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, entry_head, example_head, frame
 from pipeline.data.origins import files
@@ -232,7 +233,7 @@ class ShardFile:
         self._digest.update(framed)
         self._bytes += len(framed)
         self._lengths.append(np.fromiter(map(len, payloads), np.uint32, len(payloads)))
-        self._hashes.append(shards.content_hashes(payloads))
+        self._hashes.append(content_hashes(payloads))
 
     def finish(self) -> ShardDigest:
         """Writes the index; call it once, after the last record."""
