@@ -94,7 +94,7 @@ def _splits(verified: Verified) -> Section:
 def _equal_records(leaks: Sequence[Anomaly]) -> Section:
     rows = [(leak.split, leak.severity, leak.message) for leak in leaks]
     title = "Records in several splits" if leaks else "No record is in two splits"
-    return _judged(title, ("split", "severity", "what"), rows)
+    return _findings(title, ("split", "severity", "what"), rows)
 
 
 def _changes(difference: Difference) -> Iterator[Section]:
@@ -106,12 +106,12 @@ def _changes(difference: Difference) -> Iterator[Section]:
     counts = (f"{count:,}" for count in (rows.before, rows.after, rows.added, rows.removed))
     header = ("before", "after", "added", "removed", "changed")
     yield Section(title="Rows", parts=[note, _table(header, [(*counts, changed)])])
-    yield _judged(
+    yield _findings(
         "Moved between splits" if difference.moved else "No record moved between splits",
         ("before", "after", "records", "for example"),
         [(m.before, m.after, f"{m.records:,}", _examples(m.examples)) for m in difference.moved],
     )
-    yield _judged(
+    yield _findings(
         "Leaks: records that are also in a train split" if difference.leaks else "No record leaks",
         ("train split of", "found in", "records", "of it", "for example"),
         [
@@ -119,7 +119,7 @@ def _changes(difference: Difference) -> Iterator[Section]:
             for leak in difference.leaks
         ],
     )
-    yield _judged(
+    yield _findings(
         "Anomalies of the statistics" if difference.anomalies else "No anomaly of the statistics",
         ("split", "feature", "kind", "severity", "what"),
         [(a.split, a.feature, a.kind, a.severity, a.message) for a in difference.anomalies],
@@ -136,7 +136,7 @@ def _changes(difference: Difference) -> Iterator[Section]:
     yield Section(title="Distance of distributions, largest first", parts=[meaning, table])
 
 
-def _judged(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Section:
+def _findings(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Section:
     """A section that is bad where there is a row."""
     return Section(title=title, parts=[_table(header, rows)], good=not rows)
 

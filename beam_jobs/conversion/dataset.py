@@ -230,7 +230,7 @@ def schema_proto(schema: Schema) -> str:
         entry.shape.SetInParent()
         for size in feature.shape:
             entry.shape.dim.add(size=size)
-        _OF_KIND.of(feature).add_domain(feature, entry)
+        _BY_TYPE.of(feature).add_domain(feature, entry)
     return text_format.MessageToString(message)
 
 
@@ -240,7 +240,7 @@ def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
     if layout == "blocks":
         count = tfds.features.Scalar(dtype=np.int64)
         return {blocks.ROWS: tfds.features.Text(doc="rows of fixed width"), blocks.COUNT: count}
-    return {f.name: _OF_KIND.of(f).tfds_feature(f, tfds.features) for f in schema.features}
+    return {f.name: _BY_TYPE.of(f).tfds_feature(f, tfds.features) for f in schema.features}
 
 
 def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
@@ -316,9 +316,9 @@ class Metadata:
     tfds_feature: Callable[[Feature, types.ModuleType], object] = _plain_tfds
 
 
-_OF_KIND = FeatureTypeTable(
+_BY_TYPE = FeatureTypeTable(
     where=__name__,
-    question="how other tools are told of a feature",
+    question="what other tools get of a feature",
     entry="Metadata; its defaults say type and shape alone",
     entries={
         Numeric: Metadata(add_domain=_numeric_domain),
@@ -358,7 +358,7 @@ def check_countable(policy: Policy, *, layout: str) -> None:
 
 def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy) -> list[Anomaly]:
     """Returns the records that an earlier split has too; none where records are blocks of rows."""
-    if plan.layout == "blocks" or policy.severity(leakage.KIND) == "ignore" or len(plan.shards) == 1:
+    if plan.layout == "blocks" or len(plan.shards) == 1:
         return []
     shards = {split: shards_of(outcome, split) for split in plan.shards}
     return leakage.anomalies(

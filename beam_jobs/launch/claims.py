@@ -14,7 +14,7 @@ from pipeline.data.origins import reader as origins
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.statistics import encoding
 
-# --- The names of the files that a job writes into its output directory, and how they are told from others.
+# --- The names of the files that a job writes into its output directory, and how they differ from others.
 
 
 TEMPORARY = "_tmp"  # the folder of everything that is not published yet

@@ -33,7 +33,7 @@ def test_leaks_are_counted(at_once: int):
 
 def test_a_leak_is_an_anomaly_above_its_limit():
     leak = Leak(split="test", earlier="train", rows=2, hashes=(7,))
-    found = leakage.anomaly(leak, ["x record 3"], Policy(severities={"leakage": "error"}), of=100)
+    [found] = leakage.anomaly(leak, ["x record 3"], Policy(severities={"leakage": "error"}), of=100)
     assert (found.severity, found.value, found.threshold) == ("error", 0.02, 0.0)
     assert found.message == "2 of 100 records are also in split 'train', for example x record 3"
-    assert leakage.anomaly(leak, [], Policy(limits={"leakage": 0.02}), of=100) is None
+    assert not [*leakage.anomaly(leak, [], Policy(limits={"leakage": 0.02}), of=100)]
