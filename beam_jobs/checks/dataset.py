@@ -9,8 +9,9 @@ import numpy as np
 import tqdm
 
 from beam_jobs.checks.records import LAYOUTS, Layout
+from beam_jobs.sources.byte_streams import in_batches
 from pipeline.base import files
-from pipeline.base.errors import InputError
+from pipeline.base.errors import DamagedError, InputError
 from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
@@ -24,7 +25,6 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 from pipeline.data.statistics.encoding import FILE_NAME
-from pipeline.data.statistics.samples import DamagedError
 
 # --- Problems of one file.
 
@@ -108,7 +108,10 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
     path = directory / shard.path
     if path.is_file():
         with path.open("rb") as file:
-            for chunk in _chunks(read_records(file, path.stat().st_size)):
+            stored = read_records(file, path.stat().st_size)
+            for chunk in in_batches(
+                stored, at_most=_RECORDS_AT_ONCE, size=_payload_bytes, most_bytes=_BYTES_AT_ONCE
+            ):
                 records = [item for item in chunk if isinstance(item, Record)]
                 found += _problems(shard, chunk, records, reading)
                 record_chunks.append(_hashed(records))
@@ -184,17 +187,8 @@ def _hashed_rows(records: Sequence[Record], reading: Reading) -> np.ndarray:
     return hashed
 
 
-def _chunks(items: Iterator[Record | DamagedFrame]) -> Iterator[list[Record | DamagedFrame]]:
-    chunk: list[Record | DamagedFrame] = []
-    size = 0
-    for item in items:
-        chunk.append(item)
-        size += len(item.payload) if isinstance(item, Record) else 0
-        if len(chunk) >= _RECORDS_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+def _payload_bytes(item: Record | DamagedFrame) -> int:
+    return len(item.payload) if isinstance(item, Record) else 0
 
 
 # --- Accumulators.

@@ -11,7 +11,6 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -25,8 +24,9 @@ from beam_jobs.launch.outcome import Outcome
 from beam_jobs.launch.output import Destination
 from beam_jobs.sources import source
 from beam_jobs.sources.byte_streams import lines_before
+from beam_jobs.sources.files import read_bytes
 from beam_jobs.sources.tfrecord import example_text
-from pipeline.base.errors import InputError
+from pipeline.base.errors import DamagedError, InputError
 from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
@@ -54,7 +54,6 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
-from pipeline.data.statistics.samples import DamagedError
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -342,9 +341,6 @@ _BY_TYPE = FeatureTypeTable(
 # --- Leakage between splits, from the indexes beside the shards.
 
 
-_UNCOMPRESSED = "uncompressed"
-
-
 def check_countable(policy: Policy, *, layout: str) -> None:
     """Raises InputError if leakage is to stop a conversion to blocks, whose indexes have no hash a row."""
     if layout == "blocks" and policy.severities.get(leakage.KIND) == "error":
@@ -380,9 +376,8 @@ def _examples(leak: Leak, shards: Sequence[WrittenShard], schema: Schema) -> lis
 
 def _record(shard: WrittenShard, number: int) -> bytes:
     found = _index(shard)
-    with FileSystems.open(shard.path, compression_type=_UNCOMPRESSED) as file:
-        file.seek(int(found.offsets[number]) + HEADER_BYTES)
-        return file.read(int(found.lengths[number]))
+    start = int(found.offsets[number]) + HEADER_BYTES
+    return read_bytes(shard.path, start=start, size=int(found.lengths[number]))
 
 
 def _hashes(shard: WrittenShard) -> np.ndarray:
@@ -390,8 +385,7 @@ def _hashes(shard: WrittenShard) -> np.ndarray:
 
 
 def _index(shard: WrittenShard) -> Index:
-    with FileSystems.open(shard.index_path, compression_type=_UNCOMPRESSED) as file:
-        return shards_lib.loads(file.read(), shard.index_path)
+    return shards_lib.loads(read_bytes(shard.index_path), shard.index_path)
 
 
 # --- The outcome by split, and whether all rows came out.
