@@ -295,6 +295,11 @@ class Verified:
     def rows(self) -> int:
         return sum(len(shard.rows) for split in self.splits.values() for shard in split.shards)
 
+    @property
+    def contents(self) -> dict[str, np.ndarray]:
+        """Hash of each row of each split, uint64 [rows]."""
+        return {name: split.contents for name, split in self.splits.items()}
+
 
 def verify(directory: pathlib.Path) -> Verified:
     """Reads everything once; raises InputError only where manifest or schema cannot be used."""

@@ -75,7 +75,7 @@ class Difference:
 def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     """Raises InputError if the two cannot be compared record by record."""
     _check_comparable(before, after)
-    old, new = count_rows(_contents(before)), count_rows(_contents(after))
+    old, new = count_rows(before.contents), count_rows(after.contents)
     extra = surplus_rows(new, old)
     rows = Rows(
         before=before.rows,
@@ -115,7 +115,7 @@ def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
 
 def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
     """Returns the counts where ids say which rows of the two versions are the same row."""
-    contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
+    contents_before, contents_after = _all(before.contents), _all(after.contents)
     common = matched_rows(new, old, old.first, absent=-1)
     there = common >= 0
     changed = contents_after[new.first[there]] != contents_before[common[there]]
@@ -150,10 +150,6 @@ def _drifts(before: Verified, after: Verified) -> Iterator[_Drift]:
             distance = other and drift.distance(now.features[name], other)
             if distance:
                 yield _Drift(split=split, feature=name, distance=distance)
-
-
-def _contents(verified: Verified) -> dict[str, np.ndarray]:
-    return {name: split.contents for name, split in verified.splits.items()}
 
 
 def _counted_ids(verified: Verified) -> Counted:

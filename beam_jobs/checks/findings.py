@@ -157,7 +157,7 @@ def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, total: i
 
 def leaks(verified: Verified, policy: Policy) -> list[Anomaly]:
     """Returns, for each split, the rows that a split before it has too."""
-    contents = {name: split.contents for name, split in verified.splits.items()}
+    contents = verified.contents
     return leakage.anomalies(
         {name: [lambda hashes=hashes: hashes] for name, hashes in contents.items()},
         functools.partial(_leak_examples, verified),

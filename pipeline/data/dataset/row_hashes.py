@@ -80,9 +80,8 @@ def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
     where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
     order = np.argsort(everything, kind="stable")
     hashes, starts, counts = np.unique(everything[order], return_index=True, return_counts=True)
-    sorted_split = where[order]
-    low = np.minimum.reduceat(sorted_split, starts) if len(starts) else starts
-    high = np.maximum.reduceat(sorted_split, starts) if len(starts) else starts
+    # The sort is stable: of equal hashes, the first and the last are in the lowest and the highest split.
+    low, high = where[order[starts]], where[order[starts + counts - 1]]
     return Counted(hashes=hashes, counts=counts, first=order[starts], split=np.where(low == high, low, MIXED))
 
 
