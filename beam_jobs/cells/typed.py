@@ -71,7 +71,7 @@ class Cells:
 
 def arrow_type(feature: Feature) -> pa.DataType:
     """Arrow type of the parsed values of `feature`."""
-    return _OF_KIND.of(feature).arrow_type(feature)
+    return _BY_TYPE.of(feature).arrow_type(feature)
 
 
 def parse(
@@ -91,7 +91,7 @@ def parse(
     problems = Problems()
     plain = cell_text.plain(cells)
     raw = RawColumn(cells=plain, directory=directory, path_roots=path_roots, undecoded=undecoded)
-    values = _OF_KIND.of(feature).parse(feature, raw, problems)
+    values = _BY_TYPE.of(feature).parse(feature, raw, problems)
     return Column(values=values, problems=problems)
 
 
@@ -195,7 +195,7 @@ def _is_clean_number(cells: pa.Array, rules: Clean) -> bool:
     return is_number and not rules.aliases and set(rules.null_markers) <= {""}
 
 
-_OF_KIND = FeatureTypeTable(
+_BY_TYPE = FeatureTypeTable(
     where=__name__,
     question="how cells become values",
     entry="Cells, with `parse` of (feature, RawColumn, Problems) to an Arrow array",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pipeline.base.errors import InputError, nearest
@@ -77,6 +77,14 @@ class Policy:
     def anomaly(self, kind: str, *, feature: str = "", **fields: Any) -> Anomaly:
         """Returns an `Anomaly` of the severity of its kind; without `feature` it is the split's."""
         return Anomaly(kind=kind, feature=feature, severity=self.severity(kind), **fields)
+
+    def above_limit(
+        self, kind: str, value: float, *, limit: float | None = None, **fields: Any
+    ) -> Iterator[Anomaly]:
+        """Yields an `Anomaly` if `value` is above `limit`, by default that of its kind."""
+        limit = self.limit(kind) if limit is None else limit
+        if value > limit:
+            yield self.anomaly(kind, value=value, threshold=limit, **fields)
 
 
 def parse_policy(severities: Sequence[str], limits: Sequence[str]) -> Policy:

@@ -9,13 +9,15 @@ import numpy as np
 import tqdm
 
 from beam_jobs.checks.records import LAYOUTS, Layout
+from beam_jobs.sources.byte_streams import in_batches
 from pipeline.base import files
-from pipeline.base.errors import InputError
+from pipeline.base.errors import DamagedError, InputError
 from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, File, Manifest, Shard
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.statistics import Statistics
 from pipeline.data.dataset.tfrecord import DamagedFrame, Record, read_records
 from pipeline.data.origins import reader
@@ -23,7 +25,6 @@ from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 from pipeline.data.statistics.encoding import FILE_NAME
-from pipeline.data.statistics.samples import DamagedError
 
 # --- Problems of one file.
 
@@ -107,7 +108,10 @@ def read_shard(directory: pathlib.Path, shard: Shard, reading: Reading) -> ReadS
     path = directory / shard.path
     if path.is_file():
         with path.open("rb") as file:
-            for chunk in _chunks(read_records(file, path.stat().st_size)):
+            stored = read_records(file, path.stat().st_size)
+            for chunk in in_batches(
+                stored, at_most=_RECORDS_AT_ONCE, size=_payload_bytes, most_bytes=_BYTES_AT_ONCE
+            ):
                 records = [item for item in chunk if isinstance(item, Record)]
                 found += _problems(shard, chunk, records, reading)
                 record_chunks.append(_hashed(records))
@@ -163,7 +167,7 @@ def _hashed(records: Sequence[Record]) -> np.ndarray:
     hashed["ordinal"] = [record.ordinal for record in records]
     hashed["offset"] = [record.offset for record in records]
     hashed["length"] = [len(record.payload) for record in records]
-    hashed["content"] = shards_lib.content_hashes(record.payload for record in records)
+    hashed["content"] = content_hashes(record.payload for record in records)
     return hashed
 
 
@@ -173,9 +177,9 @@ def _hashed_rows(records: Sequence[Record], reading: Reading) -> np.ndarray:
     hashed = np.zeros(sum(counts), ROW)
     hashed["record"] = np.repeat([record.ordinal for record in records], counts)
     hashed["row"] = [number for count in counts for number in range(count)]
-    hashed["content"] = shards_lib.content_hashes(row for rows in contents for row in rows)
+    hashed["content"] = content_hashes(row for rows in contents for row in rows)
     if reading.id_features:
-        hashed["id"] = shards_lib.content_hashes(
+        hashed["id"] = content_hashes(
             reading.layout.row_id(row, reading.schema, reading.id_features)
             for rows in contents
             for row in rows
@@ -183,17 +187,8 @@ def _hashed_rows(records: Sequence[Record], reading: Reading) -> np.ndarray:
     return hashed
 
 
-def _chunks(items: Iterator[Record | DamagedFrame]) -> Iterator[list[Record | DamagedFrame]]:
-    chunk: list[Record | DamagedFrame] = []
-    size = 0
-    for item in items:
-        chunk.append(item)
-        size += len(item.payload) if isinstance(item, Record) else 0
-        if len(chunk) >= _RECORDS_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+def _payload_bytes(item: Record | DamagedFrame) -> int:
+    return len(item.payload) if isinstance(item, Record) else 0
 
 
 # --- Accumulators.
@@ -299,6 +294,11 @@ class Verified:
     @property
     def rows(self) -> int:
         return sum(len(shard.rows) for split in self.splits.values() for shard in split.shards)
+
+    @property
+    def contents(self) -> dict[str, np.ndarray]:
+        """Hash of each row of each split, uint64 [rows]."""
+        return {name: split.contents for name, split in self.splits.items()}
 
 
 def verify(directory: pathlib.Path) -> Verified:

@@ -10,54 +10,15 @@ from beam_jobs.checks.anomalies import Anomaly, Policy
 from beam_jobs.checks.dataset import ReadSplit, RowAddress, Verified, id_features
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import TRAIN
+from pipeline.data.dataset.row_hashes import (
+    MIXED,
+    Counted,
+    count_rows,
+    matched_rows,
+    shared_rows,
+    surplus_rows,
+)
 from pipeline.data.statistics import drift
-
-# --- Sets of records as sorted numpy arrays of 64-bit hashes: 100 million rows take under 4 GB.
-#
-# Among n records of one dataset and m of another, n·m / 2^64 pairs collide by chance: 0.0005 for 100 million.
-
-MIXED = -1  # records of one hash are in several splits
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Distinct hashes of a dataset, sorted; all arrays are [distinct]."""
-
-    hashes: np.ndarray  # uint64
-    counts: np.ndarray  # int64
-    first: np.ndarray  # int64, index of the first such record, counted through all splits
-    split: np.ndarray  # int64, number of the split that they are in, or MIXED
-
-
-def count_rows(splits: Mapping[str, np.ndarray]) -> Counted:
-    """Counts hashes; `splits` has those of each split, uint64 [records]."""
-    everything = np.concatenate([np.zeros(0, np.uint64), *splits.values()])
-    where = np.repeat(np.arange(len(splits)), [len(hashes) for hashes in splits.values()])
-    order = np.argsort(everything, kind="stable")
-    hashes, starts, counts = np.unique(everything[order], return_index=True, return_counts=True)
-    sorted_split = where[order]
-    low = np.minimum.reduceat(sorted_split, starts) if len(starts) else starts
-    high = np.maximum.reduceat(sorted_split, starts) if len(starts) else starts
-    return Counted(hashes=hashes, counts=counts, first=order[starts], split=np.where(low == high, low, MIXED))
-
-
-def surplus_rows(of: Counted, over: Counted) -> np.ndarray:
-    """Returns how many records of each hash `of` has more than `over`: int64 [distinct]."""
-    return np.maximum(0, of.counts - matched_rows(of, over, over.counts, absent=0))
-
-
-def matched_rows(of: Counted, other: Counted, values: np.ndarray, *, absent: int) -> np.ndarray:
-    """Returns `values` of `other`'s hashes at the hashes that `of` has, [distinct of `of`]."""
-    if not len(other.hashes):
-        return np.full(len(of.hashes), absent)
-    position = np.minimum(np.searchsorted(other.hashes, of.hashes), len(other.hashes) - 1)
-    return np.where(other.hashes[position] == of.hashes, values[position], absent)
-
-
-def shared_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns positions in `right` of hashes that `left` has, int64 [found]; both uint64 [records]."""
-    return np.flatnonzero(np.isin(right, left))
-
 
 _EXAMPLES = 10  # records of a finding that are named
 
@@ -114,7 +75,7 @@ class Difference:
 def difference(before: Verified, after: Verified, policy: Policy) -> Difference:
     """Raises InputError if the two cannot be compared record by record."""
     _check_comparable(before, after)
-    old, new = count_rows(_contents(before)), count_rows(_contents(after))
+    old, new = count_rows(before.contents), count_rows(after.contents)
     extra = surplus_rows(new, old)
     rows = Rows(
         before=before.rows,
@@ -154,7 +115,7 @@ def leaks(trained: Verified, tested: Verified) -> Iterator[_Leak]:
 
 def _rows_by_id(rows: Rows, before: Verified, after: Verified, old: Counted, new: Counted) -> Rows:
     """Returns the counts where ids say which rows of the two versions are the same row."""
-    contents_before, contents_after = _all(_contents(before)), _all(_contents(after))
+    contents_before, contents_after = _all(before.contents), _all(after.contents)
     common = matched_rows(new, old, old.first, absent=-1)
     there = common >= 0
     changed = contents_after[new.first[there]] != contents_before[common[there]]
@@ -189,10 +150,6 @@ def _drifts(before: Verified, after: Verified) -> Iterator[_Drift]:
             distance = other and drift.distance(now.features[name], other)
             if distance:
                 yield _Drift(split=split, feature=name, distance=distance)
-
-
-def _contents(verified: Verified) -> dict[str, np.ndarray]:
-    return {name: split.contents for name, split in verified.splits.items()}
 
 
 def _counted_ids(verified: Verified) -> Counted:

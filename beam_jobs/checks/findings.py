@@ -6,14 +6,12 @@ import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from beam_jobs.checks import leakage
 from beam_jobs.checks.anomalies import Anomaly, Policy
 from beam_jobs.checks.dataset import Problem, ReadSplit, RowAddress, Verified
 from beam_jobs.checks.difference import Difference
-from beam_jobs.checks.leakage import Leak
 from beam_jobs.sources.tfrecord import example_text
+from pipeline.data.dataset.row_hashes import Leak
 from pipeline.data.dataset.tfrecord import HEADER_BYTES
 from pipeline.report.section import Section, Table
 
@@ -96,7 +94,7 @@ def _splits(verified: Verified) -> Section:
 def _equal_records(leaks: Sequence[Anomaly]) -> Section:
     rows = [(leak.split, leak.severity, leak.message) for leak in leaks]
     title = "Records in several splits" if leaks else "No record is in two splits"
-    return _judged(title, ("split", "severity", "what"), rows)
+    return _findings(title, ("split", "severity", "what"), rows)
 
 
 def _changes(difference: Difference) -> Iterator[Section]:
@@ -108,12 +106,12 @@ def _changes(difference: Difference) -> Iterator[Section]:
     counts = (f"{count:,}" for count in (rows.before, rows.after, rows.added, rows.removed))
     header = ("before", "after", "added", "removed", "changed")
     yield Section(title="Rows", parts=[note, _table(header, [(*counts, changed)])])
-    yield _judged(
+    yield _findings(
         "Moved between splits" if difference.moved else "No record moved between splits",
         ("before", "after", "records", "for example"),
         [(m.before, m.after, f"{m.records:,}", _examples(m.examples)) for m in difference.moved],
     )
-    yield _judged(
+    yield _findings(
         "Leaks: records that are also in a train split" if difference.leaks else "No record leaks",
         ("train split of", "found in", "records", "of it", "for example"),
         [
@@ -121,7 +119,7 @@ def _changes(difference: Difference) -> Iterator[Section]:
             for leak in difference.leaks
         ],
     )
-    yield _judged(
+    yield _findings(
         "Anomalies of the statistics" if difference.anomalies else "No anomaly of the statistics",
         ("split", "feature", "kind", "severity", "what"),
         [(a.split, a.feature, a.kind, a.severity, a.message) for a in difference.anomalies],
@@ -138,7 +136,7 @@ def _changes(difference: Difference) -> Iterator[Section]:
     yield Section(title="Distance of distributions, largest first", parts=[meaning, table])
 
 
-def _judged(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Section:
+def _findings(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Section:
     """A section that is bad where there is a row."""
     return Section(title=title, parts=[_table(header, rows)], good=not rows)
 
@@ -157,29 +155,22 @@ def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, total: i
 # --- Records of a dataset that are in several of its splits.
 
 
-def leaks(verified: Verified, policy: Policy) -> tuple[Anomaly, ...]:
+def leaks(verified: Verified, policy: Policy) -> list[Anomaly]:
     """Returns, for each split, the rows that a split before it has too."""
-    contents = {name: [functools.partial(_contents, split)] for name, split in verified.splits.items()}
-    found = (
-        leakage.anomaly(
-            leak,
-            _leak_examples(leak, verified),
-            policy,
-            of=len(verified.splits[leak.split].contents),
-        )
-        for leak in leakage.leaks(contents, records=verified.rows)
+    contents = verified.contents
+    return leakage.anomalies(
+        {name: [lambda hashes=hashes: hashes] for name, hashes in contents.items()},
+        functools.partial(_leak_examples, verified),
+        policy,
+        rows={name: len(hashes) for name, hashes in contents.items()},
     )
-    return tuple(anomaly for anomaly in found if anomaly)
 
 
-def _contents(split: ReadSplit) -> np.ndarray:
-    return split.contents
-
-
-def _leak_examples(leak: Leak, verified: Verified) -> list[str]:
+def _leak_examples(verified: Verified, leak: Leak) -> list[str]:
     """Addresses of rows and, of those that are records of their own, what they hold."""
     split = verified.splits[leak.split]
-    addresses = _addresses(leak, split)
+    positions = leak.positions(split.contents)[: len(leak.hashes)]
+    addresses = [split.address(position) for position in positions]
     if verified.manifest.layout != "rows":
         return [*map(str, addresses)]
     records = (_record(verified.directory, split, address) for address in addresses)
@@ -195,8 +186,3 @@ def _record(directory: pathlib.Path, split: ReadSplit, address: RowAddress) -> b
     with (directory / address.shard).open("rb") as file:
         file.seek(int(found["offset"]) + HEADER_BYTES)
         return file.read(int(found["length"]))
-
-
-def _addresses(leak: Leak, split: ReadSplit) -> Sequence[RowAddress]:
-    positions = np.flatnonzero(np.isin(split.contents, np.array(leak.hashes, np.uint64)))
-    return [split.address(position) for position in positions[: len(leak.hashes)].tolist()]

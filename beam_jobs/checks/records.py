@@ -101,7 +101,7 @@ def _wrong(feature: Feature, flat: Sequence[float | int | bytes]) -> tuple[np.nd
 
 def allowed_values(feature: Feature) -> Numbers | Strings:
     """Returns what a record may hold of the feature."""
-    return _OF_KIND.of(feature)(feature)
+    return _BY_TYPE.of(feature)(feature)
 
 
 def outside_allowed(feature: Feature, allowed: Numbers, numbers: np.ndarray) -> tuple[np.ndarray, str]:
@@ -160,7 +160,7 @@ def _is_utf8(value: bytes) -> bool:
 
 _UTF8 = Strings(accepts=_is_utf8, problem="is not UTF-8")
 
-_OF_KIND: FeatureTypeTable[Callable[[Feature], Numbers | Strings]] = FeatureTypeTable(
+_BY_TYPE: FeatureTypeTable[Callable[[Feature], Numbers | Strings]] = FeatureTypeTable(
     where=__name__,
     question="what a record may hold",
     entry="a function of the feature to Numbers or, for a string feature, Strings",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from beam_jobs.checks import anomalies as anomalies_lib
 from beam_jobs.checks.anomalies import Anomaly, Policy, format_values
@@ -42,7 +42,8 @@ def _of_split(split: str, now: SplitStatistics, before: SplitStatistics, policy:
     yield from _examples(split, now, before, policy)
     for name in {**before.features, **now.features}:
         if name not in now.features or name not in before.features:
-            yield _one_sided(split, name, policy, added=name in now.features)
+            message = "not in the baseline" if name in now.features else "only in the baseline"
+            yield policy.anomaly("feature_set", split=split, feature=name, message=message)
             continue
         pair = now.features[name], before.features[name]
         yield from _missing_jump(split, *pair, policy)
@@ -52,39 +53,21 @@ def _of_split(split: str, now: SplitStatistics, before: SplitStatistics, policy:
 
 def _examples(split: str, now: SplitStatistics, before: SplitStatistics, policy: Policy) -> Iterator[Anomaly]:
     change = abs(now.examples - before.examples) / max(1, before.examples)
-    if change > policy.limit("examples"):
-        yield policy.anomaly(
-            "examples",
-            split=split,
-            message=f"{now.examples:,} rows in place of {before.examples:,}",
-            value=change,
-            threshold=policy.limit("examples"),
-        )
-
-
-def _one_sided(split: str, name: str, policy: Policy, *, added: bool) -> Anomaly:
-    return policy.anomaly(
-        "feature_set",
-        split=split,
-        feature=name,
-        message="not in the baseline" if added else "only in the baseline",
-    )
+    message = f"{now.examples:,} rows in place of {before.examples:,}"
+    yield from policy.above_limit("examples", change, split=split, message=message)
 
 
 def _missing_jump(
     split: str, now: FeatureStatistics, before: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
-    rise = now.missing_fraction - before.missing_fraction
-    limit = max(policy.limit("missing_jump"), _chance_of_missing(now, before))
-    if rise > limit:
-        yield policy.anomaly(
-            "missing_jump",
-            split=split,
-            feature=now.name,
-            message=f"missing in {now.missing_fraction:.2%} of rows, {before.missing_fraction:.2%} before",
-            value=rise,
-            threshold=limit,
-        )
+    yield from policy.above_limit(
+        "missing_jump",
+        now.missing_fraction - before.missing_fraction,
+        limit=max(policy.limit("missing_jump"), _chance_of_missing(now, before)),
+        split=split,
+        feature=now.name,
+        message=f"missing in {now.missing_fraction:.2%} of rows, {before.missing_fraction:.2%} before",
+    )
 
 
 def _chance_of_missing(now: FeatureStatistics, before: FeatureStatistics) -> float:
@@ -97,20 +80,25 @@ def _chance_of_missing(now: FeatureStatistics, before: FeatureStatistics) -> flo
 def _new_values(
     split: str, now: FeatureStatistics, before: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
-    if not now.values or not before.values or not before.values.complete:
-        return
-    known = {value for value, _ in before.values.values}
-    new = [(value, count) for value, count in now.values.values if value not in known]
-    fraction = sum(count for _, count in new) / max(1, now.present)
-    if fraction > policy.limit("new_values"):
-        yield policy.anomaly(
-            "new_values",
-            split=split,
-            feature=now.name,
-            message=f"the baseline lacks {format_values(new, of=now.present)}",
-            value=fraction,
-            threshold=policy.limit("new_values"),
-        )
+    if before.values and before.values.complete:
+        known = {value for value, _ in before.values.values}
+        yield from _unknown_values("new_values", "the baseline", known, split, now, policy)
+
+
+def _unknown_values(
+    kind: str, where: str, known: Collection[str], split: str, measured: FeatureStatistics, policy: Policy
+) -> Iterator[Anomaly]:
+    """Yields an anomaly if `where` lacks too many of the values, as it has those `known` alone."""
+    counted = measured.values.values if measured.values else ()
+    unknown = [(value, count) for value, count in counted if value not in known]
+    present = max(1, measured.present)
+    yield from policy.above_limit(
+        kind,
+        sum(count for _, count in unknown) / present,
+        split=split,
+        feature=measured.name,
+        message=f"{where} lacks {format_values(unknown, of=present)}",
+    )
 
 
 def _drift(
@@ -119,17 +107,15 @@ def _drift(
     distance = drift.distance(now, before)
     if distance is None:
         return
-    limit = max(policy.limit("drift"), distance.chance)
-    if distance.value > limit:
-        where = f", most at {distance.where!r}" if distance.where else ""
-        yield policy.anomaly(
-            "drift",
-            split=split,
-            feature=now.name,
-            message=f"{distance.measure} distance {distance.value:.3g} from the baseline{where}",
-            value=distance.value,
-            threshold=limit,
-        )
+    where = f", most at {distance.where!r}" if distance.where else ""
+    yield from policy.above_limit(
+        "drift",
+        distance.value,
+        limit=max(policy.limit("drift"), distance.chance),
+        split=split,
+        feature=now.name,
+        message=f"{distance.measure} distance {distance.value:.3g} from the baseline{where}",
+    )
 
 
 # --- Anomalies by what the schema declares.
@@ -154,24 +140,20 @@ def _of_feature(
 ) -> Iterator[Anomaly]:
     yield from _missing(split, feature, measured, policy)
     yield from _constant(split, measured, policy)
-    for check in _OF_KIND.of(feature):
+    for check in _BY_TYPE.of(feature):
         yield from check(split, feature, measured, policy)
 
 
 def _missing(split: str, feature: Feature, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
     declared = feature.max_missing_fraction
-    kind = "mostly_missing" if declared is None else "missing"
-    limit = policy.limit(kind) if declared is None else declared
-    if measured.missing_fraction > limit:
-        rows = measured.present + measured.missing
-        yield policy.anomaly(
-            kind,
-            split=split,
-            feature=feature.name,
-            message=f"missing in {measured.missing:,} of {rows:,} rows",
-            value=measured.missing_fraction,
-            threshold=limit,
-        )
+    yield from policy.above_limit(
+        "mostly_missing" if declared is None else "missing",
+        measured.missing_fraction,
+        limit=declared,
+        split=split,
+        feature=feature.name,
+        message=f"missing in {measured.missing:,} of {measured.present + measured.missing:,} rows",
+    )
 
 
 def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
@@ -188,18 +170,16 @@ def _constant(split: str, measured: FeatureStatistics, policy: Policy) -> Iterat
 
 
 def _rounded(split: str, feature: Numeric, measured: FeatureStatistics, policy: Policy) -> Iterator[Anomaly]:
-    error, limit = rounding(feature, measured), policy.limit("rounding")
-    if error > limit:
-        numeric = measured.numeric
-        yield policy.anomaly(
+    numeric, error = measured.numeric, rounding(feature, measured)
+    if error:
+        yield from policy.above_limit(
             "rounding",
+            error,
             split=split,
             feature=feature.name,
             message=f"{feature.dtype} stores the numbers to {error:.2g} of their standard deviation "
             f"{numeric.std:.3g}, as their mean is {numeric.mean:.6g}: train will refuse it. "
             f"{way_out(feature, numeric)}, or leave it out",
-            value=error,
-            threshold=limit,
         )
 
 
@@ -207,20 +187,8 @@ def _out_of_domain(
     split: str, feature: Categorical, measured: FeatureStatistics, policy: Policy
 ) -> Iterator[Anomaly]:
     domain = _domain(feature)
-    if domain is None or measured.values is None:
-        return
-    outside = [(value, count) for value, count in measured.values.values if value not in domain]
-    fraction = sum(count for _, count in outside) / max(1, measured.present)
-    limit = policy.limit("out_of_domain")
-    if fraction > limit:
-        yield policy.anomaly(
-            "out_of_domain",
-            split=split,
-            feature=feature.name,
-            message=f"the schema lacks {format_values(outside, of=measured.present)}",
-            value=fraction,
-            threshold=limit,
-        )
+    if domain is not None:
+        yield from _unknown_values("out_of_domain", "the schema", domain, split, measured, policy)
 
 
 def _domain(feature: Categorical) -> set[str] | None:
@@ -248,7 +216,7 @@ def _absent_classes(
 
 _Check = Callable[[str, Feature, FeatureStatistics, Policy], Iterator[Anomaly]]
 
-_OF_KIND: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
+_BY_TYPE: FeatureTypeTable[tuple[_Check, ...]] = FeatureTypeTable(
     where=__name__,
     question="what else is checked of a feature's statistics",
     entry="checks of (split, feature, FeatureStatistics, Policy) to anomalies, possibly none: ()",

@@ -9,7 +9,6 @@ memory that a run needs does not grow with its data, and no value in the shuffle
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -22,6 +21,7 @@ from beam_jobs.cells.text import Problems
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.sources.source import RawRows
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.schema.feature_types import Datetime, Numeric
 from pipeline.data.schema.schema import Schema, SplitBy
 
@@ -46,11 +46,7 @@ def row_ids(raw: RawRows, names: Iterable[str]) -> pa.Array:
 
 def hash_ids(ids: pa.Array, *, purpose: bytes) -> np.ndarray:
     """Hashes `ids`, binary or string [rows], uniformly: uint64 [rows]."""
-    digests = [
-        hashlib.blake2b(row_id, digest_size=8, person=purpose).digest()
-        for row_id in ids.cast(pa.binary()).to_pylist()
-    ]
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    return content_hashes(ids.cast(pa.binary()).to_pylist(), purpose=purpose)
 
 
 def split_of(hashes: np.ndarray, fractions: Sequence[Fraction]) -> np.ndarray:

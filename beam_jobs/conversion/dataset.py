@@ -8,16 +8,14 @@ import itertools
 import pathlib
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from apache_beam.io.filesystems import FileSystems
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beam_jobs.checks import leakage
 from beam_jobs.checks.anomalies import Anomaly, Policy
-from beam_jobs.checks.leakage import Leak
 from beam_jobs.checks.validate import Verdict
 from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.writer import WrittenShard
@@ -26,13 +24,15 @@ from beam_jobs.launch.outcome import Outcome
 from beam_jobs.launch.output import Destination
 from beam_jobs.sources import source
 from beam_jobs.sources.byte_streams import lines_before
+from beam_jobs.sources.files import read_bytes
 from beam_jobs.sources.tfrecord import example_text
-from pipeline.base.errors import InputError
+from pipeline.base.errors import DamagedError, InputError
 from pipeline.data.dataset import blocks, records
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import File, Manifest, Shard
+from pipeline.data.dataset.row_hashes import Leak
 from pipeline.data.dataset.shards import Index
 from pipeline.data.dataset.statistics import SplitStatistics, Statistics
 from pipeline.data.dataset.tfrecord import HEADER_BYTES
@@ -54,7 +54,6 @@ from pipeline.data.schema.feature_types import (
 )
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
-from pipeline.data.statistics.samples import DamagedError
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -230,7 +229,7 @@ def schema_proto(schema: Schema) -> str:
         entry.shape.SetInParent()
         for size in feature.shape:
             entry.shape.dim.add(size=size)
-        _OF_KIND.of(feature).add_domain(feature, entry)
+        _BY_TYPE.of(feature).add_domain(feature, entry)
     return text_format.MessageToString(message)
 
 
@@ -240,7 +239,7 @@ def _tfds_features(schema: Schema, layout: str) -> dict[str, object]:
     if layout == "blocks":
         count = tfds.features.Scalar(dtype=np.int64)
         return {blocks.ROWS: tfds.features.Text(doc="rows of fixed width"), blocks.COUNT: count}
-    return {f.name: _OF_KIND.of(f).tfds_feature(f, tfds.features) for f in schema.features}
+    return {f.name: _BY_TYPE.of(f).tfds_feature(f, tfds.features) for f in schema.features}
 
 
 def _supervised_keys(schema: Schema, layout: str) -> tuple[str, str] | None:
@@ -316,9 +315,9 @@ class Metadata:
     tfds_feature: Callable[[Feature, types.ModuleType], object] = _plain_tfds
 
 
-_OF_KIND = FeatureTypeTable(
+_BY_TYPE = FeatureTypeTable(
     where=__name__,
-    question="how other tools are told of a feature",
+    question="what other tools get of a feature",
     entry="Metadata; its defaults say type and shape alone",
     entries={
         Numeric: Metadata(add_domain=_numeric_domain),
@@ -342,9 +341,6 @@ _OF_KIND = FeatureTypeTable(
 # --- Leakage between splits, from the indexes beside the shards.
 
 
-_UNCOMPRESSED = "uncompressed"
-
-
 def check_countable(policy: Policy, *, layout: str) -> None:
     """Raises InputError if leakage is to stop a conversion to blocks, whose indexes have no hash a row."""
     if layout == "blocks" and policy.severities.get(leakage.KIND) == "error":
@@ -358,42 +354,30 @@ def check_countable(policy: Policy, *, layout: str) -> None:
 
 def leak_anomalies(outcome: Outcome, plan: Plan, schema: Schema, policy: Policy) -> list[Anomaly]:
     """Returns the records that an earlier split has too; none where records are blocks of rows."""
-    if plan.layout == "blocks" or policy.severity(leakage.KIND) == "ignore" or len(plan.shards) == 1:
+    if plan.layout == "blocks" or len(plan.shards) == 1:
         return []
     shards = {split: shards_of(outcome, split) for split in plan.shards}
-    hashes = {split: [functools.partial(_hashes, shard) for shard in of] for split, of in shards.items()}
-    records = {split: sum(shard.records for shard in of) for split, of in shards.items()}
-    found = (
-        leakage.anomaly(leak, _examples(leak, shards[leak.split], schema), policy, of=records[leak.split])
-        for leak in leakage.leaks(hashes, records=sum(records.values()))
+    return leakage.anomalies(
+        {split: [functools.partial(_hashes, shard) for shard in of] for split, of in shards.items()},
+        lambda leak: _examples(leak, shards[leak.split], schema),
+        policy,
+        rows={split: sum(shard.records for shard in of) for split, of in shards.items()},
     )
-    return [anomaly for anomaly in found if anomaly]
 
 
 def _examples(leak: Leak, shards: Sequence[WrittenShard], schema: Schema) -> list[str]:
     """Some of the records, each with what it holds."""
+    addresses = ((shard, record) for shard in shards for record in leak.positions(_hashes(shard)))
     return [
         f"{shard.file_name} record {record:,} ({example_text(_record(shard, record), schema)})"
-        for shard, record in itertools.islice(_addresses(leak, shards), len(leak.hashes))
+        for shard, record in itertools.islice(addresses, len(leak.hashes))
     ]
-
-
-def _addresses(leak: Leak, shards: Sequence[WrittenShard]) -> Iterator[tuple[WrittenShard, int]]:
-    """Shard and number of records with the leak's hashes."""
-    left = len(leak.hashes)
-    for shard in shards:
-        for record in np.flatnonzero(np.isin(_hashes(shard), np.array(leak.hashes, np.uint64))).tolist():
-            yield shard, record
-            left -= 1
-        if left <= 0:
-            return
 
 
 def _record(shard: WrittenShard, number: int) -> bytes:
     found = _index(shard)
-    with FileSystems.open(shard.path, compression_type=_UNCOMPRESSED) as file:
-        file.seek(int(found.offsets[number]) + HEADER_BYTES)
-        return file.read(int(found.lengths[number]))
+    start = int(found.offsets[number]) + HEADER_BYTES
+    return read_bytes(shard.path, start=start, size=int(found.lengths[number]))
 
 
 def _hashes(shard: WrittenShard) -> np.ndarray:
@@ -401,8 +385,7 @@ def _hashes(shard: WrittenShard) -> np.ndarray:
 
 
 def _index(shard: WrittenShard) -> Index:
-    with FileSystems.open(shard.index_path, compression_type=_UNCOMPRESSED) as file:
-        return shards_lib.loads(file.read(), shard.index_path)
+    return shards_lib.loads(read_bytes(shard.index_path), shard.index_path)
 
 
 # --- The outcome by split, and whether all rows came out.

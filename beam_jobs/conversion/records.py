@@ -19,15 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
+from beam_jobs.sources.files import write_bytes
 from pipeline.data.dataset import blocks, shards
 from pipeline.data.dataset.blocks import COUNT_BYTES, BlockFrame, Field
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.shards import Index
-from pipeline.data.dataset.tfrecord import FRAME_BYTES, entry_head, example_head, frame
+from pipeline.data.dataset.tfrecord import FRAME_BYTES, VARINT_BYTES, entry_head, example_head, frame
 from pipeline.data.origins import files
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.schema import Schema
 
-_VARINT_BYTES = 10  # of 64 bits, 7 a byte
 # So that a batch of usual rows, or of long lists, stays in the processor's cache.
 _ROWS_AT_ONCE, _ITEMS_AT_ONCE = 1 << 13, 1 << 15
 
@@ -89,7 +90,7 @@ def _floats(values: pa.Array) -> Bytes:
 def _int64s(values: pa.Array) -> Bytes:
     """Varints: negative numbers are sent as their two's complement."""
     numbers = matrix(values).astype(np.int64).view(np.uint64)
-    digits = numbers[..., np.newaxis] >> np.arange(0, 7 * _VARINT_BYTES, 7, dtype=np.uint64)
+    digits = numbers[..., np.newaxis] >> np.arange(0, 7 * VARINT_BYTES, 7, dtype=np.uint64)
     sent = digits > 0  # [rows, n, 10]; a digit is sent if it or a higher one is not 0
     sent[..., 0] = True
     more = np.zeros_like(sent)
@@ -232,7 +233,7 @@ class ShardFile:
         self._digest.update(framed)
         self._bytes += len(framed)
         self._lengths.append(np.fromiter(map(len, payloads), np.uint32, len(payloads)))
-        self._hashes.append(shards.content_hashes(payloads))
+        self._hashes.append(content_hashes(payloads))
 
     def finish(self) -> ShardDigest:
         """Writes the index; call it once, after the last record."""
@@ -244,8 +245,7 @@ class ShardFile:
         starts = np.arange(0, len(lengths) * FRAME_BYTES, FRAME_BYTES, dtype=np.uint64)
         starts[1:] += np.cumsum(lengths[:-1], dtype=np.uint64)
         index = Index(offsets=starts, lengths=lengths, hashes=hashes)
-        with FileSystems.create(self._index_path, compression_type="uncompressed") as file:
-            file.write(shards.dumps(index))
+        write_bytes(self._index_path, shards.dumps(index))
         return ShardDigest(records=len(lengths), bytes=self._bytes, sha256=self._digest.hexdigest())
 
 

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -108,8 +107,7 @@ class WriteShard(beam.DoFn):
             # The launcher has died. Creating the file would bring back what the next run cleared.
             raise RuntimeError(f"{self._directory} is gone: its run has ended")
         file_name = claims.shard(self._schema.name, split, number, self._shards[split])
-        # A runner may write a shard twice at once: each attempt has its own file, and one is published.
-        path = FileSystems.join(self._directory, f"{file_name}.{uuid.uuid4().hex}")
+        path = claims.attempt(self._directory, file_name)
         with ShardFile(path, index_path=f"{path}.index") as file:
             for records in self._layout(rows, self._schema):
                 file.add(records)

@@ -2,20 +2,19 @@
 
 import dataclasses
 import hashlib
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.conversion.records import encode
 from beam_jobs.inference.model import Predicted
 from beam_jobs.launch import claims
 from beam_jobs.launch.outcome import WrittenFile
 from beam_jobs.launch.run import Progress
+from beam_jobs.sources.files import write_bytes
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.tfrecord import frame
 from pipeline.data.schema.feature import Feature
@@ -49,10 +48,8 @@ class WritePredictions(beam.DoFn):
         table = pa.Table.from_batches([predictions(part, self.label) for part in ordered])
         content = _ENCODERS[self.file_format](table)
         name = claims.predictions(input_split, self.input_splits, self.file_format)
-        # A runner may make two attempts at once: each writes a file of its own, and one of them is published.
-        path = FileSystems.join(self.directory, f"{name}.{uuid.uuid4().hex}")
-        with FileSystems.create(path, compression_type="uncompressed") as file:
-            file.write(content)
+        path = claims.attempt(self.directory, name)
+        write_bytes(path, content)
         self.progress.add(written=table.num_rows)
         digest = hashlib.sha256(content).hexdigest()
         yield PredictionsFile(

@@ -6,7 +6,10 @@ somebody, and is refused: somebody's own `_tmp` too.
 """
 
 import re
+import uuid
 from collections.abc import Sequence
+
+from apache_beam.io.filesystems import FileSystems
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
@@ -14,7 +17,7 @@ from pipeline.data.origins import reader as origins
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.statistics import encoding
 
-# --- The names of the files that a job writes into its output directory, and how they are told from others.
+# --- The names of the files that a job writes into its output directory, and how they differ from others.
 
 
 TEMPORARY = "_tmp"  # the folder of everything that is not published yet
@@ -52,6 +55,11 @@ def shard(name: str, split: str, number: int, shards: int) -> str:
 
 def predictions(number: int, files: int, file_format: str) -> str:
     return f"predictions-{number:05d}-of-{files:05d}.{file_format}"
+
+
+def attempt(directory: str, file_name: str) -> str:
+    """A path for one attempt at a file: a runner may make two at once, and one of them is published."""
+    return FileSystems.join(directory, f"{file_name}.{uuid.uuid4().hex}")
 
 
 def is_ours(name: str) -> bool:

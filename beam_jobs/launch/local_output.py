@@ -77,7 +77,7 @@ def _make_directories(output: pathlib.Path) -> list[pathlib.Path]:
 def _check_unpublished(output: pathlib.Path) -> None:
     if not (output / manifest_lib.FILE_NAME).exists():
         return
-    # Killed between its last two acts, a run leaves this beside a whole dataset.
+    # Killed between its last two operations, a run leaves this beside a whole dataset.
     if _is_marked(output):
         _remove_temporary(output)
     raise already_published(output)

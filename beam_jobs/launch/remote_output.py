@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.launch.claims import CLAIM_MARK, TEMPORARY, already_published, check_ours, leftovers_in_order
+from beam_jobs.sources import files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import manifest as manifest_lib
-
-_UNCOMPRESSED = "uncompressed"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ class RemoteDestination:
 
     def move(self, path: str, name: str) -> None:
         # What describes the output is made from a copy of each index and the names of the other files.
-        (self.directory / name).write_bytes(_content(path) if name.endswith(".index") else b"")
+        (self.directory / name).write_bytes(files.read_bytes(path) if name.endswith(".index") else b"")
         target = FileSystems.join(self.output, *name.split("/"))
         folder = FileSystems.split(target)[0]
         if "/" in name and FileSystems.get_filesystem(folder).has_dirs() and not FileSystems.exists(folder):
@@ -39,10 +38,11 @@ class RemoteDestination:
 
     def commit(self, name: str, content: str) -> None:
         _check_unpublished(self.output)
-        files = (path for path in self.directory.rglob("*") if path.is_file())
-        for path in sorted({path.relative_to(self.directory).as_posix() for path in files} - self._moved):
-            _upload((self.directory / path).read_bytes(), FileSystems.join(self.output, *path.split("/")))
-        _upload(content.encode(), FileSystems.join(self.output, name))
+        found = (path for path in self.directory.rglob("*") if path.is_file())
+        for path in sorted({path.relative_to(self.directory).as_posix() for path in found} - self._moved):
+            target = FileSystems.join(self.output, *path.split("/"))
+            files.write_bytes(target, (self.directory / path).read_bytes())
+        files.write_bytes(FileSystems.join(self.output, name), content.encode())
 
 
 @contextlib.contextmanager
@@ -74,19 +74,9 @@ def _make_marked(directory: str, *, mark: str) -> None:
     has_directories = FileSystems.get_filesystem(directory).has_dirs()
     if has_directories:
         FileSystems.mkdirs(directory)
-    _upload(b"", mark)
+    files.write_bytes(mark, b"")
     if not has_directories:
-        _upload(b"", directory)
-
-
-def _content(path: str) -> bytes:
-    with FileSystems.open(path, compression_type=_UNCOMPRESSED) as file:
-        return file.read()
-
-
-def _upload(content: bytes, path: str) -> None:
-    with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
-        file.write(content)
+        files.write_bytes(directory, b"")
 
 
 def _check_reachable(output: str) -> None:

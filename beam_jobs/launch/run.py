@@ -29,9 +29,6 @@ from pipeline.base import files as files_lib
 # --- The outcome: workers save it in one small file, which the launcher loads.
 
 
-_UNCOMPRESSED = "uncompressed"
-
-
 def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
     """Adds the end of the graph: writes the `Outcome` to `path`."""
     rejected = (
@@ -49,7 +46,7 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
             _save,
             rows_read=beam.pvalue.AsSingleton(read, default_value=0),
             rejected=beam.pvalue.AsSingleton(rejected, default_value=source.NO_REJECTIONS),
-            files=beam.pvalue.AsList(outputs.files),
+            written=beam.pvalue.AsList(outputs.files),
             lines={} if outputs.lines is None else beam.pvalue.AsDict(outputs.lines),
             statistics={} if statistics is None else beam.pvalue.AsDict(statistics),
         )
@@ -58,10 +55,8 @@ def gather(pipeline: beam.Pipeline, outputs: Outputs, path: str) -> None:
 
 def load_gathered(path: str, *, file_type: type[WrittenFile]) -> Outcome:
     """Loads an outcome; raises InputError where its files are outside of the directory of `path`."""
-    with FileSystems.open(path, compression_type=_UNCOMPRESSED) as file:
-        return outcome_lib.loads_outcome(
-            file.read(), file_type=file_type, directory=FileSystems.split(path)[0]
-        )
+    content, directory = files.read_bytes(path), FileSystems.split(path)[0]
+    return outcome_lib.loads_outcome(content, file_type=file_type, directory=directory)
 
 
 def _save(
@@ -69,19 +64,18 @@ def _save(
     *,
     rows_read: int,
     rejected: Rejected,
-    files: Sequence[WrittenFile],
+    written: Sequence[WrittenFile],
     lines: Mapping[str, int],
     statistics: Mapping[str, bytes],
 ) -> None:
     outcome = Outcome(
         rows_read=rows_read,
         rejected=rejected,
-        files=tuple(sorted(files, key=lambda file: file.file_name)),
+        files=tuple(sorted(written, key=lambda file: file.file_name)),
         lines=dict(sorted(lines.items())),
         statistics=statistics,
     )
-    with FileSystems.create(path, compression_type=_UNCOMPRESSED) as file:
-        file.write(outcome_lib.dumps_outcome(outcome))
+    files.write_bytes(path, outcome_lib.dumps_outcome(outcome))
 
 
 # --- Progress of a local run.

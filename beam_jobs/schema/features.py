@@ -40,7 +40,7 @@ _LARGEST_INT64 = float(1 << 63)
 
 def propose_feature(profile: ColumnProfile) -> Feature:
     """The feature of the first kind that recognises the column; otherwise its strings are categories."""
-    proposed = (propose(profile) for propose in _OF_KIND.entries.values())
+    proposed = (propose(profile) for propose in _BY_TYPE.entries.values())
     return next((feature for feature in proposed if feature), None) or _strings(profile)
 
 
@@ -138,7 +138,7 @@ def _never(profile: ColumnProfile) -> None:
 
 
 # Tried in this order.
-_OF_KIND: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureTypeTable(
+_BY_TYPE: FeatureTypeTable[Callable[[ColumnProfile], Feature | None]] = FeatureTypeTable(
     where=__name__,
     question="how a kind is recognised in raw data",
     entry="a function of ColumnProfile to the feature, or to None if the column is of another kind",

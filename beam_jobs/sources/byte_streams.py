@@ -221,14 +221,26 @@ BATCH_BYTES = 32 << 20  # 32 MiB; in memory a row takes several times what it ta
 Row = TypeVar("Row")
 
 
-def in_batches(rows: Iterable[Row], *, at_most: int, size: Callable[[Row], int]) -> Iterator[list[Row]]:
-    """Yields lists of `at_most` rows, or of fewer with 32 MiB together; `size` gives the bytes of a row."""
+def in_batches(
+    rows: Iterable[Row],
+    *,
+    at_most: int | None = None,
+    size: Callable[[Row], int],
+    most_bytes: int | None = None,
+) -> Iterator[list[Row]]:
+    """Yields lists of `at_most` rows, or of fewer with `most_bytes` (or a few more) together.
+
+    Args:
+      size: gives the bytes of a row.
+      most_bytes: by default 32 MiB.
+    """
+    most_bytes = most_bytes or BATCH_BYTES
     batch: list[Row] = []
     held = 0
     for row in rows:
         batch.append(row)
         held += size(row)
-        if len(batch) == at_most or held >= BATCH_BYTES:
+        if len(batch) == at_most or held >= most_bytes:
             yield batch
             batch, held = [], 0
     if batch:

@@ -140,6 +140,19 @@ def open_stream(path: str, *, sniff: bool = False) -> pa.NativeFile:
     return pa.input_stream(open_seekable(path), compression=compression)
 
 
+def read_bytes(path: str, *, start: int = 0, size: int = -1) -> bytes:
+    """The bytes of a file as they are stored, from `start` on; -1: all of them."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        if start:
+            file.seek(start)
+        return file.read(size)
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    with FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        file.write(content)
+
+
 def directory_of(path: str) -> str:
     """The directory that a file is in."""
     directory, slash, _ = path.rpartition("/")

@@ -115,14 +115,7 @@ def _grouped(found: list[InputSplit], split_bytes: int) -> Iterator[InputSplit]:
         sorted(found, key=lambda input_split: (input_split.split, input_split.paths)),
         key=lambda input_split: input_split.split,
     ):
-        group: list[InputSplit] = []
-        for input_split in of_split:
-            group.append(input_split)
-            if sum(part.bytes for part in group) >= split_bytes:
-                yield _joined(group)
-                group = []
-        if group:
-            yield _joined(group)
+        yield from map(_joined, in_batches(of_split, size=lambda part: part.bytes, most_bytes=split_bytes))
 
 
 def _joined(group: list[InputSplit]) -> InputSplit:

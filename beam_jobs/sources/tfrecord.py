@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -34,30 +35,22 @@ class Frame(NamedTuple):
 
 def read_frames(stream: pa.NativeFile, path: str) -> Iterator[Frame]:
     """Raises InputError, with the offset, where a length is wrong or the file ends within a record."""
-    buffer, at, offset = b"", 0, 0
-    while True:
-        if len(buffer) - at < HEADER_BYTES:
-            buffer, at = buffer[at:] + stream.read(_READ_BYTES), 0
-            if not buffer:
-                return
-        if len(buffer) - at < HEADER_BYTES:
+    buffered, offset = io.BufferedReader(stream, _READ_BYTES), 0
+    while header := buffered.read(HEADER_BYTES):
+        if len(header) < HEADER_BYTES:
             raise _frame_error(path, offset, "the end of the file within a record")
-        length = payload_bytes(buffer[at : at + HEADER_BYTES])
+        length = payload_bytes(header)
         if length is None:
             raise _frame_error(path, offset, "a length whose checksum does not match")
         if length > _RECORD_BYTES:
             raise _frame_error(
                 path, offset, f"a record of {length:,} bytes, of which {_RECORD_BYTES >> 20} MiB are read"
             )
-        end = at + FRAME_BYTES + length
-        if len(buffer) < end:
-            buffer, end, at = buffer[at:] + stream.read(max(_READ_BYTES, end - len(buffer))), end - at, 0
-        if len(buffer) < end:
+        payload, checksum = buffered.read(length), buffered.read(CRC_BYTES)
+        if len(checksum) < CRC_BYTES:
             raise _frame_error(path, offset, "the end of the file within a record")
-        payload = buffer[at + HEADER_BYTES : end - CRC_BYTES]
-        yield Frame(payload, is_sound(payload, buffer[end - CRC_BYTES : end]))
-        offset += end - at
-        at = end
+        yield Frame(payload, is_sound(payload, checksum))
+        offset += FRAME_BYTES + length
 
 
 def _frame_error(path: str, offset: int, received: str) -> InputError:

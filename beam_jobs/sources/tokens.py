@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from beam_jobs.cells.text import Problems, decode
+from beam_jobs.sources.files import read_bytes
 from beam_jobs.sources.source import Input, InputSplit, RawRows, Rejection, Source, excerpt
 from pipeline.base.errors import InputError
 
@@ -170,7 +171,7 @@ class _SentencePieceTokenizer:
     @functools.cached_property
     def _processor(self) -> object:
         library = _imported("sentencepiece", self.path)
-        return library.SentencePieceProcessor(model_proto=_read(self.path))
+        return library.SentencePieceProcessor(model_proto=read_bytes(self.path))
 
     @property
     def size(self) -> int:
@@ -197,7 +198,7 @@ class _HuggingFaceTokenizer:
     @functools.cached_property
     def _tokenizer(self) -> object:
         library = _imported("tokenizers", self.path)
-        return library.Tokenizer.from_str(_read(self.path).decode())
+        return library.Tokenizer.from_str(read_bytes(self.path).decode())
 
     @property
     def size(self) -> int:
@@ -254,11 +255,6 @@ def _imported(library: str, path: str) -> types.ModuleType:
             expected=f"'{library}', which is not installed by default",
             action=f"Run `pip install {library}`, here and where the workers run.",
         ) from None
-
-
-def _read(path: str) -> bytes:
-    with FileSystems.open(path, compression_type="uncompressed") as file:
-        return file.read()
 
 
 TOKENS_COLUMN = "tokens"

@@ -51,6 +51,10 @@ class TryAgainError(InputError):
     exit_code = EXIT_TRY_AGAIN
 
 
+class DamagedError(ValueError):
+    """The bytes are not what was written. Who knows the file says so in an `InputError`."""
+
+
 def _shortened(text: str) -> str:
     """Cuts a text to what a person reads; a cell or a name may hold megabytes."""
     return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}… ({len(text):,} characters)"

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks, shards
 from pipeline.data.dataset.manifest import Dataset, Shard
+from pipeline.data.dataset.row_hashes import RowHasher, look_up
 from pipeline.data.dataset.selection import selected_ranges
 from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 
@@ -23,7 +24,6 @@ from pipeline.data.dataset.tfrecord import FRAME_BYTES, HEADER_BYTES
 
 
 _ROWS_AT_ONCE = 1 << 12  # more do not fit the cache, and cost up to 9 times as much
-_SEED = 20261101  # of the coefficients: any, but the same for all rows that are compared
 _PROGRESS_AFTER_S = 2.0
 
 
@@ -114,29 +114,6 @@ def _mapped_rows(dataset: Dataset, shard: Shard) -> np.ndarray:
     return payloads.view("<u2").reshape(len(mapped), geometry.rows, geometry.width // blocks.WORD_BYTES)
 
 
-class RowHasher:
-    """Hashes rows of `words` 16-bit words.
-
-    A hash is the upper halves of two sums over the 32-bit words x of a row, a_0 + a_1·x_1 + a_2·x_2 + …
-    modulo 2^64, with coefficients that were drawn once. Two different rows have the same 64 bits with
-    probability 2^-64, however similar they are: D. Lemire and O. Kaser, "Strongly universal string hashing is
-    fast", The Computer Journal 57 (2014), the family Multilinear.
-    """
-
-    def __init__(self, words: int) -> None:
-        self._pairs = -(-words // 2)
-        draws = np.random.default_rng(_SEED).integers(0, 1 << 64, (self._pairs + 1, 2), np.uint64)
-        self._first, self._factors = draws[0], draws[1:]
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Hashes rows, uint16 [n, words], to uint64 [n]."""
-        filled = np.zeros((len(rows), 2 * self._pairs), "<u2")
-        filled[:, : rows.shape[1]] = rows
-        sums = filled.view("<u4").astype(np.uint64) @ self._factors + self._first  # (n, 2)
-        upper = sums >> np.uint64(32)
-        return upper[:, 0] << np.uint64(32) | upper[:, 1]
-
-
 # --- The overlap of two datasets.
 
 _EXAMPLES = 3  # rows in a message
@@ -220,7 +197,7 @@ def overlap(training: Dataset, training_split: str, holdout: Dataset, holdout_sp
     parts = shard_parts(holdout, holdout_split)
     seen, examples = 0, []
     for part, hashes in hashes_of_parts(holdout, parts, title="hash the holdout"):
-        found = np.flatnonzero(_among(known, hashes))
+        found = np.flatnonzero(look_up(hashes, known)[1])
         seen += len(found)
         examples += [_place(holdout, part, int(row)) for row in found[: _EXAMPLES - len(examples)]]
     return Overlap(
@@ -270,12 +247,6 @@ def _known(dataset: Dataset, expression: str) -> tuple[np.ndarray, int]:
     new = np.ones(len(known) + 1, bool)  # True where a hash differs from the one before, and at the end
     np.not_equal(known[1:], known[:-1], out=new[1:-1])
     return known, len(known) - int(np.count_nonzero(new[1:] & new[:-1]))
-
-
-def _among(known: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """Returns whether each hash, uint64 [n], is among the sorted `known`: bool [n]."""
-    position = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    return known[position] == hashes
 
 
 def _place(dataset: Dataset, part: ShardPart, row: int) -> RowPlace:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pipeline.base.errors import EXIT_BAD_INPUT, InputError
 from pipeline.data.dataset import foreign, shards
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.selection import select
 from pipeline.data.reading import windows
 from pipeline.data.reading.parsing import parse_rows
@@ -46,7 +47,7 @@ def test_the_index_tells_where_every_record_is(file: pathlib.Path):
     found = shards.load(file.parent / "part-1.index")
     assert found.offsets.tolist() == OFFSETS
     assert found.lengths.tolist() == list(map(len, PAYLOADS))
-    assert found.hashes.tolist() == shards.content_hashes(PAYLOADS).tolist()
+    assert found.hashes.tolist() == content_hashes(PAYLOADS).tolist()
 
 
 def test_every_damaged_record_is_named_and_the_other_files_are_indexed(file: pathlib.Path):

@@ -18,6 +18,7 @@ from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.manifest import Dataset, File, Manifest, Shard
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.shards import Index
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.dataset.tfrecord import FRAME_BYTES
@@ -126,9 +127,7 @@ def _typed(schema: Schema, rows: Sequence[Row]) -> pa.RecordBatch:
 def _index(records: Sequence[bytes]) -> Index:
     lengths = np.array([len(record) for record in records], np.int64)
     ends = np.cumsum(lengths + FRAME_BYTES)
-    return Index(
-        offsets=ends - lengths - FRAME_BYTES, lengths=lengths, hashes=shards_lib.content_hashes(records)
-    )
+    return Index(offsets=ends - lengths - FRAME_BYTES, lengths=lengths, hashes=content_hashes(records))
 
 
 def _size_and_digest(path: pathlib.Path) -> dict:

@@ -29,6 +29,7 @@ from beam_jobs.sources.tokens import ByteTokenizer
 from pipeline.data.dataset import manifest, tfrecord
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset.manifest import File, Shard, open_dataset
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity import damage
 from pipeline.data.integrity.scan import DamagedRecord, ScanMemory
@@ -122,7 +123,7 @@ def _index(payloads: Sequence[bytes]) -> bytes:
     ends = np.cumsum(lengths + tfrecord.FRAME_BYTES)
     offsets = ends - lengths - tfrecord.FRAME_BYTES
     return shards_lib.dumps(
-        shards_lib.Index(offsets=offsets, lengths=lengths, hashes=shards_lib.content_hashes(payloads))
+        shards_lib.Index(offsets=offsets, lengths=lengths, hashes=content_hashes(payloads))
     )
 
 

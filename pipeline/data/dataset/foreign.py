@@ -15,6 +15,7 @@ from pipeline.base import files
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import TRAIN, Dataset, File, Manifest, Shard
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.shards import Index
 from pipeline.data.dataset.tfrecord import (
     FRAME_BYTES,
@@ -110,7 +111,7 @@ def build(path: pathlib.Path, *, on_bytes: Callable[[int], object] = lambda coun
                 records = [item for item in chunk if isinstance(item, Record)]
                 offsets += [record.offset for record in records]
                 lengths += [len(record.payload) for record in records]
-                hashes.append(shards.content_hashes(record.payload for record in records))
+                hashes.append(content_hashes(record.payload for record in records))
                 on_bytes(sum(len(record.payload) + FRAME_BYTES for record in records))
     except OSError as error:
         raise _unreadable(path, error) from None

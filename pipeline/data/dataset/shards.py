@@ -24,14 +24,13 @@ import numpy as np
 from pipeline.base import files, process_memory
 from pipeline.base.errors import InputError
 from pipeline.base.files import FileState
-from pipeline.data.dataset import blocks
+from pipeline.data.dataset import blocks, row_hashes
 from pipeline.data.dataset.manifest import Dataset, Shard, damaged_file, published_in_turn
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, is_sound
 
 _MAGIC = b"penstock.index/1"
 _HEAD_BYTES = len(_MAGIC) + 8
-_HASH_BYTES = 8
-_RECORD_BYTES = 8 + _HASH_BYTES + 4
+_RECORD_BYTES = 8 + row_hashes.BYTES + 4
 _TFRECORD = re.compile(r"\.tfrecords?(?=(-\d+-of-\d+)?$)")  # in the name of a shard
 
 
@@ -55,16 +54,6 @@ def file_name(shard: str) -> str:
     any other name.
     """
     return _TFRECORD.sub("", shard) + ".index"
-
-
-def content_hashes(payloads: Iterable[bytes]) -> np.ndarray:
-    """Hashes of n payloads, uint64 [n]: equal for equal content."""
-    digests = [hashlib.blake2b(payload, digest_size=_HASH_BYTES).digest() for payload in payloads]
-    return np.frombuffer(b"".join(digests), "<u8")
-
-
-def content_hash(payload: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(payload, digest_size=_HASH_BYTES).digest(), "little")
 
 
 def size_of(records: int) -> int:
@@ -278,7 +267,7 @@ def _check_content(
         stored = whole[begin : begin + size] if is_whole else files.read_at(descriptor, path, size, begin)
         payload, checksum = stored[:-CRC_BYTES], stored[-CRC_BYTES:]
         # One that is damaged, not swapped, is reported when it is read.
-        if is_sound(payload, checksum) and content_hash(payload) != entry.content_hash:
+        if is_sound(payload, checksum) and row_hashes.content_hashes([payload])[0] != entry.content_hash:
             raise InputError(
                 f"dataset file {path}",
                 received=f"a record {entry.ordinal:,} that is sound, but not the one that was published",

@@ -163,6 +163,9 @@ def entry_head(name: bytes, wire: str, length: int) -> bytes:
     return _FIELD_1 + varint(len(key) + len(value) + length) + key + value
 
 
+VARINT_BYTES = 10  # of a number below 2^64, at most: 7 bits a byte
+
+
 def varint(number: int) -> bytes:
     """A whole number from 0 on, 7 bits a byte, the lowest first."""
     encoded = bytearray()

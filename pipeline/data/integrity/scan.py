@@ -22,6 +22,7 @@ from pipeline.base.files import FileState
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.dataset import shards as shards_lib
 from pipeline.data.dataset import tfrecord
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.dataset.selection import Selection
 from pipeline.data.dataset.shards import Stored
 
@@ -118,7 +119,7 @@ def checksum_problem(frame: bytes, *, size: int, content_hash: int) -> str:
     if found := tfrecord.problem(frame, length=length):
         return found
     payload = frame[tfrecord.HEADER_BYTES : -tfrecord.CRC_BYTES]
-    if shards_lib.content_hash(payload) != content_hash:
+    if content_hashes([payload])[0] != content_hash:
         return f"its {length:,} bytes are sound, but not those that were published"
     return ""
 

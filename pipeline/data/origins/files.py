@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.base import bits
+from pipeline.base.errors import DamagedError
 
 _FILES_MAGIC = b"penstock.origin-files/1\0"
 _FILE_HEAD = struct.Struct("<24s16sQQ")
@@ -159,10 +160,6 @@ _ROWS_MAGIC = b"penstock.origins/1"
 _ROWS_HEAD = struct.Struct("<18sBB")
 _REST = struct.Struct("<QQ16s32s")
 HEADER_BYTES = _ROWS_HEAD.size + CHECKSUM_BYTES + _REST.size
-
-
-class DamagedError(ValueError):
-    """The bytes are not what was written."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,11 @@ from typing import IO, NamedTuple, TypeVar
 
 import numpy as np
 
-from pipeline.base.errors import InputError, printable
+from pipeline.base.errors import DamagedError, InputError, printable
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset, Manifest, Shard
 from pipeline.data.origins import files
-from pipeline.data.origins.files import ANY_LINE_END, DamagedError, Entry, Folder, Origin
+from pipeline.data.origins.files import ANY_LINE_END, Entry, Folder, Origin
 
 FOLDER = "origins"
 FILES_NAME = f"{FOLDER}/files"

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.base.errors import DamagedError
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, samples
 from pipeline.data.statistics.accumulators import Classes, Gathered, Lengths, Numbers, Values, gathered_of
-from pipeline.data.statistics.samples import Cursor, DamagedError, signed, text, varint
+from pipeline.data.statistics.samples import Cursor, signed, text, varint
 
 _RANGE = struct.Struct("<dd")
 

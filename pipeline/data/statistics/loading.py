@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pipeline.base.errors import InputError
+from pipeline.base.errors import DamagedError, InputError
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.manifest import STATISTICS_FILE_NAME, TRAIN, Dataset, in_order, published_bytes
 from pipeline.data.dataset.statistics import SplitStatistics, Statistics
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 from pipeline.data.statistics.encoding import FILE_NAME, Splits
-from pipeline.data.statistics.samples import DamagedError
 
 _Read = TypeVar("_Read")
 

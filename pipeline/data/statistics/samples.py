@@ -22,15 +22,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from pipeline.base import bits as bits_lib
-from pipeline.data.dataset.tfrecord import varint
+from pipeline.base.errors import DamagedError
+from pipeline.data.dataset.tfrecord import VARINT_BYTES, varint
 
 # --- Numbers and texts as bytes. A whole number from 0 on is a varint, as protocol buffers have it.
-
-_VARINT_BYTES = 10  # of numbers below 2^64, at most
-
-
-class DamagedError(ValueError):
-    """The bytes are not what was written."""
 
 
 def signed(number: int) -> bytes:
@@ -60,7 +55,7 @@ class Cursor:
 
     def varint(self, most: int = (1 << 64) - 1) -> int:
         number = 0
-        for place in range(_VARINT_BYTES):
+        for place in range(VARINT_BYTES):
             byte = self.take(1)[0]
             number |= (byte & 0x7F) << 7 * place
             if byte < 0x80:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset.row_hashes import RowHasher
 from pipeline.data.dataset.window import open_window
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
-from pipeline.retraining.overlap import Overlap, RowHasher, RowPlace, overlap, require_disjoint
+from pipeline.retraining.overlap import Overlap, RowPlace, overlap, require_disjoint
 from tests.shared.tiny_dataset import Row, write_dataset
 
 SCHEMA = Schema(

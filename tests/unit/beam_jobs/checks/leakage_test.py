@@ -5,7 +5,8 @@ import pytest
 
 from beam_jobs.checks import leakage
 from beam_jobs.checks.anomalies import Policy
-from beam_jobs.checks.leakage import Leak
+from pipeline.data.dataset import row_hashes
+from pipeline.data.dataset.row_hashes import Leak
 
 
 def hashes(*numbers: int) -> np.ndarray:
@@ -24,15 +25,15 @@ SPLITS = {
 
 @pytest.mark.parametrize("at_once", [1 << 20, 100])
 def test_leaks_are_counted(at_once: int):
-    assert leakage.leaks(SPLITS, records=1517, at_once=at_once) == [
-        Leak(split="validation", earlier="train", records=2, hashes=tuple(hashes(7).tolist())),
-        Leak(split="test", earlier="validation", records=1, hashes=tuple(hashes(2001).tolist())),
+    assert row_hashes.leaks(SPLITS, rows=1517, at_once=at_once) == [
+        Leak(split="validation", earlier="train", rows=2, hashes=tuple(hashes(7).tolist())),
+        Leak(split="test", earlier="validation", rows=1, hashes=tuple(hashes(2001).tolist())),
     ]
 
 
 def test_a_leak_is_an_anomaly_above_its_limit():
-    leak = Leak(split="test", earlier="train", records=2, hashes=(7,))
-    found = leakage.anomaly(leak, ["x record 3"], Policy(severities={"leakage": "error"}), of=100)
+    leak = Leak(split="test", earlier="train", rows=2, hashes=(7,))
+    [found] = leakage.anomaly(leak, ["x record 3"], Policy(severities={"leakage": "error"}), of=100)
     assert (found.severity, found.value, found.threshold) == ("error", 0.02, 0.0)
     assert found.message == "2 of 100 records are also in split 'train', for example x record 3"
-    assert leakage.anomaly(leak, [], Policy(limits={"leakage": 0.02}), of=100) is None
+    assert not [*leakage.anomaly(leak, [], Policy(limits={"leakage": 0.02}), of=100)]

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from pipeline.data.dataset import blocks, manifest, shards
+from pipeline.data.dataset.row_hashes import content_hashes
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature_types import Numeric
 from pipeline.data.schema.schema import Schema
@@ -56,7 +57,7 @@ def test_the_index_leads_a_plain_reader_to_every_record(dataset: pathlib.Path):
     starts = (found.offsets + np.uint64(12)).tolist()
     records = [content[a : a + n] for a, n in zip(starts, found.lengths.tolist(), strict=True)]
     assert ages(records) == AGES
-    assert shards.content_hashes(records).tolist() == found.hashes.tolist()
+    assert content_hashes(records).tolist() == found.hashes.tolist()
     assert len(content) == starts[-1] + len(records[-1]) + 4
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import shards
+from pipeline.data.dataset.row_hashes import content_hashes
 
 OF_THREE = shards.Index(
     offsets=np.array([0, 20, 1 << 40], np.uint64),
     lengths=np.array([4, 0, (1 << 32) - 1], np.uint32),
-    hashes=shards.content_hashes([b"a", b"", b"a"]),
+    hashes=content_hashes([b"a", b"", b"a"]),
 )
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from pipeline.base.errors import DamagedError
 from pipeline.data.origins import files as files_lib
-from pipeline.data.origins.files import CHUNK_ROWS, DamagedError
+from pipeline.data.origins.files import CHUNK_ROWS
 
 SHA256 = "ab" * 32
 ID = bytes(range(16))

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_jobs.cells.typed import arrow_schema
+from pipeline.base.errors import DamagedError
 from pipeline.data.dataset import statistics as statistics_lib
 from pipeline.data.dataset.statistics import SplitStatistics
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric, Tensor, Text
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import accumulators, encoding
-from pipeline.data.statistics.samples import DamagedError
 from tests.shared import measuring
 
 SCHEMA = Schema(
