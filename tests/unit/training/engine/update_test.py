@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from models.wide_deep import OffsetEmbedding
 from pipeline.base.errors import InputError
+from pipeline.training.engine import step
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.step import train_step
@@ -294,9 +295,9 @@ def test_averages_of_weights(name, parts):
         ema=0.8,
     )
     weight, average = 1.0, 1.0
-    for step in range(1, 31):
+    for done in range(1, 31):
         weight -= 0.1 * 2 * (weight - 5.0)
-        decay = min(0.8, (1 + step) / (10 + step))
+        decay = min(0.8, (1 + done) / (10 + done))
         average = decay * average + (1 - decay) * weight
     np.testing.assert_allclose(np.asarray(model.weights[0]), [[weight]], rtol=1e-5)
     np.testing.assert_allclose(np.asarray(model.averages.variables[0]), [[average]], rtol=1e-5)
@@ -338,3 +339,52 @@ def test_micro_batches_have_masks_of_their_own():
     model = trained("one_device", make, lambda: keras.optimizers.SGD(1.0), {"x": x}, labels, micro_batches=2)
     # Each example adds 0.5 where its own mask lets a unit through: twice, once or never.
     assert set(np.asarray(model.weights[0])[:, 0].tolist()) == {0.0, 0.5, 1.0}
+
+
+# Averages take the place of the weights, and give it back.
+
+
+def weighted_line(weight: float) -> keras.Model:
+    x = keras.Input((1,))
+    start = keras.initializers.Constant(weight)
+    return keras.Model([x], keras.layers.Dense(1, use_bias=False, kernel_initializer=start)(x))
+
+
+def value(variable: keras.Variable) -> float:
+    return np.asarray(variable).item()
+
+
+def test_they_are_in_place_for_a_while():
+    model = weighted_line(1.0)
+    found = step.build_averages(0.9, model)
+    model.weights[0].assign([[3.0]])
+    with found.in_place():
+        assert value(model.weights[0]) == 1.0
+    assert (value(model.weights[0]), value(found.variables[0])) == (3.0, 1.0)
+
+
+def test_what_a_callback_puts_in_their_place_they_become():
+    model = weighted_line(1.0)
+    found = step.build_averages(0.9, model)
+    with found.in_place():
+        model.weights[0].assign([[7.0]])
+    assert (value(model.weights[0]), value(found.variables[0])) == (1.0, 7.0)
+
+
+def test_after_an_error_the_weights_are_back():
+    model = weighted_line(1.0)
+    found = step.build_averages(0.9, model)
+    model.weights[0].assign([[3.0]])
+    with pytest.raises(ZeroDivisionError), found.in_place():
+        1 / 0  # noqa: B018
+    assert value(model.weights[0]) == 3.0
+
+
+def test_statistics_of_batches_are_no_weights():
+    x = keras.Input((2,))
+    model = keras.Model([x], keras.layers.BatchNormalization()(x))
+    assert len(step.build_averages(0.9, model).variables) == 2  # gamma and beta
+
+
+def test_a_decay_of_0_keeps_none():
+    assert step.build_averages(0.0, weighted_line(1.0)) is None
