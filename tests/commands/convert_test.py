@@ -192,9 +192,13 @@ def assert_refused(ended: Ended, directory: pathlib.Path, *messages: str) -> Non
 @pytest.mark.parametrize(
     ("row", "messages"),
     [
-        (b"30,1.7,Bern", ("row 42", "3 cells in place of 4")),
         (b"30,tall,Bern,no", ("row 42, column 'height'", "not a number", "'tall'")),
-        (b"30,1.7,Rome,no", ("row 42, column 'city'", "not in the vocabulary", "'Rome'")),
+        pytest.param(b"30,1.7,Bern", ("row 42", "3 cells in place of 4"), marks=pytest.mark.slow),
+        pytest.param(
+            b"30,1.7,Rome,no",
+            ("row 42, column 'city'", "not in the vocabulary", "'Rome'"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_bad_row_publishes_nothing(
@@ -208,7 +212,7 @@ def test_a_bad_row_publishes_nothing(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (encoded(fruit_pixels(0))[:-40], "a damaged part"),
+        pytest.param(encoded(fruit_pixels(0))[:-40], "a damaged part", marks=pytest.mark.slow),
         (encoded(fruit_pixels(0, height=5)), "6x5 pixels in place of 6x4"),
     ],
 )
@@ -248,7 +252,7 @@ def test_an_empty_input_among_others_is_refused(
     assert_refused(convert_people(f"--input=extra={people / 'extra.csv'}"), people, message)
 
 
-@pytest.mark.parametrize("flags", [(), TWO_PROCESSES])
+@pytest.mark.parametrize("flags", [(), pytest.param(TWO_PROCESSES, marks=pytest.mark.slow)])
 def test_an_undeclared_column_is_refused_by_name(
     convert_people: Convert, people: pathlib.Path, flags: tuple[str, ...]
 ):

@@ -52,6 +52,7 @@ def test_stops_at_a_damaged_record_and_names_it(damaged, tmp_path):
         run.train(request(damaged, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_goes_on_without_it_and_reports_it(damaged, tmp_path):
     run.train(request(damaged, tmp_path / "run", max_corrupt_records=1))
     left_out = files.read_json(tmp_path / "run" / "damaged.json")

@@ -48,12 +48,16 @@ def values(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[np
     return [np.asarray(variable) for variable in [*model.variables, *optimizer.variables]]
 
 
-def saved(directory, step: int = 1, **session) -> Checkpoints:
-    """Saves a new model, and waits until it is written."""
-    made = checkpoints(directory, *model_and_optimizer())
+def save(made: Checkpoints, step: int, session: dict) -> Checkpoints:
+    """Saves, and waits until it is written."""
     made.save(step, session)
     made.finish()
     return made
+
+
+def saved(directory, step: int = 1, **session) -> Checkpoints:
+    """Saves a new model."""
+    return save(checkpoints(directory, *model_and_optimizer()), step, session)
 
 
 def names(directory) -> list[str]:
@@ -64,9 +68,7 @@ def test_restores_weights_slots_random_state_and_session(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
     session = {"callbacks": [{"best": [np.arange(3.0), np.array(2, np.int64)]}], "stopped": False}
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(7, session)
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 7, session)
     other, other_optimizer = model_and_optimizer()
     step, restored = checkpoints(tmp_path, other, other_optimizer).restore()
     assert (step, restored["stopped"]) == (7, False)
@@ -83,9 +85,7 @@ def test_the_loss_scale_is_restored(tmp_path):
     scaling.build(model.trainable_variables)
     train(model, scaling)
     assert float(np.asarray(scaling.dynamic_scale)) == 2.0**16
-    made = checkpoints(tmp_path, model, scaling)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, scaling), 1, {})
     other, other_inner = model_and_optimizer()
     restored = keras.optimizers.LossScaleOptimizer(other_inner, dynamic_growth_steps=1)
     restored.build(other.trainable_variables)
@@ -96,9 +96,7 @@ def test_the_loss_scale_is_restored(tmp_path):
 
 def test_averages_of_weights_are_restored(tmp_path):
     averages = [tf.Variable([1.0, 2.0])]
-    made = checkpoints(tmp_path, *model_and_optimizer(), ema=averages)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, *model_and_optimizer(), ema=averages), 1, {})
     averages[0].assign([0.0, 0.0])
     checkpoints(tmp_path, *model_and_optimizer(), ema=averages).restore()
     np.testing.assert_array_equal(averages[0], [1.0, 2.0])
@@ -119,9 +117,7 @@ def test_what_changes_while_files_are_written_is_not_in_them(tmp_path):
 
 def test_tensorflow_alone_reads_it(tmp_path):
     model, optimizer = model_and_optimizer()
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(3, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 3, {})
     described = json.loads((tmp_path / "step-00000003" / "manifest.json").read_text())
     reader = tf.train.load_checkpoint(str(tmp_path / "step-00000003" / "variables"))
     assert described["variables"]["model/0000"] == model.variables[0].path
@@ -158,18 +154,14 @@ def test_a_worker_whose_weight_is_not_finite_says_so_too(tmp_path):
 def test_large_values_whose_sum_overflows_are_finite(tmp_path):
     model, optimizer = model_and_optimizer()
     model.weights[0].assign(np.full([3, 4], 3e38))
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     assert names(tmp_path) == ["step-00000001"]
 
 
 def test_dropout_goes_on_with_the_next_mask(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     other, other_optimizer = model_and_optimizer()
     checkpoints(tmp_path, other, other_optimizer).restore()
     np.testing.assert_array_equal(model(INPUT, training=True), other(INPUT, training=True))
@@ -177,9 +169,7 @@ def test_dropout_goes_on_with_the_next_mask(tmp_path):
 
 def test_model_alone_restores_without_an_optimizer(tmp_path):
     model, optimizer = model_and_optimizer()
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(7, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 7, {})
     other, _ = model_and_optimizer()
     assert checkpoints(tmp_path, other).restore() == (7, {})
     np.testing.assert_array_equal(model(INPUT), other(INPUT))
@@ -209,9 +199,7 @@ def test_another_model_is_refused(tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    made = checkpoints(tmp_path, *model_and_optimizer(), run={"dataset": "d1", "config": {"seed": 0}})
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, *model_and_optimizer(), run={"dataset": "d1", "config": {"seed": 0}}), 1, {})
     for name, run in {
         "dataset": {"dataset": "d2", "config": {"seed": 0}},
         "seed": {"dataset": "d1", "config": {"seed": 1}},
@@ -224,9 +212,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 def test_model_that_predicts_something_else_is_refused(tmp_path):
     model, optimizer = model_and_optimizer()
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     other, other_optimizer = model_and_optimizer()
     lossy = Checkpoints(
         tmp_path,
@@ -241,9 +227,7 @@ def test_model_that_predicts_something_else_is_refused(tmp_path):
 def test_a_regression_in_millionths_is_judged_in_its_unit(tmp_path):
     model, optimizer = model_and_optimizer()
     model.layers[-1].kernel.assign(np.full((4, 1), 1e-7))
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     other, _ = model_and_optimizer()
     lossy = Checkpoints(
         tmp_path,
@@ -257,9 +241,7 @@ def test_a_regression_in_millionths_is_judged_in_its_unit(tmp_path):
 
 @pytest.mark.parametrize("worker", [1, 2])
 def test_other_workers_write_nothing(tmp_path, worker):
-    made = checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=worker)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=worker), 1, {})
     assert names(tmp_path) == []
 
 

@@ -335,7 +335,12 @@ def state(model: keras.Model) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(
     ("name", "micro_batches", "scaled"),
-    [("one_device", 1, True), ("one_device", 4, False), ("mirrored", 1, False), ("mirrored", 2, True)],
+    [
+        pytest.param("one_device", 1, True, marks=pytest.mark.slow),
+        ("one_device", 4, False),
+        pytest.param("mirrored", 1, False, marks=pytest.mark.slow),
+        ("mirrored", 2, True),
+    ],
 )
 def test_a_bad_step_leaves_no_trace(name, micro_batches, scaled):
     # The NaN is in the last replica's half of the batch, and in the last part of it.
@@ -373,7 +378,9 @@ def test_a_gradient_that_is_not_finite_is_bad_though_the_loss_is_finite():
         np.testing.assert_array_equal(value, was)
 
 
-@pytest.mark.parametrize(("name", "skips"), [("one_device", False), ("mirrored", True)])
+@pytest.mark.parametrize(
+    ("name", "skips"), [("one_device", False), pytest.param("mirrored", True, marks=pytest.mark.slow)]
+)
 def test_float16_leaves_out_no_more_steps_than_a_scale_can_cause(name, skips):
     zeros = keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer="zeros")
     last = keras.Sequential([zeros, InfiniteAtZero()])

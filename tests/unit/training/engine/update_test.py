@@ -120,7 +120,7 @@ class OneHotTable(OffsetEmbedding):
         return keras.ops.one_hot(ids + self._offsets, self.table.shape[0]) @ self.table
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [pytest.param("one_device", marks=pytest.mark.slow), "mirrored"])
 def test_sparse_gradients_train_as_dense_ones_do(name):
     """100 steps of Adam over 64 examples; of the smallest column, each id comes about 32 times."""
     labels = (np.sin(COLUMNS @ np.arange(1.0, 7.0)) > 0).astype("float32")
@@ -267,7 +267,7 @@ def scaled_adam() -> keras.optimizers.Optimizer:
     return keras.optimizers.LossScaleOptimizer(clipped_adam(), initial_scale=64.0, dynamic_growth_steps=2)
 
 
-@pytest.mark.parametrize("make", [clipped_adam, scaled_adam])
+@pytest.mark.parametrize("make", [pytest.param(clipped_adam, marks=pytest.mark.slow), scaled_adam])
 def test_replicas_and_parts_of_a_batch_change_nothing(make):
     def weights(name: str, parts: int) -> list[np.ndarray]:
         inputs = {"x": X, "ids": IDS}

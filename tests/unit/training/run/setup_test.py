@@ -161,8 +161,9 @@ def written(folder, *weights: float, layout: str = "rows"):
     return write_dataset(folder / "1.0.0", WEIGHTED, {"train": examples}, layout=layout)
 
 
-@pytest.mark.parametrize(("layout", "place"), [("rows", "record 1"), ("blocks", "record 0, row 1")])
-@pytest.mark.parametrize("weight", [-0.5, math.nan])
+@pytest.mark.parametrize(
+    ("layout", "place", "weight"), [("rows", "record 1", -0.5), ("blocks", "record 0, row 1", math.nan)]
+)
 def test_the_first_one_is_named(tmp_path, layout, place, weight):
     dataset = written(tmp_path, 1.0, 0.0, 2.0, 1.0, weight, -3.0, layout=layout)
     message = (
