@@ -342,7 +342,7 @@ def opened(root: pathlib.Path, *, to_train: bool = True) -> Checkpoints:
 
 @pytest.fixture
 def two_saved(tmp_path) -> pathlib.Path:
-    """A directory with the opened of steps 1 and 2."""
+    """A directory with the checkpoints of steps 1 and 2."""
     made = opened(tmp_path)
 
     made.save(1, {"at": 1})

@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.training.engine import strategy
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.batches import distributed, timed
 from tests.unit.training.engine.inner_test import WITHOUT_XLA
@@ -21,22 +20,22 @@ from tests.unit.training.engine.inner_test import WITHOUT_XLA
     [("auto", "mirrored", 2), ("mirrored", "mirrored", 2), ("one_device", "one_device", 1)],
 )
 def test_strategies_take_the_devices_there_are(name, becomes, replicas):
-    made = strategy.create(name)
-    assert strategy.name_of(made) == becomes
+    made = strategy_lib.create(name)
+    assert strategy_lib.name_of(made) == becomes
     assert made.num_replicas_in_sync == replicas
-    assert strategy.worker(made) == 0
+    assert strategy_lib.worker(made) == 0
 
 
 def test_tpu_without_one_is_refused(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
     with pytest.raises(InputError, match=r"--strategy=tpu: received a machine without a TPU"):
-        strategy.create("tpu")
+        strategy_lib.create("tpu")
 
 
 def test_multi_worker_without_a_cluster_is_refused(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(InputError, match=r"multi_worker.*TF_CONFIG: received no cluster; expected a cluster"):
-        strategy.create("multi_worker")
+        strategy_lib.create("multi_worker")
 
 
 @pytest.mark.parametrize("name", ["auto", "multi_worker"])
@@ -44,24 +43,24 @@ def test_an_evaluator_is_told_that_it_is_not_needed(monkeypatch, name):
     jobs = {"chief": ["a:1"], "evaluator": ["b:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "evaluator", "index": 0}}))
     with pytest.raises(InputError, match=r"received the task evaluator 0; .*start no evaluators"):
-        strategy.create(name)
+        strategy_lib.create(name)
 
 
 def test_a_chief_alone_takes_its_own_devices(monkeypatch):
     jobs = {"chief": ["a:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "chief", "index": 0}}))
-    assert strategy.name_of(strategy.create("auto")) == "mirrored"
+    assert strategy_lib.name_of(strategy_lib.create("auto")) == "mirrored"
 
 
 def test_unknown_strategy_is_refused():
     with pytest.raises(InputError, match=r"--strategy: received 'horovod'; expected auto, one_device"):
-        strategy.create("horovod")
+        strategy_lib.create("horovod")
 
 
 @pytest.mark.parametrize("devices", [0, 1_025, 10**11])
 def test_no_logical_devices_and_too_many_are_refused(devices: int):
     with pytest.raises(InputError, match=rf"--logical_devices: received {devices}; expected 1 to 1,024"):
-        strategy.create(logical_devices=devices)
+        strategy_lib.create(logical_devices=devices)
 
 
 @pytest.mark.parametrize(("batch", "nearest"), [(33, 32), (1, 2), (0, 2), (-4, 2)])
@@ -69,18 +68,18 @@ def test_batch_must_divide_among_replicas(batch, nearest):
     with pytest.raises(
         InputError, match=rf"received {batch}; .*2 replicas. Set --config.global_batch={nearest}"
     ):
-        strategy.require_divisible("global_batch", batch, strategy.create("mirrored"))
+        strategy_lib.require_divisible("global_batch", batch, strategy_lib.create("mirrored"))
 
 
 def test_batch_that_divides_passes():
-    strategy.require_divisible("global_batch", 32, strategy.create("mirrored"))
+    strategy_lib.require_divisible("global_batch", 32, strategy_lib.create("mirrored"))
 
 
 def test_xla_is_reported_as_it_really_is():
-    is_on, reason = strategy.jit_compile(True, strategy.create("one_device"))
+    is_on, reason = strategy_lib.jit_compile(True, strategy_lib.create("one_device"))
     assert (is_on, reason == "asked for") == (not WITHOUT_XLA, not WITHOUT_XLA)
-    assert strategy.jit_compile(False, strategy.create("one_device")) == (False, "not asked for")
-    is_on, reason = strategy.jit_compile(True, strategy.create("mirrored"))
+    assert strategy_lib.jit_compile(False, strategy_lib.create("one_device")) == (False, "not asked for")
+    is_on, reason = strategy_lib.jit_compile(True, strategy_lib.create("mirrored"))
     assert not is_on
     assert "several replicas" in reason
 
@@ -117,7 +116,7 @@ def test_xla_is_off_where_tensorflow_has_no_compiler(monkeypatch):
         return refuse if jit_compile else function
 
     monkeypatch.setattr(tf, "function", without)
-    is_on, reason = strategy.jit_compile(True, strategy.create("one_device"))
+    is_on, reason = strategy_lib.jit_compile(True, strategy_lib.create("one_device"))
     assert not is_on
     assert reason.startswith("asked for, but this TensorFlow has no XLA compiler")
 

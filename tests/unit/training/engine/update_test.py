@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from models.wide_deep import OffsetEmbedding
 from pipeline.base.errors import InputError
-from pipeline.training.engine import step
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.step import train_step
@@ -295,9 +294,9 @@ def test_averages_of_weights(name, parts):
         ema=0.8,
     )
     weight, average = 1.0, 1.0
-    for done in range(1, 31):
+    for step in range(1, 31):
         weight -= 0.1 * 2 * (weight - 5.0)
-        decay = min(0.8, (1 + done) / (10 + done))
+        decay = min(0.8, (1 + step) / (10 + step))
         average = decay * average + (1 - decay) * weight
     np.testing.assert_allclose(np.asarray(model.weights[0]), [[weight]], rtol=1e-5)
     np.testing.assert_allclose(np.asarray(model.averages.variables[0]), [[average]], rtol=1e-5)
@@ -356,7 +355,7 @@ def value(variable: keras.Variable) -> float:
 
 def test_they_are_in_place_for_a_while():
     model = weighted_line(1.0)
-    found = step.build_averages(0.9, model)
+    found = step_lib.build_averages(0.9, model)
     model.weights[0].assign([[3.0]])
     with found.in_place():
         assert value(model.weights[0]) == 1.0
@@ -365,7 +364,7 @@ def test_they_are_in_place_for_a_while():
 
 def test_what_a_callback_puts_in_their_place_they_become():
     model = weighted_line(1.0)
-    found = step.build_averages(0.9, model)
+    found = step_lib.build_averages(0.9, model)
     with found.in_place():
         model.weights[0].assign([[7.0]])
     assert (value(model.weights[0]), value(found.variables[0])) == (1.0, 7.0)
@@ -373,7 +372,7 @@ def test_what_a_callback_puts_in_their_place_they_become():
 
 def test_after_an_error_the_weights_are_back():
     model = weighted_line(1.0)
-    found = step.build_averages(0.9, model)
+    found = step_lib.build_averages(0.9, model)
     model.weights[0].assign([[3.0]])
     with pytest.raises(ZeroDivisionError), found.in_place():
         1 / 0  # noqa: B018
@@ -383,8 +382,8 @@ def test_after_an_error_the_weights_are_back():
 def test_statistics_of_batches_are_no_weights():
     x = keras.Input((2,))
     model = keras.Model([x], keras.layers.BatchNormalization()(x))
-    assert len(step.build_averages(0.9, model).variables) == 2  # gamma and beta
+    assert len(step_lib.build_averages(0.9, model).variables) == 2  # gamma and beta
 
 
 def test_a_decay_of_0_keeps_none():
-    assert step.build_averages(0.0, weighted_line(1.0)) is None
+    assert step_lib.build_averages(0.0, weighted_line(1.0)) is None

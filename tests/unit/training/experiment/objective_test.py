@@ -181,7 +181,7 @@ def test_weights_that_are_all_zero_are_refused(weights):
 
 def test_a_column_without_statistics_is_refused():
     unknown = FeatureStatistics(name="fnlwgt", dtype="float32", present=3, missing=0)
-    with pytest.raises(InputError, match=r"'fnlwgt'; expected a column whose weighted_statistics were kept"):
+    with pytest.raises(InputError, match=r"'fnlwgt'; expected a column whose statistics were kept"):
         example_weights.mean(SCHEMA["fnlwgt"], SplitStatistics(examples=3, features={"fnlwgt": unknown}))
 
 

@@ -278,7 +278,7 @@ def test_a_loss_that_is_not_finite_is_not_saved():
     assert memory.saved == (0, {})
 
 
-# Bad steps are skipped, or passed over, or end the watched_run; a resumed watched_run has done the same.
+# Bad steps are skipped, or passed over, or end the run; a resumed run has done the same.
 
 NAN = float("nan")
 
