@@ -18,6 +18,8 @@ from tests.shared import warm
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+COLLECTED_BYTES = 200 << 20  # a look through all of TensorFlow's objects takes seconds: not after every file
+
 
 def pytest_collection_finish() -> None:
     """Takes what was imported out of the collector's sight: each look through TensorFlow takes a second."""
@@ -25,14 +27,26 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session")
+def _kept_bytes() -> list[int]:
+    """What the worker held when it last gave memory back."""
+    return [0]
+
+
 @pytest.fixture(autouse=True, scope="module")
-def _memory_given_back() -> Iterator[None]:
-    """A worker keeps no graphs of a file that it has run, and the C library none of their memory."""
+def _memory_given_back(_kept_bytes: list[int]) -> Iterator[None]:
+    """A worker keeps few graphs of files that it has run, and the C library none of their memory."""
     yield
     if keras := sys.modules.get("keras"):
         keras.backend.clear_session(free_memory=False)
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
+    if _resident_bytes() > _kept_bytes[0] + COLLECTED_BYTES:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        _kept_bytes[0] = _resident_bytes()
+
+
+def _resident_bytes() -> int:
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture(autouse=True)

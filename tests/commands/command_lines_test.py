@@ -110,6 +110,8 @@ COMMANDS = {
 }
 Answer = Callable[..., subprocess.CompletedProcess]
 PIPES = ("part.tfrecord", "flags")
+# One of Beam, one that trains and one that waits for data.
+CTRL_C_QUICK = ("beam_jobs.convert", "pipeline.train", "pipeline.index")
 every_command = pytest.mark.parametrize("module", COMMANDS)
 
 
@@ -180,7 +182,10 @@ def test_a_file_of_flags_that_is_not_there(module: str, warm: Answer):
     assert_one_line(warm(module, "--flagfile=nowhere"), named="'nowhere'")
 
 
-@every_command
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(each, marks=() if each in CTRL_C_QUICK else pytest.mark.slow) for each in COMMANDS],
+)
 def test_ctrl_c(module: str, pipes: pathlib.Path, without_tensorflow: dict[str, str]):
     arguments = [argument.format(pipes) for argument in COMMANDS[module].reading]
     process = subprocess.Popen(

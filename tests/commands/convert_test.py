@@ -1,5 +1,6 @@
 """The conversion as a user runs it: same bytes, readable by TFDS, clear refusals, nothing half-done."""
 
+import functools
 import json
 import pathlib
 import subprocess
@@ -8,11 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from pipeline.data.dataset import manifest as manifest_lib
 from pipeline.data.schema import schema as schema_lib
-from pipeline.data.schema.feature_types import Categorical, Label, Tensor, Text, Tokens
+from pipeline.data.schema.feature_types import Categorical, Image, Label, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
 from tests.shared.fixtures.raw_data import (
@@ -190,9 +192,13 @@ def assert_refused(ended: Ended, directory: pathlib.Path, *messages: str) -> Non
 @pytest.mark.parametrize(
     ("row", "messages"),
     [
-        (b"30,1.7,Bern", ("row 42", "3 cells in place of 4")),
         (b"30,tall,Bern,no", ("row 42, column 'height'", "not a number", "'tall'")),
-        (b"30,1.7,Rome,no", ("row 42, column 'city'", "not in the vocabulary", "'Rome'")),
+        pytest.param(b"30,1.7,Bern", ("row 42", "3 cells in place of 4"), marks=pytest.mark.slow),
+        pytest.param(
+            b"30,1.7,Rome,no",
+            ("row 42, column 'city'", "not in the vocabulary", "'Rome'"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_bad_row_publishes_nothing(
@@ -206,7 +212,7 @@ def test_a_bad_row_publishes_nothing(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (encoded(fruit_pixels(0))[:-40], "a damaged part"),
+        pytest.param(encoded(fruit_pixels(0))[:-40], "a damaged part", marks=pytest.mark.slow),
         (encoded(fruit_pixels(0, height=5)), "6x5 pixels in place of 6x4"),
     ],
 )
@@ -246,7 +252,7 @@ def test_an_empty_input_among_others_is_refused(
     assert_refused(convert_people(f"--input=extra={people / 'extra.csv'}"), people, message)
 
 
-@pytest.mark.parametrize("flags", [(), TWO_PROCESSES])
+@pytest.mark.parametrize("flags", [(), pytest.param(TWO_PROCESSES, marks=pytest.mark.slow)])
 def test_an_undeclared_column_is_refused_by_name(
     convert_people: Convert, people: pathlib.Path, flags: tuple[str, ...]
 ):
@@ -324,3 +330,75 @@ def test_killed_anywhere_it_publishes_nothing_and_the_next_run_is_as_if_undistur
         assert not (output / "manifest.json").exists()
         assert run_and_kill(people, output, at_change=0).returncode == 0
         assert contents(output) == whole
+
+
+# From raw data to a dataset by way of both binaries, for what is neither plain CSV nor an image folder.
+
+Converted = Callable[..., tuple[schema_lib.Schema, list[dict]]]
+
+
+@pytest.fixture
+def converted(run_binary: RunBinary) -> Converted:
+    """The proposed schema and the records of all splits."""
+    return functools.partial(propose_and_convert, run_binary)
+
+
+def propose_and_convert(
+    run_binary: RunBinary, directory: pathlib.Path, given: list[str], *label: str
+) -> tuple[schema_lib.Schema, list[dict]]:
+    schema, output = directory / "schema.json", directory / "out"
+    ended = run_binary("beam_jobs.infer_schema", *given, *label, f"--output={schema}")
+    assert ended.code == 0, ended.err
+    ended = run_binary("beam_jobs.convert", *given, f"--schema={schema}", f"--output={output}")
+    assert ended.code == 0, ended.err
+    shards = sorted(path for path in output.glob("*.tfrecord-*-of-?????"))
+    records = [
+        tf.train.Example.FromString(record)
+        for shard in shards
+        for record in tf.data.TFRecordDataset(str(shard)).as_numpy_iterator()
+    ]
+    return schema_lib.load(schema), [dict(record.features.feature) for record in records]
+
+
+def test_a_table_of_image_paths(tmp_path: pathlib.Path, converted: Converted):
+    (tmp_path / "raw" / "files").mkdir(parents=True)
+    lines = ["picture,kind"]
+    for number in range(12):
+        (tmp_path / "raw" / "files" / f"{number}.png").write_bytes(encoded(fruit_pixels(number)))
+        lines.append(f"files/{number}.png,{('apple', 'pear')[number % 2]}")
+    (tmp_path / "raw" / "table.csv").write_text("\n".join(lines))
+    schema, records = converted(tmp_path, [f"--input={tmp_path / 'raw' / 'table.csv'}"], "--label=kind")
+    assert schema["picture"] == Image(name="picture")
+    assert schema["kind"] == Label(name="kind", classes=("apple", "pear"))
+    images = {record["picture"].bytes_list.value[0] for record in records}
+    assert images == {encoded(fruit_pixels(number)) for number in range(12)}
+
+
+def test_text_packed_into_tokens(tmp_path: pathlib.Path, converted: Converted):
+    (tmp_path / "raw.txt").write_text("\n".join(f"line {number}" for number in range(500)))
+    given = [f"--input={tmp_path / 'raw.txt'}", "--tokenizer=bytes", "--sequence_length=32"]
+    schema, records = converted(tmp_path, given)
+    assert schema["tokens"] == Tokens(name="tokens", length=32, vocabulary_size=259)
+    tokens = [token for record in records for token in record["tokens"].int64_list.value]
+    assert tokens.count(1) == 500
+    assert all(len(record["segments"].int64_list.value) == 32 for record in records)
+
+
+@pytest.mark.slow
+def test_a_dataset_of_tfds_keeps_its_splits(tmp_path: pathlib.Path, converted: Converted):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "raw.csv").write_text("a,y\n" + "".join(f"{n / 7:.3f},{n % 2}\n" for n in range(60)))
+    _, first = converted(tmp_path / "first", [f"--input={tmp_path / 'raw.csv'}"], "--label=y")
+    _, again = converted(tmp_path, [f"--input=tfds:{tmp_path / 'first' / 'out'}"], "--label=y")
+    assert sorted(map(str, again)) == sorted(map(str, first))
+    shards = [path.name.partition("-of")[0] for path in (tmp_path / "out").glob("*.tfrecord-*-of-?????")]
+    assert sorted(name.split("-")[1].removesuffix(".tfrecord") for name in shards) == [
+        "test",
+        "train",
+        "validation",
+    ]
+
+
+def test_no_source_but_that_of_tfds_imports_tensorflow():
+    code = "import sys, beam_jobs.sources.flags; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -23,6 +23,7 @@ def feed_rate(*arguments: object, python: str | pathlib.Path = sys.executable) -
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_step_that_takes_a_minute_is_fed(dataset, tmp_path):
     files = (f"--json={tmp_path / 'feed.json'}", f"--chart={tmp_path / 'feed.html'}")
     done = feed_rate(f"--dataset={dataset}", "--step_ms=60000", "--seconds=0.05", "--slice=v5e-8", *files)
@@ -39,9 +40,13 @@ def test_a_step_that_takes_a_minute_is_fed(dataset, tmp_path):
 
 def test_an_impossible_step_is_starved(dataset, tmp_path, warm_python):
     chart = tmp_path / "feed.svg"
-    flags = (f"--dataset={dataset}", "--step_ms=0.0001", "--seconds=0.05", f"--chart={chart}")
-    done = feed_rate(*flags, python=warm_python)
+    files = (f"--json={tmp_path / 'feed.json'}", f"--chart={chart}")
+    flags = (f"--dataset={dataset}", "--step_ms=0.0001", "--seconds=0.05", "--slice=v5e-8")
+    done = feed_rate(*flags, *files, python=warm_python)
     assert done.returncode == 1
+    assert "measuring: together" in done.stderr.splitlines()  # as no terminal watches
+    document = json.loads((tmp_path / "feed.json").read_text())
+    assert (document["verdict"], document["demand"]["slice"]["replicas"]) == ("STARVED", 8)
     assert "verdict   STARVED" in done.stdout
     assert chart.read_text().startswith("<?xml")
 

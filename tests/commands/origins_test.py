@@ -110,7 +110,12 @@ NUMBER_OF: Mapping[str, Callable[[str], int]] = {
 
 
 @pytest.mark.parametrize(
-    ("layout", "raw_format"), [*(("rows", name) for name in NUMBER_IN), ("blocks", "csv")]
+    ("layout", "raw_format"),
+    [
+        ("rows", "csv"),
+        ("blocks", "csv"),
+        *(pytest.param("rows", name, marks=pytest.mark.slow) for name in NUMBER_IN if name != "csv"),
+    ],
 )
 def test_the_raw_row_at_the_stated_place_is_the_record(tmp_path: pathlib.Path, raw_format: str, layout: str):
     (tmp_path / "raw").mkdir()
@@ -183,7 +188,12 @@ def test_a_file_of_images(tmp_path: pathlib.Path):
 
 
 @pytest.mark.parametrize(
-    ("unit", "packing"), [("line", "packed"), ("line", "document"), ("document", "packed")]
+    ("unit", "packing"),
+    [
+        ("line", "packed"),
+        pytest.param("line", "document", marks=pytest.mark.slow),
+        pytest.param("document", "packed", marks=pytest.mark.slow),
+    ],
 )
 def test_the_text_with_which_a_row_of_tokens_begins(tmp_path: pathlib.Path, unit: str, packing: str):
     (tmp_path / "raw").mkdir()
@@ -212,6 +222,7 @@ def test_the_text_with_which_a_row_of_tokens_begins(tmp_path: pathlib.Path, unit
         assert begun in raw, origin
 
 
+@pytest.mark.slow
 def test_the_digest_depends_neither_on_paths_nor_on_origins(tmp_path: pathlib.Path):
     outputs = {}
     for folder, origins, flags in (

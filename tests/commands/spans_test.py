@@ -79,6 +79,7 @@ def test_statistics_of_the_spans_are_those_of_all_rows_bit_for_bit(spans, window
     assert loading.content(window) == (spans / "whole" / "statistics.pb").read_bytes()
 
 
+@pytest.mark.slow
 def test_every_row_is_in_the_split_that_it_is_in_as_part_of_the_whole(spans, window):
     whole = open_window([spans / "whole"])
     for split in ("train", "validation", "test"):

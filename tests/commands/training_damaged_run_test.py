@@ -8,11 +8,13 @@ import pytest
 
 from pipeline.base.errors import InputError
 from pipeline.data.dataset.manifest import open_dataset
+from pipeline.data.integrity.changes import Watched
 from pipeline.training.run import run
 from pipeline.training.run.request import Request
+from pipeline.training.state import checkpoints
 from pipeline.training.state import workdir as files
 from tests.shared.parsed import parsed
-from tests.shared.small_run import small_config
+from tests.shared.small_run import small_config, write_small_dataset
 
 SHARD = "tiny-train.tfrecord-00001-of-00002"
 
@@ -50,6 +52,7 @@ def test_stops_at_a_damaged_record_and_names_it(damaged, tmp_path):
         run.train(request(damaged, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_goes_on_without_it_and_reports_it(damaged, tmp_path):
     run.train(request(damaged, tmp_path / "run", max_corrupt_records=1))
     left_out = files.read_json(tmp_path / "run" / "damaged.json")
@@ -80,3 +83,47 @@ def test_damage_on_the_way_is_refused_whatever_the_budget(damaged, tmp_path):
     flip(damaged, (damaged / SHARD).stat().st_size - 1)
     with pytest.raises(InputError, match=r"1 damaged record: .*record 99 at byte .*empty --workdir"):
         run.train(request(damaged, tmp_path / "run", max_corrupt_records=5))
+
+
+# A dataset that changes under a run ends it at the next log point, before anything is saved.
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("layout", "shuffle"),
+    [
+        ("rows", "global"),
+        *(pytest.param(*each, marks=SLOW) for each in (("rows", "windows"), ("blocks", "global"))),
+    ],
+)
+def test_another_shard_of_the_same_size_ends_the_run_before_a_checkpoint(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, layout: str, shuffle: str
+):
+    dataset, checks = write_small_dataset(tmp_path / "tiny", layout=layout), []
+    shard = dataset.directory / SHARD
+
+    class Changing(Watched):
+        """Somebody replaces the shard after the log point and save of step 6, and the log point of 10."""
+
+        def check(self) -> None:
+            checks.append(None)
+            if len(checks) == 4:
+                shard.with_name("other").write_bytes(shard.read_bytes()[::-1])
+                shard.with_name("other").replace(shard)
+            super().check()
+
+    monkeypatch.setattr(run, "Watched", Changing)
+    config = small_config()
+    config.shuffle = shuffle
+    request = Request(
+        experiment=parsed(config),
+        dataset=dataset,
+        workdir=tmp_path / "run",
+        strategy="one_device",
+        precision="float32",
+    )
+    with pytest.raises(InputError, match=rf"dataset file \S+/{SHARD}: .*never changes after publication"):
+        run.train(request)
+    saved = checkpoints.newest_first(tmp_path / "run" / "checkpoints")
+    assert [entry.step for entry in saved] == [6]

@@ -22,6 +22,8 @@ from tests.shared.parsed import parsed
 from tests.shared.small_run import small_config
 from tests.shared.tiny_dataset import write_dataset
 
+pytestmark = pytest.mark.slow
+
 # A record holds a number less its offset, in float32: numbers of a few bits are exact.
 WEIGHT = Numeric(name="weight", offset=0.5)
 SCHEMA = Schema(name="weighted", features=(WEIGHT, *small_run.SCHEMA.features))
@@ -68,7 +70,6 @@ def replay(restored) -> Replay:
     return Replay(restored.workdir.path)
 
 
-@pytest.mark.slow
 def test_rows_without_weight_teach_nothing_on_any_number_of_replicas(tmp_path, restored):
     other = trained(tmp_path, "mirrored", label=0)
     for one, two in zip(restored.model.get_weights(), other.model.get_weights(), strict=True):
@@ -103,7 +104,6 @@ def test_the_evaluation_is_there_without_and_with_weights(restored):
     assert found["auc"] != found["weighted_auc"]
 
 
-@pytest.mark.slow
 def test_the_replay_tells_each_weight_and_sorts_by_what_it_did_to_the_step(replay):
     step = replay.step(3, examples=16)
     labels, weights = replay.stream.batch(3)[1]
@@ -118,7 +118,6 @@ def test_the_replay_tells_each_weight_and_sorts_by_what_it_did_to_the_step(repla
     assert losses[-1] == 0.0 < losses[0]
 
 
-@pytest.mark.slow
 def test_what_is_shown_of_a_step_says_that_it_is_weighted(replay):
     step, schema = replay.step(3, examples=2), replay.stream.schema
     head, *sections = render.step_sections(step, schema, run="run", total_steps=9)

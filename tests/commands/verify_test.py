@@ -161,6 +161,7 @@ def test_rows_added_removed_and_leaking(
     assert "<h2>Rows</h2>" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_rows_with_an_id_are_changed_or_moved(published: Callable[..., pathlib.Path], verify: Verify):
     by_age = lenient(row_id=("age",))
     before = published(people_csv(400), name="before_ids", schema=by_age)

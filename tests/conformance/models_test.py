@@ -121,6 +121,9 @@ def test_a_keras_file_loads_the_same_outputs(name, tmp_path):
     np.testing.assert_array_equal(loaded(inputs(name)), model(inputs(name)))
 
 
+@pytest.mark.parametrize(
+    "policy", [pytest.param("float32", marks=pytest.mark.slow), "mixed_bfloat16"], indirect=True
+)
 def test_an_export_serves_the_same_outputs(name, policy, tmp_path):
     model = build(name)
     archive = keras.export.ExportArchive()

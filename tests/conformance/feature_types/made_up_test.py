@@ -150,6 +150,7 @@ def test_supplied_it_is_converted_verified_and_read(intervals, layout, tmp_path)
     np.testing.assert_array_equal(preprocessed["numeric"], features)
 
 
+@pytest.mark.slow
 def test_supplied_it_is_trained_on(intervals, tmp_path):
     """Takes some seconds, because a model is built and traced."""
     dataset = converted(ROWS, "rows", tmp_path)

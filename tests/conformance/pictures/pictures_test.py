@@ -25,7 +25,9 @@ def test_damaged_pictures_are_refused_or_decoded():
     assert sum(not one.refused for one in found) > len(found) / 10
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize(
+    "channels", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_a_picture_of_a_request_is_refused_or_seen_as_pillow_reads_it(channels):
     decode = readers.decoder(0, 0, channels)["decoding"]
     seen = 0

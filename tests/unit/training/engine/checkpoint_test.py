@@ -1,6 +1,9 @@
 """A checkpoint restores everything, or says that it does not."""
 
 import json
+import pathlib
+import shutil
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -45,12 +48,16 @@ def values(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[np
     return [np.asarray(variable) for variable in [*model.variables, *optimizer.variables]]
 
 
-def saved(directory, step: int = 1, **session) -> Checkpoints:
-    """Saves a new model, and waits until it is written."""
-    made = checkpoints(directory, *model_and_optimizer())
+def save(made: Checkpoints, step: int, session: dict) -> Checkpoints:
+    """Saves, and waits until it is written."""
     made.save(step, session)
     made.finish()
     return made
+
+
+def saved(directory, step: int = 1, **session) -> Checkpoints:
+    """Saves a new model."""
+    return save(checkpoints(directory, *model_and_optimizer()), step, session)
 
 
 def names(directory) -> list[str]:
@@ -61,9 +68,7 @@ def test_restores_weights_slots_random_state_and_session(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
     session = {"callbacks": [{"best": [np.arange(3.0), np.array(2, np.int64)]}], "stopped": False}
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(7, session)
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 7, session)
     other, other_optimizer = model_and_optimizer()
     step, restored = checkpoints(tmp_path, other, other_optimizer).restore()
     assert (step, restored["stopped"]) == (7, False)
@@ -80,9 +85,7 @@ def test_the_loss_scale_is_restored(tmp_path):
     scaling.build(model.trainable_variables)
     train(model, scaling)
     assert float(np.asarray(scaling.dynamic_scale)) == 2.0**16
-    made = checkpoints(tmp_path, model, scaling)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, scaling), 1, {})
     other, other_inner = model_and_optimizer()
     restored = keras.optimizers.LossScaleOptimizer(other_inner, dynamic_growth_steps=1)
     restored.build(other.trainable_variables)
@@ -93,9 +96,7 @@ def test_the_loss_scale_is_restored(tmp_path):
 
 def test_averages_of_weights_are_restored(tmp_path):
     averages = [tf.Variable([1.0, 2.0])]
-    made = checkpoints(tmp_path, *model_and_optimizer(), ema=averages)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, *model_and_optimizer(), ema=averages), 1, {})
     averages[0].assign([0.0, 0.0])
     checkpoints(tmp_path, *model_and_optimizer(), ema=averages).restore()
     np.testing.assert_array_equal(averages[0], [1.0, 2.0])
@@ -116,9 +117,7 @@ def test_what_changes_while_files_are_written_is_not_in_them(tmp_path):
 
 def test_tensorflow_alone_reads_it(tmp_path):
     model, optimizer = model_and_optimizer()
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(3, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 3, {})
     described = json.loads((tmp_path / "step-00000003" / "manifest.json").read_text())
     reader = tf.train.load_checkpoint(str(tmp_path / "step-00000003" / "variables"))
     assert described["variables"]["model/0000"] == model.variables[0].path
@@ -155,18 +154,14 @@ def test_a_worker_whose_weight_is_not_finite_says_so_too(tmp_path):
 def test_large_values_whose_sum_overflows_are_finite(tmp_path):
     model, optimizer = model_and_optimizer()
     model.weights[0].assign(np.full([3, 4], 3e38))
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     assert names(tmp_path) == ["step-00000001"]
 
 
 def test_dropout_goes_on_with_the_next_mask(tmp_path):
     model, optimizer = model_and_optimizer()
     train(model, optimizer)
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     other, other_optimizer = model_and_optimizer()
     checkpoints(tmp_path, other, other_optimizer).restore()
     np.testing.assert_array_equal(model(INPUT, training=True), other(INPUT, training=True))
@@ -174,9 +169,7 @@ def test_dropout_goes_on_with_the_next_mask(tmp_path):
 
 def test_model_alone_restores_without_an_optimizer(tmp_path):
     model, optimizer = model_and_optimizer()
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(7, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 7, {})
     other, _ = model_and_optimizer()
     assert checkpoints(tmp_path, other).restore() == (7, {})
     np.testing.assert_array_equal(model(INPUT), other(INPUT))
@@ -206,9 +199,7 @@ def test_another_model_is_refused(tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    made = checkpoints(tmp_path, *model_and_optimizer(), run={"dataset": "d1", "config": {"seed": 0}})
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, *model_and_optimizer(), run={"dataset": "d1", "config": {"seed": 0}}), 1, {})
     for name, run in {
         "dataset": {"dataset": "d2", "config": {"seed": 0}},
         "seed": {"dataset": "d1", "config": {"seed": 1}},
@@ -221,9 +212,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 def test_model_that_predicts_something_else_is_refused(tmp_path):
     model, optimizer = model_and_optimizer()
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     other, other_optimizer = model_and_optimizer()
     lossy = Checkpoints(
         tmp_path,
@@ -238,9 +227,7 @@ def test_model_that_predicts_something_else_is_refused(tmp_path):
 def test_a_regression_in_millionths_is_judged_in_its_unit(tmp_path):
     model, optimizer = model_and_optimizer()
     model.layers[-1].kernel.assign(np.full((4, 1), 1e-7))
-    made = checkpoints(tmp_path, model, optimizer)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path, model, optimizer), 1, {})
     other, _ = model_and_optimizer()
     lossy = Checkpoints(
         tmp_path,
@@ -254,9 +241,7 @@ def test_a_regression_in_millionths_is_judged_in_its_unit(tmp_path):
 
 @pytest.mark.parametrize("worker", [1, 2])
 def test_other_workers_write_nothing(tmp_path, worker):
-    made = checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=worker)
-    made.save(1, {})
-    made.finish()
+    save(checkpoints(tmp_path / "checkpoints", *model_and_optimizer(), worker=worker), 1, {})
     assert names(tmp_path) == []
 
 
@@ -322,3 +307,121 @@ def test_the_newest_of_at_most_so_many_steps_is_taken(tmp_path, up_to, step):
     saved(tmp_path, 1)
     saved(tmp_path, 2)
     assert checkpoints(tmp_path, *model_and_optimizer()).restore(up_to=up_to)[0] == step
+
+
+# Whatever file of a checkpoint is damaged in whatever way: it is named, and an older one is taken.
+
+
+def flipped(path: pathlib.Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGE: Mapping[str, Callable[[pathlib.Path], object]] = {
+    "flipped": flipped,
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "deleted": lambda path: path.unlink(),
+    "emptied": lambda path: path.write_bytes(b""),
+    "a directory now": lambda path: (path.unlink(), path.mkdir()),
+}
+FILES = ("manifest.json", "session.json", "variables.data-00000-of-00001", "variables.index")
+
+
+def opened(root: pathlib.Path, *, to_train: bool = True) -> Checkpoints:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    return Checkpoints(
+        root,
+        model=model,
+        optimizer=optimizer if to_train else None,
+        golden_logits=lambda: np.zeros([1, 1], np.float32),
+    )
+
+
+@pytest.fixture
+def two_saved(tmp_path) -> pathlib.Path:
+    """A directory with the checkpoints of steps 1 and 2."""
+    made = opened(tmp_path)
+
+    made.save(1, {"at": 1})
+    made.save(2, {"at": 2})
+    made.finish()
+    return tmp_path
+
+
+def contents(root: pathlib.Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()
+    }
+
+
+def test_these_are_all_files(two_saved):
+    assert tuple(sorted(path.name for path in (two_saved / "step-00000002").iterdir())) == FILES
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("name", FILES)
+def test_an_older_one_is_taken_and_the_damaged_file_is_named(two_saved, name, how):
+    DAMAGE[how](two_saved / "step-00000002" / name)
+    before = contents(two_saved)
+    to_use = opened(two_saved, to_train=False)
+    assert to_use.restore() == (1, {"at": 1})
+    assert to_use.damaged[0].startswith(f"step-00000002/{name}: ")
+    assert contents(two_saved) == before  # an export changes nothing
+    to_train = opened(two_saved)
+    assert to_train.restore() == (1, {"at": 1})
+    assert to_train.damaged == to_use.damaged
+    to_train.save(2, {"at": "2 again"})  # there is room for it
+    to_train.finish()
+    assert opened(two_saved).restore() == (2, {"at": "2 again"})
+    assert "step-00000002.damaged" not in {path.name for path in two_saved.iterdir()}
+
+
+@pytest.mark.parametrize("how", ["an empty directory", "a file", "a link to nothing"])
+def test_what_only_has_the_name_of_a_checkpoint_is_a_damaged_one(two_saved, how):
+    path = two_saved / "step-00000002"
+    shutil.rmtree(path)
+    make = {
+        "an empty directory": path.mkdir,
+        "a file": path.touch,
+        "a link to nothing": lambda: path.symlink_to("?"),
+    }
+    make[how]()
+    made = opened(two_saved)
+    assert made.restore() == (1, {"at": 1})
+    assert made.damaged[0].startswith("step-00000002/manifest.json: ")
+    made.save(2, {"at": "2 again"})
+    made.finish()
+    assert opened(two_saved).restore() == (2, {"at": "2 again"})
+    assert sorted(each.name for each in two_saved.iterdir()) == ["step-00000001", "step-00000002"]
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_where_all_are_damaged_nothing_is_changed(two_saved, how):
+    for number, step in enumerate(("step-00000001", "step-00000002")):
+        DAMAGE[how](two_saved / step / FILES[number])
+    before = contents(two_saved)
+    message = rf"damaged files \(step-00000002/{FILES[1]}: .*; step-00000001/{FILES[0]}: .*empty --workdir"
+    for to_train in (True, False):
+        with pytest.raises(InputError, match=message):
+            opened(two_saved, to_train=to_train).restore()
+    assert contents(two_saved) == before
+
+
+def test_what_was_set_aside_still_counts_as_something_that_is_there(two_saved):
+    flipped(two_saved / "step-00000002" / FILES[0])
+    opened(two_saved).restore()
+    flipped(two_saved / "step-00000001" / FILES[0])
+    with pytest.raises(
+        InputError, match=r"step-00000001/manifest.json: .*; step-00000002.damaged: set aside"
+    ):
+        opened(two_saved).restore()
+
+
+def test_one_that_is_asked_for_by_its_step_is_not_replaced_by_another(two_saved):
+    flipped(two_saved / "step-00000002" / FILES[2])
+    message = rf"damaged files \(step-00000002/{FILES[2]}.*, or take --checkpoint=last\."
+    with pytest.raises(InputError, match=message):
+        opened(two_saved, to_train=False).restore(choice="2")

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.base.errors import InputError
+from pipeline.training.engine import batches
 from pipeline.training.engine import step as step_lib
 from pipeline.training.engine import strategy as strategy_lib
 from pipeline.training.engine.batches import timed
@@ -17,7 +19,7 @@ from pipeline.training.engine.step import inner_loop, train_step
 from pipeline.training.loop.clock import Tally
 from pipeline.training.loop.outer import InnerLoop
 from pipeline.training.run import request
-from pipeline.training.tasks.classification import Binary
+from pipeline.training.tasks.classification import Binary, Regression
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 Y = (X.sum(axis=1) > 0).astype("int32")
@@ -259,3 +261,194 @@ def test_nothing_is_fetched_beyond_the_last_step():
     three = tf.data.Dataset.from_tensors(({"numeric": X}, Y)).repeat(3)
     iterator = iter(strategy.distribute_datasets_from_function(lambda context: three))
     assert inner_loop(strategy, lambda inputs, labels: tf.zeros([3]), iterator)(3).steps == 3
+
+
+# A step whose loss or gradient is not finite changes nothing on any replica; the next one goes on.
+
+SMALL_BATCH, STEPS, BAD = 4, 6, 3
+INPUTS = np.random.default_rng(0).normal(size=(SMALL_BATCH * STEPS, 3)).astype("float32")
+TARGETS = INPUTS.sum(axis=1)
+
+
+def poisoned(row: int) -> np.ndarray:
+    """The inputs with a NaN in a row of step BAD."""
+    spoiled = INPUTS.copy()
+    spoiled[BAD * SMALL_BATCH + row] = np.nan
+    return spoiled
+
+
+@tf.custom_gradient
+def infinite_at_zero(values: tf.Tensor) -> tuple:
+    """The values themselves; the gradient is infinite where a value is 0."""
+    return values, lambda upstream: tf.where(values == 0, np.inf, upstream)
+
+
+class InfiniteAtZero(keras.layers.Layer):
+    def call(self, values: tf.Tensor) -> tf.Tensor:
+        return infinite_at_zero(values)
+
+
+def skipping(
+    name: str,
+    x: np.ndarray,
+    *,
+    skips: bool = True,
+    last: keras.layers.Layer | None = None,
+    scaled: bool = False,
+    micro_batches: int = 1,
+) -> tuple[keras.Model, InnerLoop]:
+    strategy = strategy_lib.create(name)
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        inputs = keras.Input((3,))
+        hidden = keras.layers.BatchNormalization()(keras.layers.Dense(4)(inputs))
+        outputs = keras.layers.Dense(1)(hidden)
+        model = keras.Model(inputs, last(outputs) if last else outputs)
+        strategy_lib.adapt_to_replicas(model, replicas=strategy.num_replicas_in_sync)
+        plain = keras.optimizers.AdamW(0.1, weight_decay=0.1)
+        model.optimizer = keras.optimizers.LossScaleOptimizer(plain) if scaled else plain
+        model.optimizer.build(model.trainable_variables)
+        kept = step_lib.build_averages(0.5, model)
+        model.averages = kept.variables
+    step = train_step(
+        model,
+        model.optimizer,
+        task=Regression(),
+        global_batch=SMALL_BATCH,
+        skips=skips,
+        averages=kept,
+        micro_batches=micro_batches,
+    )
+
+    def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        each = context.get_per_replica_batch_size(SMALL_BATCH)
+        return tf.data.Dataset.from_tensor_slices((x, np.resize(TARGETS, len(x)))).batch(
+            each, drop_remainder=True
+        )
+
+    return model, inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))
+
+
+def state(model: keras.Model) -> list[np.ndarray]:
+    return [np.asarray(each) for each in (*model.variables, *model.optimizer.variables, *model.averages)]
+
+
+@pytest.mark.parametrize(
+    ("name", "micro_batches", "scaled"),
+    [
+        pytest.param("one_device", 1, True, marks=pytest.mark.slow),
+        ("one_device", 4, False),
+        pytest.param("mirrored", 1, False, marks=pytest.mark.slow),
+        ("mirrored", 2, True),
+    ],
+)
+def test_a_bad_step_leaves_no_trace(name, micro_batches, scaled):
+    # The NaN is in the last replica's half of the batch, and in the last part of it.
+    model, loop = skipping(name, poisoned(row=SMALL_BATCH - 1), scaled=scaled, micro_batches=micro_batches)
+    assert loop(BAD).bad == ()
+    before = state(model)
+    tally = loop(1)
+    assert (tally.bad, tally.loss, tally.hits) == ((BAD,), 0.0, 0.0)
+    for value, was in zip(state(model), before, strict=True):
+        np.testing.assert_array_equal(value, was)
+    assert loop(2).bad == ()
+    assert all(np.isfinite(value).all() for value in state(model))
+    assert int(np.asarray(model.optimizer.iterations)) == STEPS - 1
+
+
+def test_many_steps_at_once_name_the_bad_ones_among_them():
+    x = poisoned(row=0)
+    x[0] = np.inf
+    together, loop = skipping("one_device", x)
+    assert loop(STEPS).bad == (0, BAD)
+    apart, loop = skipping("one_device", x)
+    for _ in range(STEPS):
+        loop(1)
+    for one, other in zip(state(together), state(apart), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_gradient_that_is_not_finite_is_bad_though_the_loss_is_finite():
+    zeros = keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer="zeros")
+    last = keras.Sequential([zeros, InfiniteAtZero()])
+    model, loop = skipping("mirrored", INPUTS, last=last)
+    before = state(model)
+    assert loop(1).bad == (0,)
+    for value, was in zip(state(model), before, strict=True):
+        np.testing.assert_array_equal(value, was)
+
+
+@pytest.mark.parametrize(
+    ("name", "skips"), [("one_device", False), pytest.param("mirrored", True, marks=pytest.mark.slow)]
+)
+def test_float16_leaves_out_no_more_steps_than_a_scale_can_cause(name, skips):
+    zeros = keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer="zeros")
+    last = keras.Sequential([zeros, InfiniteAtZero()])
+    _, loop = skipping(name, np.concatenate([INPUTS] * 6), last=last, scaled=True, skips=skips)
+    # Each step halves the scale, from 2¹⁵ on; that of step 29 is below 2⁻¹⁴ when it is done.
+    assert loop(32).bad == (29, 30, 31)
+
+
+def test_without_a_bad_step_the_weights_are_those_of_the_plain_update():
+    (plain, loop), (skipped, other) = (
+        skipping("mirrored", INPUTS, skips=False),
+        skipping("mirrored", INPUTS),
+    )
+    assert (loop(STEPS).bad, other(STEPS).bad) == ((), ())
+    for one, another in zip(state(plain), state(skipped), strict=True):
+        np.testing.assert_array_equal(one, another)
+
+
+def test_a_step_that_is_not_skipped_is_named_and_its_loss_told():
+    _, loop = skipping("mirrored", poisoned(row=1), skips=False)
+    tally = loop(BAD + 1)
+    assert tally.bad == (BAD,)
+    assert np.isnan(tally.loss)
+
+
+# Batches whose shape changes are named, with the feature, before each is compiled anew.
+
+
+def test_a_second_trace_names_the_feature_and_both_shapes():
+    once = batches.traced_once(lambda inputs, labels: inputs["age"], thing="evaluation of 'x'")
+    summed = tf.function(once, autograph=False)
+    summed({"age": tf.zeros([4, 3]), "sex": tf.zeros([4])}, tf.zeros([4]))
+    summed({"age": tf.ones([4, 3]), "sex": tf.zeros([4])}, tf.zeros([4]))
+    with pytest.raises(
+        InputError,
+        match=r"evaluation of 'x', model input 'age': received a batch of \[4, 5\] float32 after batches of "
+        r"\[4, 3\] float32; expected the same",
+    ):
+        summed({"age": tf.zeros([4, 5]), "sex": tf.zeros([4])}, tf.zeros([4]))
+
+
+def test_another_type_or_a_label_is_named_too():
+    function = batches.traced_once(lambda *batch: None, thing="a")
+    function({"x": tf.zeros([2])}, tf.zeros([2]))
+    with pytest.raises(InputError, match=r"input 'x': received a batch of \[2\] int32 after .* float32"):
+        function({"x": tf.zeros([2], tf.int32)}, tf.zeros([2]))
+    with pytest.raises(InputError, match=r"input 'label': received a batch of \[2, 1\] float32"):
+        function({"x": tf.zeros([2])}, tf.zeros([2, 1]))
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_a_size_that_is_known_at_run_time_only_is_refused_before_training(name):
+    strategy = strategy_lib.create(name)
+    with strategy.scope():
+        inputs = keras.Input((None, 2), name="words")
+        outputs = keras.layers.Dense(1)(keras.ops.sum(inputs, axis=1))
+        model = keras.Model({"words": inputs}, outputs)
+        model.optimizer = keras.optimizers.SGD(0.1)
+        model.optimizer.build(model.trainable_variables)
+
+    def batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        whole = tf.data.Dataset.range(8).map(lambda n: ({"words": tf.zeros([n % 2 + 1, 2])}, 0.0))
+        return whole.ragged_batch(2, drop_remainder=True).map(
+            lambda inputs, label: ({"words": inputs["words"].to_tensor()}, label)
+        )
+
+    step = train_step(model, model.optimizer, task=Regression(), global_batch=4)
+    with pytest.raises(
+        InputError, match=r"'words': received batches of shape \[2, \?, 2\] float32; expected"
+    ):
+        inner_loop(strategy, step, iter(strategy.distribute_datasets_from_function(batches)))

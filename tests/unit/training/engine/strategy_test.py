@@ -4,11 +4,14 @@ import json
 import socket
 import subprocess
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.training.engine import strategy
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.batches import distributed, timed
 from tests.unit.training.engine.inner_test import WITHOUT_XLA
 
 
@@ -17,22 +20,22 @@ from tests.unit.training.engine.inner_test import WITHOUT_XLA
     [("auto", "mirrored", 2), ("mirrored", "mirrored", 2), ("one_device", "one_device", 1)],
 )
 def test_strategies_take_the_devices_there_are(name, becomes, replicas):
-    made = strategy.create(name)
-    assert strategy.name_of(made) == becomes
+    made = strategy_lib.create(name)
+    assert strategy_lib.name_of(made) == becomes
     assert made.num_replicas_in_sync == replicas
-    assert strategy.worker(made) == 0
+    assert strategy_lib.worker(made) == 0
 
 
 def test_tpu_without_one_is_refused(monkeypatch):
     monkeypatch.delenv("TPU_NAME", raising=False)
     with pytest.raises(InputError, match=r"--strategy=tpu: received a machine without a TPU"):
-        strategy.create("tpu")
+        strategy_lib.create("tpu")
 
 
 def test_multi_worker_without_a_cluster_is_refused(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(InputError, match=r"multi_worker.*TF_CONFIG: received no cluster; expected a cluster"):
-        strategy.create("multi_worker")
+        strategy_lib.create("multi_worker")
 
 
 @pytest.mark.parametrize("name", ["auto", "multi_worker"])
@@ -40,24 +43,24 @@ def test_an_evaluator_is_told_that_it_is_not_needed(monkeypatch, name):
     jobs = {"chief": ["a:1"], "evaluator": ["b:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "evaluator", "index": 0}}))
     with pytest.raises(InputError, match=r"received the task evaluator 0; .*start no evaluators"):
-        strategy.create(name)
+        strategy_lib.create(name)
 
 
 def test_a_chief_alone_takes_its_own_devices(monkeypatch):
     jobs = {"chief": ["a:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "chief", "index": 0}}))
-    assert strategy.name_of(strategy.create("auto")) == "mirrored"
+    assert strategy_lib.name_of(strategy_lib.create("auto")) == "mirrored"
 
 
 def test_unknown_strategy_is_refused():
     with pytest.raises(InputError, match=r"--strategy: received 'horovod'; expected auto, one_device"):
-        strategy.create("horovod")
+        strategy_lib.create("horovod")
 
 
 @pytest.mark.parametrize("devices", [0, 1_025, 10**11])
 def test_no_logical_devices_and_too_many_are_refused(devices: int):
     with pytest.raises(InputError, match=rf"--logical_devices: received {devices}; expected 1 to 1,024"):
-        strategy.create(logical_devices=devices)
+        strategy_lib.create(logical_devices=devices)
 
 
 @pytest.mark.parametrize(("batch", "nearest"), [(33, 32), (1, 2), (0, 2), (-4, 2)])
@@ -65,18 +68,18 @@ def test_batch_must_divide_among_replicas(batch, nearest):
     with pytest.raises(
         InputError, match=rf"received {batch}; .*2 replicas. Set --config.global_batch={nearest}"
     ):
-        strategy.require_divisible("global_batch", batch, strategy.create("mirrored"))
+        strategy_lib.require_divisible("global_batch", batch, strategy_lib.create("mirrored"))
 
 
 def test_batch_that_divides_passes():
-    strategy.require_divisible("global_batch", 32, strategy.create("mirrored"))
+    strategy_lib.require_divisible("global_batch", 32, strategy_lib.create("mirrored"))
 
 
 def test_xla_is_reported_as_it_really_is():
-    is_on, reason = strategy.jit_compile(True, strategy.create("one_device"))
+    is_on, reason = strategy_lib.jit_compile(True, strategy_lib.create("one_device"))
     assert (is_on, reason == "asked for") == (not WITHOUT_XLA, not WITHOUT_XLA)
-    assert strategy.jit_compile(False, strategy.create("one_device")) == (False, "not asked for")
-    is_on, reason = strategy.jit_compile(True, strategy.create("mirrored"))
+    assert strategy_lib.jit_compile(False, strategy_lib.create("one_device")) == (False, "not asked for")
+    is_on, reason = strategy_lib.jit_compile(True, strategy_lib.create("mirrored"))
     assert not is_on
     assert "several replicas" in reason
 
@@ -113,6 +116,144 @@ def test_xla_is_off_where_tensorflow_has_no_compiler(monkeypatch):
         return refuse if jit_compile else function
 
     monkeypatch.setattr(tf, "function", without)
-    is_on, reason = strategy.jit_compile(True, strategy.create("one_device"))
+    is_on, reason = strategy_lib.jit_compile(True, strategy_lib.create("one_device"))
     assert not is_on
     assert reason.startswith("asked for, but this TensorFlow has no XLA compiler")
+
+
+# Layers on two replicas, beside NumPy over the whole batch.
+
+X = np.random.default_rng(0).normal(2.0, 3.0, size=(16, 4)).astype("float32")
+X[8:] += 5.0  # the second replica's half is another one
+
+
+def outputs_of(name: str, layer, x: np.ndarray, *, calls: int = 1) -> tuple[keras.Model, list[np.ndarray]]:
+    """The model of one layer, and its last outputs in training, replica by replica."""
+    strategy = strategy_lib.create(name)
+    count = strategy.num_replicas_in_sync
+    with strategy.scope():
+        inputs = keras.Input(x.shape[1:])
+        model = keras.Model([inputs], layer()(inputs))
+        strategy_lib.adapt_to_replicas(model, replicas=count)
+    parts = np.split(x, count)
+    shared = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
+    run = tf.function(lambda x: strategy.run(lambda part: model(part, training=True), args=(x,)))
+    for _ in range(calls):
+        found = strategy.experimental_local_results(run(shared))
+    return model, [each.numpy() for each in found]
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_statistics_are_of_the_whole_batch(name):
+    model, _ = outputs_of(name, lambda: keras.layers.BatchNormalization(momentum=0.5), X)
+    layer = model.layers[1]
+    np.testing.assert_allclose(np.asarray(layer.moving_mean), 0.5 * X.mean(axis=0), rtol=1e-5)
+    expected = 0.5 + 0.5 * X.astype("float64").var(axis=0)
+    np.testing.assert_allclose(np.asarray(layer.moving_variance), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_outputs_are_normalised_by_the_whole_batch(name):
+    _, parts = outputs_of(name, lambda: keras.layers.BatchNormalization(epsilon=0.0), X)
+    expected = (X - X.mean(axis=0)) / X.std(axis=0)
+    np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_each_replica_drops_units_of_its_own():
+    ones = np.ones((2, 256), "float32")
+    _, (first, second) = outputs_of("mirrored", lambda: keras.layers.Dropout(0.5, seed=1), ones)
+    assert np.mean(first == second) == pytest.approx(0.5, abs=0.15)  # as often as by chance
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: keras.layers.GaussianNoise(1.0, seed=1),
+        lambda: keras.layers.GaussianDropout(0.5, seed=1),
+        lambda: keras.layers.SpatialDropout1D(0.5, seed=1),
+    ],
+)
+def test_each_replica_has_noise_of_its_own(layer):
+    ones = np.ones((2, 4, 64), "float32")
+    _, (first, second) = outputs_of("mirrored", layer, ones)
+    assert np.mean(first != second) > 0.2
+
+
+def test_the_first_replica_drops_what_one_replica_drops():
+    ones = np.ones((2, 64), "float32")
+    _, (alone,) = outputs_of("one_device", lambda: keras.layers.Dropout(0.5, seed=1), ones[:1])
+    _, (first, _) = outputs_of("mirrored", lambda: keras.layers.Dropout(0.5, seed=1), ones)
+    np.testing.assert_array_equal(alone, first)
+
+
+def test_masks_change_from_step_to_step():
+    ones = np.ones((2, 64), "float32")
+    once = outputs_of("mirrored", lambda: keras.layers.Dropout(0.5, seed=1), ones)[1]
+    twice = outputs_of("mirrored", lambda: keras.layers.Dropout(0.5, seed=1), ones, calls=2)[1]
+    assert all(np.any(a != b) for a, b in zip(once, twice, strict=True))
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_losses_of_outputs_before_shared_statistics_are_those_of_the_replica(name):
+    """At a BatchNormalization each replica waits for the others."""
+    strategy = strategy_lib.create(name)
+    count = strategy.num_replicas_in_sync
+    with strategy.scope():
+        inputs = keras.Input((4,))
+        kept = keras.layers.ActivityRegularization(l2=0.5)(inputs)
+        model = keras.Model([inputs], keras.layers.BatchNormalization()(kept))
+        strategy_lib.adapt_to_replicas(model, replicas=count)
+    parts = np.split(X, count)
+    shared = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
+
+    def losses(part: tf.Tensor) -> list[tf.Tensor]:
+        model(part, training=True)
+        return list(model.losses)
+
+    (found,) = tf.function(lambda x: strategy.run(losses, args=(x,)))(shared)
+    # Keras adds the mean over the examples of a call.
+    expected = [0.5 * (part**2).sum() / len(part) for part in parts]
+    each = [value.numpy() for value in strategy.experimental_local_results(found)]
+    np.testing.assert_allclose(each, expected, rtol=1e-5)
+
+
+# Batches of replicas: shares of each under several, the dataset itself on a single CPU.
+
+
+def count(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    return tf.data.Dataset.range(6).batch(context.get_per_replica_batch_size(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("one_device", [[[0, 1]], [[2, 3]]]), ("mirrored", [[[0], [1]], [[2], [3]]])]
+)
+def test_each_replica_gets_its_share(name, expected):
+    strategy = strategy_lib.create(name)
+    batches = iter(distributed(strategy, count))
+    found = [strategy.experimental_local_results(next(batches)) for _ in range(2)]
+    assert [[part.numpy().tolist() for part in parts] for parts in found] == expected
+
+
+def test_on_one_cpu_nothing_is_copied_to_a_device():
+    assert isinstance(distributed(strategy_lib.create("one_device"), count), tf.data.Dataset)
+
+
+@pytest.mark.parametrize("name", ["one_device", "mirrored"])
+def test_batches_are_as_they_were_and_made_one_after_the_other(name):
+    strategy = strategy_lib.create(name)
+    batches, making = timed(strategy, count)
+    made = []
+    for batch, plain in zip(batches, distributed(strategy, count), strict=True):
+        made += [float(time) for time in making()]
+        assert strategy.experimental_local_results(batch)[0].numpy().tolist() == (
+            strategy.experimental_local_results(plain)[0].numpy().tolist()
+        )
+    assert made == sorted(made) and len(made) == 6
+
+
+def test_where_the_clock_is_forbidden_nothing_is_known():
+    assert timed(strategy_lib.create("one_device"), count, is_deterministic=True)[1] is None

@@ -119,7 +119,7 @@ class OneHotTable(OffsetEmbedding):
         return keras.ops.one_hot(ids + self._offsets, self.table.shape[0]) @ self.table
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [pytest.param("one_device", marks=pytest.mark.slow), "mirrored"])
 def test_sparse_gradients_train_as_dense_ones_do(name):
     """100 steps of Adam over 64 examples; of the smallest column, each id comes about 32 times."""
     labels = (np.sin(COLUMNS @ np.arange(1.0, 7.0)) > 0).astype("float32")
@@ -266,7 +266,7 @@ def scaled_adam() -> keras.optimizers.Optimizer:
     return keras.optimizers.LossScaleOptimizer(clipped_adam(), initial_scale=64.0, dynamic_growth_steps=2)
 
 
-@pytest.mark.parametrize("make", [clipped_adam, scaled_adam])
+@pytest.mark.parametrize("make", [pytest.param(clipped_adam, marks=pytest.mark.slow), scaled_adam])
 def test_replicas_and_parts_of_a_batch_change_nothing(make):
     def weights(name: str, parts: int) -> list[np.ndarray]:
         inputs = {"x": X, "ids": IDS}
@@ -338,3 +338,52 @@ def test_micro_batches_have_masks_of_their_own():
     model = trained("one_device", make, lambda: keras.optimizers.SGD(1.0), {"x": x}, labels, micro_batches=2)
     # Each example adds 0.5 where its own mask lets a unit through: twice, once or never.
     assert set(np.asarray(model.weights[0])[:, 0].tolist()) == {0.0, 0.5, 1.0}
+
+
+# Averages take the place of the weights, and give it back.
+
+
+def weighted_line(weight: float) -> keras.Model:
+    x = keras.Input((1,))
+    start = keras.initializers.Constant(weight)
+    return keras.Model([x], keras.layers.Dense(1, use_bias=False, kernel_initializer=start)(x))
+
+
+def value(variable: keras.Variable) -> float:
+    return np.asarray(variable).item()
+
+
+def test_they_are_in_place_for_a_while():
+    model = weighted_line(1.0)
+    found = step_lib.build_averages(0.9, model)
+    model.weights[0].assign([[3.0]])
+    with found.in_place():
+        assert value(model.weights[0]) == 1.0
+    assert (value(model.weights[0]), value(found.variables[0])) == (3.0, 1.0)
+
+
+def test_what_a_callback_puts_in_their_place_they_become():
+    model = weighted_line(1.0)
+    found = step_lib.build_averages(0.9, model)
+    with found.in_place():
+        model.weights[0].assign([[7.0]])
+    assert (value(model.weights[0]), value(found.variables[0])) == (1.0, 7.0)
+
+
+def test_after_an_error_the_weights_are_back():
+    model = weighted_line(1.0)
+    found = step_lib.build_averages(0.9, model)
+    model.weights[0].assign([[3.0]])
+    with pytest.raises(ZeroDivisionError), found.in_place():
+        1 / 0  # noqa: B018
+    assert value(model.weights[0]) == 3.0
+
+
+def test_statistics_of_batches_are_no_weights():
+    x = keras.Input((2,))
+    model = keras.Model([x], keras.layers.BatchNormalization()(x))
+    assert len(step_lib.build_averages(0.9, model).variables) == 2  # gamma and beta
+
+
+def test_a_decay_of_0_keeps_none():
+    assert step_lib.build_averages(0.0, weighted_line(1.0)) is None

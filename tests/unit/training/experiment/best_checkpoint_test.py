@@ -60,6 +60,7 @@ def test_what_cannot_work_is_refused_before_training(metric, lacking, message):
         checks.check_keep_best(metric, logged(BINARY, is_validated=not lacking), lacking=lacking)
 
 
+@pytest.mark.slow
 def test_the_best_one_is_kept_and_restored(request_for, tmp_path, config):
     config.train.keep_best, config.train.checkpoints_kept = "val_loss", 1
     config.train.epochs, config.evaluation.every_epochs = 4.0, 3

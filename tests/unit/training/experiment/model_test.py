@@ -15,6 +15,7 @@ from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from pipeline.training.engine.precision import Precision
 from pipeline.training.experiment import model as model_lib
+from pipeline.training.experiment.model import matching
 from tests.shared.parsed import parsed
 
 BINARY = Label(name="y", classes=("no", "yes"))
@@ -164,3 +165,31 @@ def test_logits_that_are_not_float32_are_refused(monkeypatch):
 def test_what_cannot_be_trained_on_the_label_is_refused(monkeypatch, outputs_of, message):
     with pytest.raises(InputError, match=message):
         built(monkeypatch, lambda x: keras.Model({"numeric": x}, outputs_of(x)))
+
+
+# Patterns choose variables by their path.
+
+KEY = "optimizer.not_decayed"
+
+
+def variables() -> list[keras.Variable]:
+    layers = [keras.layers.Dense(1, use_bias=False, name=name) for name in ("block_1", "Block_12")]
+    for layer in layers:
+        layer.build((None, 1))
+    return [layer.kernel for layer in layers]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [((), []), (("block_1/*",), [0]), (("Block*",), [1]), (("block_1*", "*kernel"), [0, 1])],
+)
+def test_capitals_count_and_each_comes_once(patterns, chosen):
+    both = variables()
+    found = matching(patterns, both, key=KEY)
+    assert [each.path for each in found] == [both[number].path for number in chosen]
+
+
+def test_every_pattern_must_match():
+    message = r"optimizer.not_decayed: received 'head/\*'.*patterns of Block_12/kernel, block_1/kernel"
+    with pytest.raises(InputError, match=message):
+        matching(("*", "head/*"), variables(), key=KEY)

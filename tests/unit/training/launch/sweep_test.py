@@ -1,6 +1,9 @@
 """Sweeps of real runs: what is done is not done again, and a failure ends only its own run."""
 
 import contextlib
+import csv
+import io
+import math
 import os
 import pathlib
 import select
@@ -8,14 +11,19 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
 from pipeline.base.cli import config as config_lib
+from pipeline.base.cli.config import swept
 from pipeline.base.errors import InputError
+from pipeline.configs import tabular
 from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.schema.feature_types import Label
 from pipeline.training.launch import grid, sweep
-from pipeline.training.launch.sweep import Trial
+from pipeline.training.launch.grid import Point, check_given_once, points
+from pipeline.training.launch.sweep import Row, Trial, csv_text, ranked_trials, table_lines
 from pipeline.training.state import run_record
 from pipeline.training.state.run_record import RunRecord
 from pipeline.training.state.workdir import Workdir
@@ -190,3 +198,195 @@ def test_a_run_that_began_with_other_weights_is_not_finished(tmp_path, config):
         warm_start = asked and pathlib.Path(asked)
         trial = Trial(point=point, workdir=workdir, config=parsed(config[0]).given, warm_start=warm_start)
         assert trial.is_finished(dataset_digest="0") is is_finished
+
+
+# The text of --sweep becomes points, and each point a config.
+
+
+def values(text: str) -> list[dict]:
+    return [dict(point.values) for point in points(text)]
+
+
+def test_every_combination_is_a_point_and_the_last_key_changes_fastest():
+    assert values("config.optimizer.learning_rate=1e-3,3e-3; config.seed=0,1") == [
+        {"optimizer.learning_rate": "1e-3", "seed": "0"},
+        {"optimizer.learning_rate": "1e-3", "seed": "1"},
+        {"optimizer.learning_rate": "3e-3", "seed": "0"},
+        {"optimizer.learning_rate": "3e-3", "seed": "1"},
+    ]
+
+
+def test_a_comma_in_brackets_belongs_to_a_value():
+    (small, large) = points("--config.model.hidden=(64,32),(256,)")
+    assert [point.values["model.hidden"] for point in (small, large)] == ["(64,32)", "(256,)"]
+    assert swept(tabular.get_config(), small.values).model.hidden == (64, 32)
+    assert swept(tabular.get_config(), large.values).model.hidden == (256,)
+
+
+def test_brackets_in_brackets_belong_to_a_value():
+    mixture = "(('b','train',1.0),('c','train',2.0))"
+    (mixed, alone) = points(f"config.mixture={mixture},()")
+    assert (mixed.values["mixture"], alone.values["mixture"]) == (mixture, "()")
+    made = swept(tabular.get_config(), mixed.values).mixture
+    assert made == (("b", "train", 1.0), ("c", "train", 2.0))
+
+
+def test_values_take_the_types_of_the_config_and_leave_it_as_it_was():
+    config = tabular.get_config()
+    (point,) = points(
+        "config.train.epochs=2;config.train.jit_compile=true;config.seed=7;config.optimizer.name=sgd"
+    )
+    made = swept(config, point.values)
+    assert (made.train.epochs, made.train.jit_compile, made.seed, made.optimizer.name) == (
+        2.0,
+        True,
+        7,
+        "sgd",
+    )
+    assert (config.train.epochs, config.seed) == (10.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("seed=1,2", "received seed=1,2; expected config.KEY=VALUE"),
+        ("config.seed", "received config.seed; expected"),
+        ("config.seed=", "expected config.KEY=VALUE"),
+        ("config.seed=1,,2", "expected config.KEY=VALUE"),
+        ("config.=1", "expected config.KEY=VALUE"),
+        (" ; ;", "received no key"),
+        ("config.seed=1;config.seed=2", "config.seed twice"),
+        ("config.seed=1,1", "config.seed=1 twice"),
+        (";".join(f"config.a{n}=1,2" for n in range(64)), "more than 1,000 combinations"),
+    ],
+)
+def test_what_is_no_sweep_is_told(text: str, told: str):
+    with pytest.raises(InputError, match=r"--sweep") as raised:
+        points(text)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("config.optimizer.learning_rat=1", "Did you mean config.optimizer.learning_rate"),
+        ("config.seed=one", "config.seed=one"),
+        ("config.train.epochs=many", "config.train.epochs=many"),
+    ],
+)
+def test_a_value_that_the_config_cannot_have_is_told(text: str, told: str):
+    (point,) = points(text)
+    with pytest.raises(InputError) as raised:
+        swept(tabular.get_config(), point.values)
+    assert told in str(raised.value)
+
+
+def test_names_of_directories_differ_and_hold_nothing_odd():
+    odd = [
+        {"a": "x/y"},
+        {"a": "x_y"},
+        {"a": "../.."},
+        {"a": "é" * 200},
+        {"a": "e" * 200},
+        {"a": "1", "b": "2"},
+        {"a": "1,b=2"},
+        {"a": "x y"},
+        {"a": "x;y"},
+    ]
+    names = [Point(values=values).name for values in odd]
+    assert all("/" not in name and name.isascii() and len(name) < 140 for name in names)
+    assert len({*names[:5], *names[7:]}) == 7
+
+
+def test_a_key_that_is_also_set_is_told():
+    (point,) = points("config.seed=1")
+    check_given_once(["--config=x.py", "--config.seedling=1"], point)
+    with pytest.raises(InputError, match=r"--config.seed: received a value, and several in --sweep"):
+        check_given_once(["--config=x.py", "--config.seed=3"], point)
+
+
+# Rows of a sweep become a table; means and deviations are those of the statistics module's textbook.
+
+KINDS = Label(name="kind", classes=("a", "b"))
+PRICE = Label(name="price", task="regression")
+
+
+def row(rate: str, seed: str, auc: float) -> Row:
+    numbers = {"val_loss": 1 - auc, "val_auc": auc, "test_auc": auc / 2}
+    return Row(values={"rate": rate, "seed": seed}, numbers=numbers, seconds=1.5)
+
+
+def test_seeds_are_averaged_and_the_best_validation_comes_first():
+    aucs = {"1": (0.7, 0.8, 0.75), "2": (0.9, 0.85, 0.95)}
+    rows = [row(rate, str(seed), auc) for rate, each in aucs.items() for seed, auc in enumerate(each)]
+    best, worst = ranked_trials(rows, KINDS)
+    assert (best.values, best.runs, worst.values) == ({"rate": "2"}, 3, {"rate": "1"})
+    np.testing.assert_allclose(best.means["val_auc"], np.mean(aucs["2"]))
+    np.testing.assert_allclose(worst.deviations["val_auc"], np.std(aucs["1"], ddof=1))
+    assert table_lines([best, worst], KINDS)[:2] == [
+        "rate  runs  val_loss         val_auc          test_auc",
+        "2     3     0.1000 ± 0.0500  0.9000 ± 0.0500  0.4500 ± 0.0250",
+    ]
+
+
+def test_of_an_error_less_is_better():
+    rows = [
+        Row(values={"a": name}, numbers={"val_rmse": error, "val_loss": error**2, "val_r2": 0.0})
+        for name, error in (("large", 12_345.678), ("small", 0.5))
+    ]
+    best, worst = ranked_trials(rows, PRICE)
+    assert (best.values["a"], worst.values["a"]) == ("small", "large")
+    assert "12345.7" in table_lines([best, worst], PRICE)[2]
+
+
+def test_mean_and_deviation_have_digits_whatever_their_unit():
+    for scale, told in ((1e5, "150000 ± 70710.7"), (1e-6, "1.5e-06 ± 7.07107e-07"), (1, "1.5000 ± 0.7071")):
+        rows = [Row(values={"seed": s}, numbers={"val_mae": int(s) * scale}) for s in "12"]
+        assert told in table_lines(ranked_trials(rows, PRICE), PRICE)[1]
+
+
+def test_a_run_that_failed_comes_last_with_its_reason():
+    rows = [Row(values={"a": "1"}, failed="no disk"), Row(values={"a": "2"}, numbers={"val_auc": 0.5})]
+    assert table_lines(ranked_trials(rows, KINDS), KINDS) == ["a  val_auc", "2  0.5000", "1  no disk"]
+
+
+def test_a_sweep_of_failures_only_is_a_table_too():
+    rows = [Row(values={"a": "1"}, failed="no disk")]
+    assert table_lines(ranked_trials(rows, KINDS), KINDS) == ["a", "1  no disk"]
+
+
+def test_without_validation_the_order_is_that_of_the_sweep():
+    rows = [Row(values={"a": name}, numbers={"test_auc": auc}) for name, auc in (("x", 0.1), ("y", 0.9))]
+    assert [summary.values["a"] for summary in ranked_trials(rows, KINDS)] == ["x", "y"]
+
+
+def test_the_file_holds_every_number_of_every_run():
+    rows = [row("1", "0", 0.7), Row(values={"rate": "a,b", "seed": "1"}, failed='say "no"')]
+    header, first, second = csv.reader(io.StringIO(csv_text(rows)))
+    assert header == ["config.rate", "config.seed", "val_loss", "val_auc", "test_auc", "seconds", "failed"]
+    assert first == ["1", "0", str(1 - 0.7), "0.7", "0.35", "1.5", ""]
+    assert second == ["a,b", "1", "", "", "", "0.0", 'say "no"']
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_a_number_that_is_not_finite_has_no_deviation(odd: float):
+    rows = [Row(values={"seed": str(n)}, numbers={"val_mae": mae}) for n, mae in enumerate((odd, 1.0))]
+    assert table_lines(ranked_trials(rows, PRICE), PRICE)[1].split() == ["2", str(odd)]
+
+
+def test_no_number_comes_after_all_numbers_and_before_a_failure():
+    errors = {"c": 3.0, "nan": math.nan, "a": 1.0, "failed": None, "b": 2.0, "inf": math.inf}
+    rows = [
+        Row(values={"a": name}, failed="no disk")
+        if error is None
+        else Row(values={"a": name}, numbers={"val_rmse": error})
+        for name, error in errors.items()
+    ]
+    assert [each.values["a"] for each in ranked_trials(rows, PRICE)] == [
+        "a",
+        "b",
+        "c",
+        "inf",
+        "nan",
+        "failed",
+    ]

@@ -14,9 +14,13 @@ from pipeline.training.report.run import (
     feeding_figure,
     is_starved,
     mean_input_wait,
+    time_line,
+    time_section,
     waited_s,
     working_step_ms,
 )
+from pipeline.training.state import goodput
+from pipeline.training.state.goodput import GoodputLog
 
 SHORT = {"step": 10, "step_ms": 10.0, "input_wait": 0.0}
 LONG = {"step": 20, "step_ms": 30.0, "input_wait": 0.4}  # three times as long as the other
@@ -73,3 +77,36 @@ def test_before_the_first_log_point_nothing_is_said(tmp_path):
     assert feeding_figure(inputs) is None
     assert feeding_fact(inputs.history) is None
     assert not is_starved(inputs.history)
+
+
+# Where the time of a run went, in a line and on the page.
+
+STALL = "one save held training up for 0.250 s at most"
+
+
+@pytest.fixture
+def inputs(tmp_path: pathlib.Path) -> ReportInputs:
+    """Of a run of 10 s, a second of them in a save, for a quarter of which training waited."""
+    (tmp_path / "run.json").write_text(json.dumps({}))
+    now = [0.0]
+    with GoodputLog(
+        tmp_path / "ledger.jsonl", clock=lambda: now[0], now=lambda: now[0], beats=False
+    ) as ledger:
+        ledger.began_at(0)
+        with ledger.during("training"):
+            now[0] += 9.0
+        ledger.trained(9, waited=0.0)
+        with ledger.during("checkpoint"):
+            now[0] += 1.0
+            ledger.saved(0.25)
+    return read_inputs(tmp_path)
+
+
+def test_the_line_has_the_largest_part_first_and_the_longest_stall_last(inputs, tmp_path):
+    line = time_line(goodput.read_goodput(tmp_path / "ledger.jsonl"))
+    assert line == f"time       10 s in 1 process: productive 90.0 %, checkpoint 10.0 %; {STALL}"
+
+
+def test_the_section_says_it_where_it_says_what_saving_took(inputs):
+    section = html.blocks(time_section(inputs).parts)
+    assert f'<td class="n">10.0 %</td><td>saving; {STALL}</td>' in section

@@ -16,18 +16,37 @@ from pipeline.feed import scaling
 from pipeline.feed.certificate import Certificate
 from pipeline.training.run import feed
 from tests.shared.parsed import parsed
-from tests.shared.small_run import write_small_dataset
+from tests.shared.small_run import small_config, write_small_dataset
 
 
 def certified(config: ConfigDict, dataset: Dataset, **asked) -> tuple[Certificate, tuple[str, ...]]:
     return feed.certify(parsed(config).data, dataset, **({"slice_": scaling.HERE} | asked))
 
 
+@pytest.fixture(scope="module")
+def measured(dataset: Dataset) -> tuple[Certificate, tuple[str, ...]]:
+    """A certificate of the small data, from the disk too, and its advice."""
+    return certified(small_config(), dataset, step_ms=60_000.0, seconds=0.02, uncached=True)
+
+
+@pytest.fixture
+def unmeasured(measured, monkeypatch):
+    """In place of measuring, an epoch and more is read."""
+
+    def read(recipe: Recipe, *args, **settings) -> Certificate:
+        assert sum(1 for _ in zip(range(14), recipe.dataset(), strict=False)) == 14
+        return measured[0]
+
+    monkeypatch.setattr(feed, "measure_certificate", read)
+
+
 def recipe_of(config: ConfigDict, data: TrainingData, slice_: scaling.Slice) -> Recipe:
     return feed.recipe_of(parsed(config).data, data, slice_)
 
 
-@pytest.mark.parametrize(("text", "batch"), [("", 16), ("1x2", 8), ("4x1", 4)])
+@pytest.mark.parametrize(
+    ("text", "batch"), [("", 16), ("1x2", 8), pytest.param("4x1", 4, marks=pytest.mark.slow)]
+)
 def test_a_host_reads_its_share(dataset: Dataset, config: ConfigDict, text: str, batch: int):
     recipe = recipe_of(config, select(dataset, "train"), scaling.parse_slices(text))
     _, labels = next(iter(recipe.dataset()))
@@ -53,14 +72,14 @@ def test_mapped_blocks_are_certified_with_the_stage_that_gathers_them(tmp_path, 
     assert found.verdict == "FED"
 
 
-def test_cold_files_are_measured_from_the_disk(dataset: Dataset, config: ConfigDict):
-    found, _ = certified(config, dataset, step_ms=60_000.0, seconds=0.02, uncached=True)
+def test_cold_files_are_measured_from_the_disk(dataset: Dataset, measured):
+    found, _ = measured
     assert found.uncached.name == "from disk" and found.uncached.examples_per_s > 0
     assert found.measured is min(found.together, found.uncached, key=lambda line: line.examples_per_s)
     assert found.files.bytes == sum(shard.bytes for shard in dataset.manifest.splits["train"])
 
 
-def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: ConfigDict):
+def test_a_batch_of_more_than_an_epoch_is_told_of(dataset: Dataset, config: ConfigDict, unmeasured):
     rows = select(dataset, "train").rows
     config.global_batch = 4 * rows
     _, said = certified(config, dataset, step_ms=60_000.0, seconds=0.02)
@@ -78,22 +97,15 @@ def damaged(tmp_path) -> Dataset:
     return dataset
 
 
-@pytest.mark.parametrize("uncached", [False, True])
+@pytest.mark.parametrize("uncached", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_damaged_record_is_named(damaged: Dataset, config: ConfigDict, uncached: bool):
     path = pathlib.Path(damaged.shard_paths("train")[0])
     with pytest.raises(InputError, match=rf"{path.name}.* record \d+"):
         certified(config, damaged, step_ms=None, seconds=0.02, uncached=uncached)
 
 
-def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config: ConfigDict):
-    found, said = certified(
-        config,
-        damaged,
-        step_ms=60_000.0,
-        seconds=0.02,
-        max_corrupt_records=1,
-    )
-    assert found.verdict == "FED"
+def test_as_many_damaged_records_are_left_out_as_may_be(damaged: Dataset, config: ConfigDict, unmeasured):
+    _, said = certified(config, damaged, step_ms=60_000.0, seconds=0.02, max_corrupt_records=1)
     assert said[0].startswith("Left out: 1 damaged record: ")
 
 
@@ -122,7 +134,7 @@ def test_as_many_reads_are_told_of_as_are_in_flight(dataset, config, monkeypatch
     assert recipe.in_flight.reads == recipe.read_at_once == reads
 
 
-def test_a_certificate_holds_its_demand(dataset: Dataset, config: ConfigDict):
-    found, advice = certified(config, dataset, step_ms=60_000.0, seconds=0.02)
+def test_a_certificate_holds_its_demand(config: ConfigDict, measured):
+    found, advice = measured
     assert dataclasses.asdict(found.demand)["global_batch"] == config.global_batch
     assert (found.verdict, advice) == ("FED", ())

@@ -85,10 +85,8 @@ def test_learns_and_leaves_whole_files(undisturbed):
 
 
 # Before the first checkpoint; between two of them, past the end of an epoch (step 13); just before the end.
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize("step", [pytest.param(3, marks=SLOW), 15, pytest.param(37, marks=SLOW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [3, 15, 37])
 def test_killed_run_ends_bit_for_bit_like_the_undisturbed_one(
     request_for, train_and_kill, tmp_path, undisturbed, step
 ):
@@ -200,6 +198,7 @@ def test_finished_run_can_be_made_longer(request_for, tmp_path, config):
     assert [line["step"] for line in history(tmp_path)] == [4, 6]
 
 
+@pytest.mark.slow
 def test_early_stop_ends_the_run_for_good(request_for, tmp_path, config):
     config.optimizer.learning_rate = 0.0
     config.callbacks = (
@@ -265,6 +264,11 @@ def test_micro_batches_divide_the_examples_of_a_replica(request_for, tmp_path, c
     expected = r"micro_batches: received \d+; expected a number that divides the 16 examples"
     with pytest.raises(InputError, match=expected):
         run.train(request_for(tmp_path))
+
+
+def test_a_checkpoint_that_is_not_there_is_refused(undisturbed):
+    with pytest.raises(InputError, match=r"--checkpoint=7: received checkpoints of the steps .*38 in "):
+        restore.restore_model(undisturbed.workdir, checkpoint="7")
 
 
 def test_restoring_without_a_run_says_so(tmp_path):

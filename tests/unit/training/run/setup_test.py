@@ -1,11 +1,20 @@
 """A request is resolved, or refused, before anything is built."""
 
 import dataclasses
+import json
+import math
 
 import pytest
 
 from pipeline.base.errors import InputError
-from pipeline.training.run import setup
+from pipeline.data.dataset.selection import select
+from pipeline.data.schema.feature_types import Label, Numeric
+from pipeline.data.schema.schema import Schema
+from pipeline.training.engine import strategy as strategy_lib
+from pipeline.training.engine.precision import Precision
+from pipeline.training.run import request, setup
+from pipeline.training.run.weights import require_weights
+from tests.shared.parsed import parsed
 from tests.shared.small_run import SCHEMA, rows
 from tests.shared.tiny_dataset import write_dataset
 
@@ -98,3 +107,82 @@ def test_what_cannot_work_is_refused(request_for, tmp_path, config, path, value,
     config.update_from_flattened_dict({path: value})
     with pytest.raises(InputError, match=message):
         setup.decide(request_for(tmp_path, strategy="mirrored"))
+
+
+# The record of a request says what is run on what.
+
+
+def test_names_what_is_run_on_what(request_for, dataset, tmp_path):
+    described = request.describe(
+        request_for(tmp_path),
+        strategy_lib.create("mirrored"),
+        Precision(policy="float32", reason="asked for"),
+        jit_compile=False,
+        total_steps=38,
+        damaged_records=2,
+    )
+    assert described.dataset_digest == dataset.manifest.digest
+    assert described.strategy == "mirrored"
+    assert described.replicas == len(described.devices) == 2
+    assert described.config["model"]["hidden"] == [8]
+    assert described.versions["keras"].startswith("3.")
+    assert described.machine["cores"] >= 1
+    assert (described.total_steps, described.damaged_records, described.finished) == (38, 2, False)
+
+
+def test_functions_in_a_config_do_not_break_the_record(config):
+    config.callbacks = ({"class_name": "LambdaCallback", "config": {"on_epoch_end": print}},)
+    (callback,) = parsed(config).given["callbacks"]
+    assert callback["config"]["on_epoch_end"] == repr(print)
+    assert json.dumps(callback)
+
+
+def test_a_config_is_recorded_as_json_has_it(config):
+    assert config.model.hidden == (8,)
+    assert parsed(config).given["model"]["hidden"] == [8]
+
+
+def test_a_package_that_is_not_installed_has_no_version():
+    found = request.versions(("keras", "no-such-package"))
+    assert found["keras"].startswith("3.")
+    assert "no-such-package" not in found
+
+
+# A record whose weight is none is named before training.
+
+WEIGHTS = Numeric(name="w", missing="mark")
+WEIGHTED = Schema(
+    name="weighted", features=(Numeric(name="x"), WEIGHTS, Label(name="y", classes=("no", "yes")))
+)
+
+
+def written(folder, *weights: float, layout: str = "rows"):
+    examples = [{"x": float(at), "w": weight, "y": 0} for at, weight in enumerate(weights)]
+    return write_dataset(folder / "1.0.0", WEIGHTED, {"train": examples}, layout=layout)
+
+
+@pytest.mark.parametrize(
+    ("layout", "place", "weight"), [("rows", "record 1", -0.5), ("blocks", "record 0, row 1", math.nan)]
+)
+def test_the_first_one_is_named(tmp_path, layout, place, weight):
+    dataset = written(tmp_path, 1.0, 0.0, 2.0, 1.0, weight, -3.0, layout=layout)
+    message = (
+        rf"--config.train.example_weights='w': received {weight:g} in "
+        rf"weighted-train.tfrecord-00001-of-00002, {place} of .*1.0.0; expected a finite number from 0 on"
+    )
+    with pytest.raises(InputError, match=message):
+        require_weights([select(dataset, "train")], WEIGHTS)
+
+
+def test_what_is_not_read_may_be_anything(tmp_path):
+    dataset = written(tmp_path, 1.0, 0.0, 2.0, 1.0, 1.0, -3.0)
+    require_weights([select(dataset, "train[:5]")], WEIGHTS)
+    require_weights([select(dataset, "train")], None)
+    with pytest.raises(InputError, match="record 2 of"):
+        require_weights([select(dataset, "train[4:]")], WEIGHTS)
+
+
+def test_all_that_is_read_is_looked_at(tmp_path):
+    sound, other = written(tmp_path / "a", 1.0, 2.0), written(tmp_path / "b", 1.0, -2.0)
+    with pytest.raises(InputError, match=r"received -2 in .* of .*/b/1.0.0"):
+        require_weights([select(sound, "train"), select(other, "train")], WEIGHTS)

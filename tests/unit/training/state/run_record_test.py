@@ -1,14 +1,17 @@
 """run.json is read as it was written, or its damage is named."""
 
+import copy
 import dataclasses
 import json
 
 import pytest
 
 from pipeline.base import documents
+from pipeline.base.cli import config
 from pipeline.base.errors import InputError
+from pipeline.base.values import value_at
 from pipeline.configs import base
-from pipeline.training.state import run_record
+from pipeline.training.state import continuation, run_record
 from pipeline.training.state.run_record import RunRecord
 
 RECORD = RunRecord(
@@ -71,3 +74,145 @@ def test_files_are_those_that_the_run_wrote(tmp_path):
         InputError, match=r"schema\.json: received SHA-256 .*; expected .*as the training run"
     ):
         run_record.check_files(tmp_path, record)
+
+
+# A working directory is guarded against another run, and a finished run against another config.
+
+
+def changed(path: str) -> RunRecord:
+    """The same record with another value at `path` of its config."""
+    config = copy.deepcopy(RECORD.config)
+    holder, _, name = path.rpartition(".")
+    section = value_at(config, holder) if holder else config
+    section[name] = "other"
+    return dataclasses.replace(RECORD, config=config)
+
+
+def test_same_settings_may_continue():
+    continuation.require_same(RECORD, copy.deepcopy(RECORD))
+
+
+# Written out: a key that fell out of BOUND would take its own test with it.
+BOUND = [
+    "model",
+    "image_size",
+    "seed",
+    "global_batch",
+    "image_dtype",
+    "shuffle",
+    "train.split",
+    "train.micro_batches",
+    "train.standardise_labels",
+    "train.label_smoothing",
+    "train.class_weights",
+    "train.example_weights",
+    "train.weight",
+    "mixture",
+    "augmentation.flip",
+    "optimizer.name",
+    "optimizer.learning_rate",
+    "optimizer.schedule",
+    "callbacks",
+]
+SECTIONS = ("model", "augmentation", "optimizer")
+KEYS_OF_CONFIG = {
+    name
+    for name, _ in config.config_leaves(base.get_config().to_dict())
+    if name not in BOUND and not name.startswith(SECTIONS)
+}
+
+
+@pytest.mark.parametrize("path", sorted(KEYS_OF_CONFIG))
+def test_what_neither_weights_nor_order_depend_on_may_change(path):
+    continuation.require_same(RECORD, changed(path))
+
+
+@pytest.mark.parametrize("path", BOUND)
+def test_what_weights_or_order_depend_on_may_not(path):
+    with pytest.raises(InputError, match=rf"--workdir, --config.{path}: received other; expected"):
+        continuation.require_same(RECORD, changed(path))
+
+
+@pytest.mark.parametrize("path", sorted(f"augmentation.{name}" for name in base.get_config().augmentation))
+def test_every_key_of_an_augmentation_is_bound(path):
+    with pytest.raises(InputError, match=rf"--workdir, --config.{path}: received other; expected"):
+        continuation.require_same(RECORD, changed(path))
+
+
+def test_another_dataset_of_a_mixture_may_not():
+    """It may have been published anew under the same name."""
+    one, other = (dataclasses.replace(RECORD, mixture_digests=(name,)) for name in ("aaaa", "bbbb"))
+    with pytest.raises(InputError, match=r"dataset of --config.mixture: received bbbb; expected aaaa"):
+        continuation.require_same(one, other)
+
+
+def test_another_dataset_or_precision_may_not():
+    with pytest.raises(InputError, match=r"--workdir, dataset: received ffff"):
+        continuation.require_same(RECORD, dataclasses.replace(RECORD, dataset_digest="ffff"))
+    with pytest.raises(InputError, match=r"--precision: received mixed_float16; expected float32"):
+        continuation.require_same(
+            RECORD, dataclasses.replace(RECORD, precision={"policy": "mixed_float16", "reason": ""})
+        )
+
+
+@pytest.mark.parametrize(("field", "thing"), [("order", "order of rows"), ("update", "update of weights")])
+def test_a_run_that_began_with_another_version_may_not(field, thing):
+    began = dataclasses.replace(RECORD, **{field: 2})
+    with pytest.raises(InputError, match=rf"{thing}: received version 1; expected 2, in which"):
+        continuation.require_same(began, RECORD)
+
+
+def test_a_run_on_pictures_that_are_augmented_otherwise_now_may_not():
+    before, now = (dataclasses.replace(RECORD, augmentation=version) for version in (1, 2))
+    with pytest.raises(InputError, match=r"augmentation of images: received version 2; expected 1, in which"):
+        continuation.require_same(before, now)
+    flips = copy.deepcopy(RECORD.config) | {"augmentation": {"flip": True}}
+    with pytest.raises(
+        InputError, match=r"--config\.augmentation\.flip"
+    ):  # a setting is named before its version
+        continuation.require_same(before, dataclasses.replace(now, config=flips))
+
+
+FINISHED = dataclasses.replace(RECORD, finished=True, steps=38)
+
+
+@pytest.mark.parametrize("path", ["evaluation.final_split", "train.log_every_steps"])
+def test_a_finished_run_does_not_seem_to_obey_another_config(path):
+    with pytest.raises(InputError, match=rf"--config.{path}: received other; expected .* which is finished"):
+        continuation.require_same(FINISHED, changed(path))
+
+
+def test_a_finished_run_may_be_made_longer_but_not_shorter():
+    longer = dataclasses.replace(changed("train.epochs"), total_steps=50)
+    continuation.require_same(FINISHED, longer)
+    continuation.require_enough_steps(38, 50)
+    with pytest.raises(
+        InputError, match="received 30 steps; expected at least 38, which the run in --workdir"
+    ):
+        continuation.require_enough_steps(38, 30)
+
+
+def test_what_a_callback_ended_is_not_made_longer():
+    ended = dataclasses.replace(FINISHED, steps=25)
+    longer = dataclasses.replace(RECORD, total_steps=50)
+    with pytest.raises(
+        InputError, match="received 50 steps; expected 38 steps: a callback ended that run at step 25"
+    ):
+        continuation.require_same(ended, longer)
+
+
+def test_a_key_that_a_section_did_not_have_is_a_difference():
+    config = copy.deepcopy(RECORD.config)
+    del config["optimizer"]["momentum"]
+    with pytest.raises(InputError, match=r"--workdir, --config\.optimizer\.momentum: received"):
+        continuation.require_same(dataclasses.replace(RECORD, config=config), RECORD)
+
+
+def test_an_empty_value_is_seen_in_the_message():
+    began, now = copy.deepcopy(RECORD.config), copy.deepcopy(RECORD.config)
+    began["train"]["example_weights"] = "age"
+    began, now = (dataclasses.replace(RECORD, config=config) for config in (began, now))
+    with pytest.raises(InputError, match="example_weights: received ''; expected age, as in the run"):
+        continuation.require_same(began, now)
+    with pytest.raises(InputError, match="example_weights: received age; expected '', as in the run"):
+        continuation.require_same(now, began)

@@ -1,0 +1,142 @@
+"""The demo's scripts."""
+
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import PIL.Image
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from demo import trips
+from demo.retraining import get_config
+from pipeline.configs.retraining import base
+from pipeline.retraining import settings
+
+# The last lines of the demo of retraining: what was published and held, and whether that was expected.
+
+ROOT = pathlib.Path(__file__).parents[2]
+ENTRIES = (
+    {"act": "started", "stage": "publish"},
+    {"act": "published", "version": 1},
+    {"act": "decided", "version": 1},
+    {"act": "published", "version": 2},
+    {"act": "held", "reason": "drift"},
+    {"act": "released", "reason": "looked at"},
+    {"act": "published", "version": 3},
+)
+
+
+def told(folder: pathlib.Path, entries: Sequence[dict]) -> subprocess.CompletedProcess:
+    (folder / "audit.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    command = [sys.executable, "-m", "demo.history", f"--root={folder}", "--seconds=99"]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_the_expected_history_is_told(tmp_path):
+    result = told(tmp_path, ENTRIES)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "published 1, published 2, held, released, published 3" in result.stdout
+
+
+@pytest.mark.parametrize("left_out", [1, 4, 6])  # a version less, or a bad day that was not held
+def test_another_history_fails(tmp_path, left_out: int):
+    result = told(tmp_path, [entry for number, entry in enumerate(ENTRIES) if number != left_out])
+    assert result.returncode == 1
+    assert "error: the history is not the one expected" in result.stderr
+
+
+# The demo's config of retraining is one, as far as its types, keys and files go.
+
+
+def test_the_config_is_complete(monkeypatch):
+    monkeypatch.chdir(pathlib.Path(__file__).parents[2])
+    commands = settings.Commands(convert="", train="", export="")
+    parsed = settings.parse(get_config().to_dict(), commands, like=base.get_config().to_dict())
+    assert (parsed.gate.rule, parsed.gate.margin) == ("non_inferiority", 0.02)
+
+
+# The demo's days of trips: the same each time, learnable, and one of them in other units.
+
+COLUMN = {name: number for number, name in enumerate(trips.COLUMNS)}
+
+
+def column(day: int, name: str) -> np.ndarray:
+    return np.array([trip[COLUMN[name]] for trip in trips.trips(day)])
+
+
+def inputs(day: int) -> np.ndarray:
+    """What a plain model gets: pace, miles, the hour on its circle, and the payment."""
+    hour = column(day, "hour") * np.pi / 12
+    miles, payment = column(day, "miles"), column(day, "payment")
+    paid = [payment == each for each in trips.PAYMENTS]
+    return np.stack([column(day, "minutes") / miles, miles, np.cos(hour), np.sin(hour), *paid], axis=1)
+
+
+def test_a_day_is_written_once_the_same_each_time_and_whole(tmp_path: pathlib.Path):
+    first, again = (trips.write_day(tmp_path / name, 2) / "trips.csv" for name in ("a", "b"))
+    assert first.parent.name == "date=2026-11-02"
+    assert first.read_bytes() == again.read_bytes()
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["date=2026-11-02"]  # no draft is left
+    first.write_text("kept")
+    assert trips.write_day(tmp_path / "a", 2) == first.parent
+    assert first.read_text() == "kept"
+
+
+def test_days_are_different_ones_of_one_kind():
+    texts = {hashlib.sha256(repr(trips.trips(day)).encode()).hexdigest() for day in range(1, 6)}
+    assert len(texts) == 5
+    for day in (1, 2, 3, 5):
+        assert 3 < column(day, "miles").mean() < 6
+        assert 0.4 < (column(day, "big_tip") == "yes").mean() < 0.6
+
+
+def test_a_model_of_one_day_knows_much_of_another_and_not_all():
+    model = LogisticRegression(max_iter=1000).fit(inputs(1), column(1, "big_tip"))
+    auc = roc_auc_score(column(2, "big_tip"), model.predict_proba(inputs(2))[:, 1])
+    assert 0.9 < auc < 0.99
+
+
+def test_the_bad_day_is_as_the_others_but_for_its_units():
+    good, bad = column(3, "miles"), column(trips.BAD_DAY, "miles")
+    assert np.median(bad) / np.median(good) == pytest.approx(trips.METRES_IN_A_MILE, rel=0.1)
+    assert 0.4 < (column(trips.BAD_DAY, "big_tip") == "yes").mean() < 0.6
+
+
+# The demo's last lines, and that it fails where the model is worse than it should be.
+
+
+@pytest.mark.parametrize(("accuracy", "exit_code"), [(0.99, 0), (0.97, 0), (0.9699, 1)])
+def test_fails_below_the_required_accuracy(tmp_path, accuracy, exit_code):
+    metrics = tmp_path / "test.json"
+    metrics.write_text(json.dumps({"accuracy": accuracy, "examples": 385}))
+    paths = (f"--metrics={metrics}", "--model=build/demo/model", "--report=report.html", "--seconds=79")
+    result = subprocess.run([sys.executable, "-m", "demo.verdict", *paths], capture_output=True, text=True)
+    assert result.returncode == exit_code
+    assert f"test accuracy  {accuracy:.4f} of 385 digits" in result.stdout
+    assert "SavedModel     build/demo/model" in result.stdout
+    assert ("error: the accuracy is below 0.97" in result.stderr) == bool(exit_code)
+
+
+# The demo's images hold scikit-learn's digits, value by value.
+
+
+@pytest.mark.slow
+def test_values_can_be_read_back_and_complete_files_are_kept(tmp_path: pathlib.Path):
+    command = [sys.executable, str(ROOT / "demo" / "write_digits.py"), f"--output={tmp_path}"]
+    subprocess.run(command, check=True)
+    digits = load_digits()
+    for number in (0, 100, 1796):
+        path = tmp_path / str(digits.target[number]) / f"{number:04d}.png"
+        values = np.round(np.asarray(PIL.Image.open(path)) / 255 * 16)
+        np.testing.assert_array_equal(values, digits.images[number])
+    written = path.stat().st_mtime_ns
+    subprocess.run(command, check=True)
+    assert path.stat().st_mtime_ns == written
+    assert len(list(tmp_path.rglob("*.png"))) == 1797

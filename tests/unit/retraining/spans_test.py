@@ -1,0 +1,174 @@
+"""Spans of raw data, and what they are known by."""
+
+import hashlib
+import os
+import time
+
+import pytest
+
+from pipeline.base.errors import InputError
+from pipeline.retraining import spans
+from pipeline.retraining.spans import Digests
+
+# Spans of raw data: their names, and digests that tell what changed.
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def find(root, pattern, **more):
+    return spans.find(str(root / pattern), Digests(root / "cache.json"), **more)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file", "name"),
+    [
+        ("raw/date=*", "raw/date=2026-11-01/a.csv", "2026-11-01"),
+        ("raw/*.csv", "raw/2026-11-01.csv", "2026-11-01"),
+        ("raw/*.csv.gz", "raw/2026-11-01.csv.gz", "2026-11-01"),
+        ("raw/year=*/month=*", "raw/year=2026/month=11/a.csv", "2026_11"),
+        ("raw/day one", "raw/day one/a.csv", "day one"),
+        ("raw/**/date=*", "raw/x/y/date=1/a.csv", "1"),
+        ("raw/date=*", "raw/date=ünï cödé/a.csv", "ünï cödé"),
+        ("raw/date=*", "raw/date=/a.csv", "date="),
+    ],
+)
+def test_a_span_is_called_what_the_wildcards_match(tmp_path, pattern, file, name):
+    write(tmp_path, {file: "1\n"})
+    assert [span.name for span in find(tmp_path, pattern)] == [name]
+
+
+def test_spans_are_ordered_by_name(tmp_path):
+    write(tmp_path, {f"raw/date={day}/a.csv": day for day in ("2026-11-10", "2026-11-02", "2026-10-31")})
+    assert [span.name for span in find(tmp_path, "raw/date=*")] == ["2026-10-31", "2026-11-02", "2026-11-10"]
+
+
+def test_two_matches_of_one_name_are_refused(tmp_path):
+    write(tmp_path, {"raw/1.csv": "", "raw/1.tsv": ""})
+    with pytest.raises(InputError, match="both span '1'"):
+        find(tmp_path, "raw/*")
+
+
+def test_the_digest_tells_contents_and_names(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n", "raw/date=2/b.csv": "1\n", "raw/date=3/a.csv": "2\n"})
+    one, renamed, other = find(tmp_path, "raw/date=*")
+    assert len({one.digest, renamed.digest, other.digest}) == 3
+    assert one.content == renamed.content != other.content
+
+
+def test_a_file_that_is_rewritten_in_the_same_size_and_time_has_another_digest(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n"})
+    path = tmp_path / "raw/date=1/a.csv"
+    os.utime(path, ns=(10**18, 10**18))
+    (before,) = find(tmp_path, "raw/date=*")
+    path.write_text("2\n")
+    os.utime(path, ns=(10**18, 10**18))
+    (after,) = find(tmp_path, "raw/date=*")
+    assert before.digest != after.digest
+
+
+def test_a_folder_without_its_marker_is_no_span_yet(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n", "raw/date=2/a.csv": "1\n", "raw/date=2/_SUCCESS": ""})
+    assert [span.name for span in find(tmp_path, "raw/date=*", marker="_SUCCESS")] == ["2"]
+
+
+def test_a_name_that_is_no_text_has_a_digest(tmp_path):
+    write(tmp_path, {"raw/date=1/" + os.fsdecode(b"\xff.csv"): "1\n"})
+    (span,) = find(tmp_path, "raw/date=*")
+    assert span.files == 1
+
+
+@pytest.mark.parametrize("name", ["..", "."])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name):
+    write(tmp_path, {f"raw/date={name}/a.csv": "1\n"})
+    with pytest.raises(InputError, match=rf"span '{name}'.*Rename it"):
+        find(tmp_path, "raw/date=*")
+
+
+def test_a_span_of_links_in_a_circle_is_refused_and_not_walked_for_ages(tmp_path):
+    write(tmp_path, {"raw/date=1/a.csv": "1\n"})
+    for name in ("one", "other"):
+        (tmp_path / "raw/date=1" / name).symlink_to(".")
+    with pytest.raises(InputError, match=r"span '1': received .*symbolic links"):
+        find(tmp_path, "raw/date=*")
+
+
+def test_a_link_to_a_folder_beside_it_is_followed(tmp_path):
+    write(tmp_path, {"elsewhere/a.csv": "1\n", "raw/date=1/b.csv": "2\n"})
+    (tmp_path / "raw/date=1/linked").symlink_to(tmp_path / "elsewhere")
+    (span,) = find(tmp_path, "raw/date=*")
+    assert span.files == 2
+
+
+# A file is read once while it stays as it is.
+
+
+def digests(tmp_path, *, later=10):
+    """As if it were some seconds later: the files have settled."""
+    return Digests(tmp_path / "cache" / "digests.json", clock=lambda: time.time_ns() + later * 10**9)
+
+
+def test_digests_are_those_of_hashlib(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc" * 10**6)
+    expected = hashlib.sha256(b"abc" * 10**6).hexdigest()
+    assert digests(tmp_path).of(str(tmp_path / "a")) == expected
+
+
+def test_an_unchanged_file_is_not_read_again(tmp_path):
+    file = tmp_path / "a"
+    file.write_text("1")
+    first = digests(tmp_path)
+    known = first.of(str(file))
+    first.save()
+    read = []
+    again = digests(tmp_path)
+    again._known[str(file)][-1] = "told by the cache"
+    read.append(again.of(str(file)))
+    assert read == ["told by the cache"]
+    assert known != read[0]
+
+
+def test_a_file_that_may_still_change_unseen_is_not_kept(tmp_path):
+    (tmp_path / "a").write_text("1")
+    cache = digests(tmp_path, later=0)
+    cache.of(str(tmp_path / "a"))
+    cache.save()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_damaged_cache_only_costs_time(tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "digests.json").write_text("[1")
+    (tmp_path / "a").write_text("1")
+    assert len(digests(tmp_path).of(str(tmp_path / "a"))) == 64
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not an ordinary file"):
+        digests(tmp_path).of(str(tmp_path / "pipe"))
+
+
+def test_a_cache_in_which_a_digest_was_changed_is_not_believed(tmp_path):
+    file, cache = tmp_path / "a.csv", tmp_path / "cache.json"
+    file.write_text("1\n")
+    long_after = time.time_ns() + 10**12
+    digests = Digests(cache, clock=lambda: long_after)
+    right = digests.of(str(file))
+    digests.save()
+    assert right in cache.read_text()
+    cache.write_text(cache.read_text().replace(right, "0" * 64))
+    assert Digests(cache).of(str(file)) == right
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path):
+    (tmp_path / "a.csv").write_text("1\n")
+    (tmp_path / "cache").write_text("a file, where a folder is expected")
+    long_after = time.time_ns() + 10**12
+    digests = Digests(tmp_path / "cache" / "raw.json", clock=lambda: long_after)
+    digests.of(str(tmp_path / "a.csv"))
+    digests.save()

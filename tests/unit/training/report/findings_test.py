@@ -1,0 +1,122 @@
+"""What the report finds: the verdict beside the baselines, and overfitting."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import log_loss, mean_squared_error, r2_score
+
+from pipeline.training.report.findings import overfitting, verdict
+from pipeline.training.report.results import baseline, majority, mean_rmse, prior_loss
+
+# Answers without features, held against scikit-learn's.
+
+DRAW = np.random.default_rng(0)
+
+
+def counts_of(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    counts = np.zeros((classes, classes), np.int64)
+    np.add.at(counts, (labels, predicted), 1)
+    return counts
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.9, 0.1), (0.2, 0.3, 0.5), (0.7, 0.3, 0.0)])
+def test_prior_loss_and_majority_are_those_of_a_dummy(shares: tuple[float, ...]):
+    labels = DRAW.choice(len(shares), 2_000, p=shares)
+    counts = counts_of(labels, DRAW.integers(0, len(shares), 2_000), len(shares))
+    features = np.zeros((2_000, 1))
+    prior = DummyClassifier(strategy="prior").fit(features, labels)
+    expected = log_loss(labels, prior.predict_proba(features), labels=prior.classes_)
+    assert prior_loss(counts) == pytest.approx(expected, rel=1e-12)
+    assert majority(counts)[1] == pytest.approx(prior.score(features, labels))
+
+
+def test_the_spread_is_what_a_dummy_regression_has():
+    labels = DRAW.normal(1e3, 7, 500)
+    predicted = labels + DRAW.normal(0, 3, 500)
+    evaluation = {
+        "rmse": math.sqrt(mean_squared_error(labels, predicted)),
+        "r2": r2_score(labels, predicted),
+    }
+    mean = DummyRegressor().fit(np.zeros((500, 1)), labels).predict(np.zeros((500, 1)))
+    assert mean_rmse(evaluation) == pytest.approx(math.sqrt(mean_squared_error(labels, mean)), rel=1e-9)
+
+
+def test_nothing_is_said_of_what_is_not_known():
+    none = np.empty((0, 0), np.int64)
+    assert baseline({}, none, []) is None
+    assert baseline({"rmse": 0.0, "r2": 0.0}, none, []) is None
+    assert "The loss" not in str(baseline({}, np.eye(2, dtype=np.int64), ["no", "yes"]))
+
+
+@pytest.mark.parametrize(("loss", "said"), [(0.6, 0), (0.7, 1)])
+def test_a_loss_above_the_prior_is_told(loss: float, said: int):
+    evaluation = {"classes": ["no", "yes"], "confusion_matrix": [[9, 1], [1, 9]], "loss": loss}
+    assert len([each for each in verdict(evaluation) if "is not below 0.693" in each.text]) == said
+
+
+# When the report says that validation got worse while training got better.
+
+
+def history(trained: list[float], validated: list[float | None]) -> tuple[dict, ...]:
+    return tuple(
+        {"step": 100 * number, "loss": loss}
+        | ({} if held_out is None else {"validation": {"loss": held_out}})
+        for number, (loss, held_out) in enumerate(zip(trained, validated, strict=True), 1)
+    )
+
+
+def test_names_the_best_step_and_all_four_losses():
+    lines = history([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.7, 0.9])
+    (finding,) = overfitting(lines)
+    assert finding.text == (
+        "Validation got worse from step 200 on (loss 0.6, then 0.9) while training got better "
+        "(0.7, then 0.3)."
+    )
+    assert "keep_best=val_loss" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("trained", "validated"),
+    [
+        ([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.5, 0.4]),  # better to the end
+        ([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, 0.5, 0.9]),  # one evaluation alone
+        ([0.9, 0.7, 0.5, 0.3], [0.8, 0.600, 0.603, 0.605]),  # within 1%
+        ([0.9, 0.7, 0.8, 0.9], [0.8, 0.6, 0.7, 0.9]),  # training got worse, too
+        ([0.9, 0.7, 0.5, 0.3], [0.8, 0.6, float("nan"), 0.9]),
+        ([0.9, 0.7, 0.5, 0.3], [None, None, None, None]),
+        ([], []),
+    ],
+)
+def test_says_nothing_where_it_did_not_happen(trained: list[float], validated: list):
+    assert list(overfitting(history(trained, validated))) == []
+
+
+def test_the_training_loss_is_the_last_before_an_evaluation():
+    lines = history([0.9, 0.7, 0.6, 0.5, 0.4, 0.3], [None, 0.6, None, 0.7, None, 0.9])
+    (finding,) = overfitting(lines)
+    assert "(0.7, then 0.3)" in finding.text
+
+
+# What an evaluation tells against a model, or against its split.
+
+
+def of_classes(*rows: list[int]) -> dict:
+    return {"classes": ["no", "yes"], "confusion_matrix": list(rows)}
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "said"),
+    [
+        ({}, []),
+        ({"r2": 0.01}, []),
+        ({"r2": -1980.13}, ["R² is -1,980: always answering the mean label would be nearer."]),
+        (of_classes([8, 1], [1, 2]), []),
+        (of_classes([8, 2], [2, 2]), ["No more answers are right than by always answering “no”."]),
+        (of_classes([8, 2], [2, 1]), ["No more answers are right than by always answering “no”."]),
+        (of_classes([177, 0], [0, 0]), ["The split has no example of: yes."]),
+    ],
+)
+def test_what_is_said_of_an_evaluation(evaluation: dict, said: list[str]):
+    assert [finding.text for finding in verdict(evaluation)] == said
