@@ -1,4 +1,4 @@
-"""A dataset opens only as it was published."""
+"""A dataset opens only as it was published, and says how it was converted."""
 
 import dataclasses
 import errno
@@ -8,9 +8,11 @@ import pathlib
 
 import pytest
 
+from pipeline.base import documents
 from pipeline.base.errors import InputError, TryAgainError
 from pipeline.data.dataset import manifest as manifest_lib
-from pipeline.data.dataset.manifest import Dataset
+from pipeline.data.dataset import records
+from pipeline.data.dataset.manifest import Dataset, in_order
 from pipeline.data.schema.feature_types import Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
@@ -229,3 +231,30 @@ def test_of_several_files_the_one_that_is_gone_is_named_with_its_digest(dataset)
     digest = manifest.digests_of_files[names[1]][:12]
     with pytest.raises(InputError, match=rf"{names[1]}: received No such file .*; expected SHA-256 {digest}"):
         manifest_lib.published_in_turn(dataset.directory, manifest, names)
+
+
+def test_the_usual_splits_come_first_then_the_others_by_name():
+    assert in_order(["b", "test", "a", "train"]) == ["train", "test", "a", "b"]
+
+
+def test_is_read_as_it_was_written(tmp_path):
+    assert records.read_conversion(tmp_path) == {}
+    (tmp_path / "conversion.json").write_text(records.dumps_conversion({"seconds": 1.5}))
+    assert records.read_conversion(tmp_path)["seconds"] == 1.5
+
+
+def test_another_format_is_refused(tmp_path):
+    document = {"format": "penstock.conversion/2", "seconds": 1.5}
+    (tmp_path / "conversion.json").write_text(json.dumps(documents.with_digest(document)))
+    with pytest.raises(InputError, match=r"format 'penstock\.conversion/2'"):
+        records.read_conversion(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("was", "is_"), [("1.5", "1.7"), ("{", "["), ("digest", "digist"), ("format", "formut")]
+)
+def test_damage_is_named(tmp_path, was, is_):
+    text = records.dumps_conversion({"seconds": 1.5}).replace(was, is_, 1)
+    (tmp_path / "conversion.json").write_text(text)
+    with pytest.raises(InputError, match=r"conversion\.json: received other content than was written"):
+        records.read_conversion(tmp_path)

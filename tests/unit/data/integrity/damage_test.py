@@ -15,6 +15,7 @@ from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset, open_dataset
 from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.dataset.tfrecord import CRC_BYTES, FRAME_BYTES, HEADER_BYTES, frame
+from pipeline.data.images.decoding import decode_images
 from pipeline.data.integrity import damage
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.integrity.scan import DamagedRecord
@@ -22,6 +23,9 @@ from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import plan_reading
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.windows import stored_rows
+from pipeline.data.schema.feature_types import Image, Label
+from pipeline.data.schema.schema import Schema
+from tests.shared.pictures import encode, noise
 from tests.shared.tiny_dataset import write_dataset
 from tests.unit.data.reading.id_stream import SCHEMA, ids_of
 
@@ -267,3 +271,32 @@ def test_a_shard_in_whose_place_a_directory_stands_is_told_of_at_once(copy: path
         naming_damage(selection),
     ):
         list(stored_rows(selection))
+
+
+# A record whose image does not decode, or is refused, is named.
+GOOD = encode(noise(6, 4, 3), "PNG")
+PICTURES = Schema(
+    name="pictures", features=(Image(name="image", max_pixels=30), Label(name="y", classes=("a", "b")))
+)
+
+
+@pytest.mark.parametrize(
+    ("bad", "expected"),
+    [
+        (GOOD[:40], r"image 'image': received an image that does not decode \(.*PNG.*\); expected"),
+        (encode(noise(8, 4, 3), "PNG"), r"image 'image': received 8 x 4 pixels"),
+        (b"<html>", "image 'image': received data that begins with b'<html>"),
+    ],
+)
+def test_the_record_is_named(tmp_path: pathlib.Path, bad: bytes, expected: str):
+    rows = [{"image": bad if number == 4 else GOOD, "y": 0} for number in range(6)]
+    selection = select(write_dataset(tmp_path / "pictures", PICTURES, {"train": rows}), "train")
+    where = r"split 'train', pictures-train.tfrecord-0000\d-of-00002, record \d at byte \d+"
+    with pytest.raises(InputError, match=f"{where}: {expected}"), naming_damage(selection):
+        decode_images(tf.constant([GOOD, bad]), (6, 4, 3), max_pixels=30)
+
+
+def test_an_error_of_something_else_passes(tmp_path: pathlib.Path):
+    dataset = write_dataset(tmp_path / "pictures", PICTURES, {"train": [{"image": GOOD, "y": 0}]}, shards=1)
+    with pytest.raises(tf.errors.InvalidArgumentError), naming_damage(select(dataset, "train")):
+        tf.reshape([1, 2, 3], [2])

@@ -11,10 +11,12 @@ import tensorflow as tf
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import canonical_shards, fetch, stream
+from pipeline.data.reading import canonical_shards, fetch, stream, windows
+from pipeline.data.reading.canonical_shards import CanonicalShards
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
+from pipeline.data.reading.windows import Unit
 from tests.shared.tiny_dataset import write_dataset
 from tests.unit.data.reading.id_stream import SCHEMA
 
@@ -136,3 +138,58 @@ def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts:
         found = np.stack([numbers[:, 1] for _, numbers in read.as_numpy_iterator()])
         expected = whole[service::services, BATCH - size :][:4]
         np.testing.assert_array_equal(found, expected)
+
+
+# Rows of shards that are not in step come out in the order of the stream, once each.
+WOVEN_BATCH, WOVEN_STEPS = 24, 40
+CHUNKS = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int64)
+
+
+def units_of(shards: CanonicalShards, *, first: int, seed: int, chunks: int):
+    """Units of random sizes, in some chunks, some rows wanted by nobody. A row is its position."""
+    rng = np.random.default_rng(seed)
+    size = shards.size
+    given = np.full(shards.here, first // WOVEN_BATCH * size)
+
+    def place(shard: np.ndarray, number: np.ndarray) -> np.ndarray:
+        return number // size * shards.here * size + shard * size + number % size
+
+    while given.min() < WOVEN_STEPS * size:
+        more = rng.integers(0, 3 * size, shards.here)
+        base = int(given.min() // size * shards.here * size)
+        places, rows = [], []
+        for shard, count in enumerate(more):
+            numbers = given[shard] + np.arange(count)
+            there = place(np.full(count, shard), numbers)
+            batch, rest = there // (shards.here * size), there % (shards.here * size)
+            position = batch * WOVEN_BATCH + shards.first * size + rest
+            places += [*(there - base), windows.NOWHERE]
+            rows += [*zip(position, -position, strict=True), (-1, -1)]
+        given = given + more
+        mixed = rng.permutation(len(places))
+        parts = np.array_split(mixed, chunks)
+        end = int(place(np.arange(shards.here), given).min())
+        yield (
+            np.int64(base),
+            np.int64(end),
+            tuple(np.array(places, np.int32)[part] for part in parts),
+            tuple(np.array(rows, np.int64).reshape(-1, 2)[part] for part in parts),
+        )
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 8), (2, 5), (7, 8)])
+@pytest.mark.parametrize("start", [0, 48, 61])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: int, chunks: int):
+    shards = CanonicalShards(global_batch=WOVEN_BATCH, count=8, first=first, end=end)
+    scalar, places, rows = tf.TensorSpec([], tf.int64), *CHUNKS
+    units = tf.data.Dataset.from_generator(
+        lambda: units_of(shards, first=start, seed=start + first, chunks=chunks),
+        output_signature=(scalar, scalar, (places,) * chunks, (rows,) * chunks),
+    ).map(lambda *unit: Unit(*unit))
+    found = [*windows.interleave(units, shards, position=tf.constant(start, tf.int64)).as_numpy_iterator()]
+    positions = np.concatenate([some for some, _ in found])
+    rows = np.concatenate([some for _, some in found])
+    here = [p for p in range(start, WOVEN_STEPS * WOVEN_BATCH) if first * 3 <= p % WOVEN_BATCH < end * 3]
+    np.testing.assert_array_equal(positions[: len(here)], here)
+    np.testing.assert_array_equal(rows, np.stack([positions, -positions], axis=1))
