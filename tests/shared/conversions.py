@@ -25,9 +25,10 @@ def converted(
     flags: Sequence[str] = (),
     rejected: float = 0.0,
     may_be_empty: bool = False,
+    split: str = "",
 ) -> Dataset:
     """The dataset that `source` gives of what is at `location`; `rejected` is the largest fraction."""
-    inputs = [Input(location=location, may_be_empty=may_be_empty)]
+    inputs = [Input(location=location, split=split, may_be_empty=may_be_empty)]
     plan = make_plan(inputs, source, schema, shard_bytes=shard_bytes, layout=layout, origins=origins)
     job = Conversion(
         source=source,

@@ -16,13 +16,19 @@ from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
+from tests.shared.matrix import quick_cases
 from tests.shared.tiny_dataset import write_dataset
 from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of
 
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
 ALL = [(name, layout) for name, way in WAYS.items() for layout in way.layouts]
 of_every_way = pytest.mark.parametrize(("way", "layout"), ALL)
-FETCHING = [each for each in ALL if each[0] != "mapped"]
+
+
+def of(ways: list[tuple[str, str]], *, quick: str) -> pytest.MarkDecorator:
+    """All these ways with their layout; tracing one takes seconds, and the quick way stands for all."""
+    cases = quick_cases(ways, [each for each in ways if each[0] == quick])
+    return pytest.mark.parametrize(("way", "layout"), cases)
 
 
 def publish(directory: pathlib.Path, *, layout: str, shards: int) -> Dataset:
@@ -74,7 +80,7 @@ def test_every_epoch_holds_every_row_once_in_an_order_of_its_own(undisturbed, wa
     assert all(a != b for a, b in itertools.combinations(epochs, 2))
 
 
-@of_every_way
+@of(ALL, quick="mapped")
 def test_parts_of_a_split_are_read_like_whole_ones(datasets, way: str, layout: str):
     selection = select(datasets[layout], "train[100:300]+train[1500:2300]")
     stream = ids(selection, way, steps=1_000 // BATCH)
@@ -84,7 +90,10 @@ def test_parts_of_a_split_are_read_like_whole_ones(datasets, way: str, layout: s
 
 @pytest.mark.parametrize(
     ("way", "layout", "has_offsets"),  # whether TensorFlow reads TFRecords from an offset
-    [("single", "rows", True), ("windows", "rows", False), ("windows", "blocks", True)],
+    quick_cases(
+        [("single", "rows", True), ("windows", "rows", False), ("windows", "blocks", True)],
+        [("single", "rows", True)],
+    ),
 )
 def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
     datasets, undisturbed, monkeypatch: pytest.MonkeyPatch, way: str, layout: str, has_offsets: bool
@@ -97,16 +106,15 @@ def test_offsets_are_looked_up_in_the_indexes_where_they_are_too_many_to_hold(
 
 
 @of_every_way
-def test_from_any_position_the_rest_is_the_same(selections, undisturbed, way: str, layout: str):
+def test_from_any_position_the_rest_is_the_same(selections, undisturbed, capfd, way: str, layout: str):
     position = 2 * ROWS - 7
-    rest = ids(selections[layout], way, position=position, steps=10)
-    assert rest == undisturbed(way, layout)[position : position + 10 * BATCH]
+    rest = ids(selections[layout], way, position=position, steps=20)
+    assert rest == undisturbed(way, layout)[position : position + 20 * BATCH]
+    # Slices that were cut again filled the terminals of those who have a GPU.
+    assert "SubBuffer" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("way", "layout"),
-    [each if each[0] == "windows" else pytest.param(*each, marks=pytest.mark.slow) for each in ALL],
-)
+@pytest.mark.parametrize(("way", "layout"), quick_cases(ALL, [("windows", "rows")]))
 def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: str, layout: str):
     """Stopped and resumed at odd steps, by 2, 4 and 1 hosts; an epoch ends while four and one read."""
     stops = (0, 31, 127, 251)  # an epoch has 125 steps
@@ -120,7 +128,7 @@ def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: 
 @pytest.mark.parametrize(
     ("part", "position"),
     [
-        ("train", 2_470),  # whose rows end in a later epoch
+        pytest.param("train", 2_470, marks=pytest.mark.slow),  # whose rows end in a later epoch
         ("train[100:300]+train[1500:2300]", 1_234),
     ],
 )
@@ -135,7 +143,7 @@ def test_numbers_tell_which_rows_are_read(datasets, way: str, layout: str, part:
     assert stored[numbers[:, 1]].tolist() == ids(damaged, way, position=position, steps=5)
 
 
-@of_every_way
+@of(ALL, quick="mapped")
 def test_another_seed_gives_another_order(selections, undisturbed, way: str, layout: str):
     assert ids(selections[layout], way, steps=5, seed=2) != undisturbed(way, layout)[: 5 * BATCH]
 
@@ -156,9 +164,7 @@ def test_neighbours_from_windows_of_blocks_come_from_all_blocks_of_the_window(da
     assert len(set(block_of[stream])) > 1
 
 
-@pytest.mark.parametrize(
-    ("way", "layout"), [each for each in ALL if each != ("windows", "blocks")]
-)  # a block ends with its shard
+@of([each for each in ALL if each != ("windows", "blocks")], quick="windows")  # a block ends with its shard
 def test_the_order_knows_nothing_of_the_shards(undisturbed, in_five_shards, way: str, layout: str):
     other = select(in_five_shards[layout], "train")
     assert len(other.shards.paths) == 5
@@ -176,7 +182,7 @@ def test_the_global_order_knows_nothing_of_the_layout(undisturbed):
     assert undisturbed("single", "rows") == undisturbed("mapped", "blocks")
 
 
-@pytest.mark.parametrize(("way", "layout"), FETCHING)
+@of([each for each in ALL if each[0] != "mapped"], quick="single")
 @pytest.mark.parametrize(
     ("has_offsets", "large_bytes"),
     [
@@ -191,13 +197,6 @@ def test_records_are_the_same_however_they_are_fetched(
     monkeypatch.setattr(fetch, "LARGE_BYTES", large_bytes)
     read = ids(selections[layout], way, position=100, steps=10)
     assert read == undisturbed(way, layout)[100 : 100 + 10 * BATCH]
-
-
-@pytest.mark.parametrize(("way", "layout"), [("windows", "rows"), ("windows", "blocks")])
-def test_reading_logs_no_errors_of_tensorflow(selections, capfd, way: str, layout: str):
-    """Slices that were cut again filled the terminals of those who have a GPU."""
-    ids(selections[layout], way, steps=20)
-    assert "SubBuffer" not in capfd.readouterr().err
 
 
 def stored_ids(dataset: Dataset) -> list[int]:
