@@ -1,6 +1,7 @@
 """Batches: static shapes, exact shares for every replica, padding that does not count."""
 
 import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Image, Label, Numeric
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import loading
+from tests.shared import rewritten
 from tests.shared.tiny_dataset import write_dataset
 
 RECORDS = 21
@@ -34,6 +36,14 @@ def write(directory: pathlib.Path, *features: Feature) -> Dataset:
         Schema(name="few", features=features),
         {"train": [{name: row[name] for name in names} for row in rows]},
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_rewritten() -> Iterator[None]:
+    """AutoGraph writes files, which a killed process leaves behind."""
+    with rewritten.recording() as functions:
+        yield
+    assert functions == []
 
 
 @pytest.fixture(scope="module")

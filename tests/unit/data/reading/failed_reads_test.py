@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Set
 import pytest
 import tensorflow as tf
 
-from pipeline.base import files
 from pipeline.base.errors import TryAgainError
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
@@ -171,21 +170,3 @@ def test_a_file_that_cannot_be_read_ends_the_run_by_name(
 def test_a_file_that_is_gone_is_not_opened_for_ever(selection, storage, tmp_path, way: str):
     with pytest.raises(tf.errors.NotFoundError):
         epochs(with_shard(selection, tmp_path / "gone"), way)
-
-
-def test_what_python_reads_is_tried_again_too():
-    waited, answers = [], iter([OSError(5, "no"), OSError(5, "no"), 7])
-
-    def read() -> int:
-        answer = next(answers)
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    assert files.retry(read, wait=waited.append) == 7
-    assert waited == list(files.RETRY_WAITS_S[:2])
-
-
-def test_a_file_that_is_not_there_is_not_looked_for_again():
-    with pytest.raises(FileNotFoundError):
-        files.retry(lambda: pathlib.Path("/nowhere").read_bytes(), wait=lambda seconds: 1 / 0)
