@@ -13,8 +13,7 @@ from pipeline.base import files
 from pipeline.data.dataset import manifest, shards
 from pipeline.data.dataset.manifest import Dataset
 from tests.house.imports import ROOT
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import write
 
 START = """
 import os, signal, sys
@@ -323,8 +322,7 @@ BLOCKS = 6_000  # 40 MB: TensorFlow copies files of a few
 
 def large_blocks(directory: pathlib.Path) -> Dataset:
     """One shard that holds the same block again and again."""
-    rows = [{"id": i, "y": i % 2} for i in range(1024)]
-    dataset = write_dataset(directory, SCHEMA, {"train": rows}, shards=1, layout="blocks")
+    dataset = write(directory, range(1024), shards=1, layout="blocks")
     (shard,) = dataset.shards("train")
     name, block = shards.file_name(shard.path), (directory / shard.path).read_bytes()
     (directory / shard.path).write_bytes(block * BLOCKS)

@@ -12,7 +12,6 @@ import tensorflow_datasets as tfds
 from beam_jobs.cells.typed import arrow_schema
 from beam_jobs.conversion import dataset, summary
 from beam_jobs.conversion.dataset import write_tfds_metadata
-from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.writer import WrittenShard
 from beam_jobs.launch.outcome import Outcome
 from beam_jobs.sources.csv import CsvFiles
@@ -25,18 +24,11 @@ from pipeline.data.schema.feature_types import Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 from tests.shared import measuring
-from tests.shared.conversions import converted
+from tests.shared.conversions import converted, plan_of
 from tests.shared.fixtures.raw_data import PEOPLE, people_csv
 from tests.shared.tiny_dataset import write_dataset
 
-PLAN = Plan(
-    input_splits=(),
-    fractions={},
-    shards={"train": 2},
-    buckets={"train": 1},
-    layout="rows",
-    schema_fingerprint="",
-)
+PLAN = plan_of(shards={"train": 2}, buckets={"train": 1})
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
 

@@ -27,7 +27,7 @@ from pipeline.data.schema.feature_types import Image, Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.pictures import encode, noise
 from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA, ids_of
+from tests.unit.data.reading.id_stream import SCHEMA, ids_of, write
 
 NO_EXAMPLES = {
     "nothing": b"",
@@ -52,8 +52,7 @@ in_each_layout = pytest.mark.parametrize("layout", ["rows", "blocks"])
 def published(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     directory = tmp_path_factory.mktemp("published")
     for layout, count in ROWS.items():
-        rows = [{"id": FIRST + i, "y": i % 2} for i in range(count)]
-        write_dataset(directory / layout, SCHEMA, {"train": rows}, layout=layout)
+        write(directory / layout, range(FIRST, FIRST + count), layout=layout)
     return directory
 
 

@@ -16,8 +16,7 @@ from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import fetch as fetch_lib
 from pipeline.data.reading import retries
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids
+from tests.unit.data.reading.id_stream import BATCH, ids, write
 
 ROWS = 400
 SLOW = fetch_lib.reads_for_latency(0.01)
@@ -25,8 +24,7 @@ SLOW = fetch_lib.reads_for_latency(0.01)
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
-    return write_dataset(tmp_path_factory.mktemp("ids") / "1.0.0", SCHEMA, {"train": rows})
+    return write(tmp_path_factory.mktemp("ids") / "1.0.0", range(ROWS))
 
 
 @pytest.fixture(scope="module", autouse=True)

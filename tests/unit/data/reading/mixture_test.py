@@ -11,7 +11,7 @@ from pipeline.data.reading.sharding import Share
 from pipeline.data.schema.schema import Schema
 from tests.shared.matrix import quick_cases
 from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA, ids_of, numbers_of
+from tests.unit.data.reading.id_stream import SCHEMA, ids_of, numbers_of, write
 
 SIZES = (1_500, 130)
 
@@ -22,8 +22,8 @@ def selections(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[Selec
     directory = tmp_path_factory.mktemp("parts")
     found = []
     for number, size in enumerate(SIZES):
-        rows = [{"id": 10_000 * number + i, "y": i % 2} for i in range(size)]
-        dataset = write_dataset(directory / str(number), SCHEMA, {"train": rows}, layout=request.param)
+        ids = range(10_000 * number, 10_000 * number + size)
+        dataset = write(directory / str(number), ids, layout=request.param)
         found.append(select(dataset, "train"))
     return tuple(found)
 

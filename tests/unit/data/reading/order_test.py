@@ -13,18 +13,16 @@ from pipeline.data.reading import order
 from pipeline.data.reading.order import Permutation, quotient
 from pipeline.data.reading.plan import Mixture, Part, TrainingData, plan_reading
 from pipeline.data.reading.sharding import Share
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA, ids_of
+from tests.unit.data.reading.id_stream import ids_of, write
 
 ROWS = 20_000  # more than a window
 
 
 @pytest.fixture(scope="module")
 def selections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Selection]:
-    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
     directory = tmp_path_factory.mktemp("ids")
     return {
-        layout: select(write_dataset(directory / layout, SCHEMA, {"train": rows}, layout=layout), "train")
+        layout: select(write(directory / layout, range(ROWS), layout=layout), "train")
         for layout in ("rows", "blocks")
     }
 

@@ -17,8 +17,7 @@ from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.stream import WAYS
 from tests.shared.matrix import quick_cases
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of
+from tests.unit.data.reading.id_stream import BATCH, SCHEMA, ids, numbers_of, write
 
 ROWS = 2_500  # three blocks of 1,024 rows, the last one not full
 ALL = [(name, layout) for name, way in WAYS.items() for layout in way.layouts]
@@ -34,8 +33,7 @@ def of(ways: list[tuple[str, str]], *, quick: str) -> pytest.MarkDecorator:
 def publish(directory: pathlib.Path, *, layout: str, shards: int) -> Dataset:
     """Ids in random order, as the converter's hash leaves them."""
     order = np.random.default_rng(0).permutation(ROWS).tolist()
-    rows = [{"id": i, "y": i % 2} for i in order]
-    return write_dataset(directory, SCHEMA, {"train": rows}, shards=shards, layout=layout)
+    return write(directory, order, shards=shards, layout=layout)
 
 
 @pytest.fixture(scope="module")

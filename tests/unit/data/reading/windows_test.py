@@ -19,8 +19,7 @@ from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
 from pipeline.data.reading.windows import Unit
 from tests.shared.matrix import quick_cases
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from tests.unit.data.reading.id_stream import SCHEMA, write
 
 ROWS, BATCH = 5_003, 192
 STEPS = 2 * ROWS // BATCH  # nearly two epochs, the second of which begins within a batch
@@ -36,8 +35,7 @@ def small_parts() -> Iterator[None]:
 
 
 def publish(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
-    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
-    return write_dataset(directory, SCHEMA, {"train": rows}, layout=layout)
+    return write(directory, range(ROWS), layout=layout)
 
 
 @pytest.fixture(scope="module")
