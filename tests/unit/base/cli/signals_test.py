@@ -344,10 +344,10 @@ def stored(path: pathlib.Path) -> dict:
     return {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
 
 
-def test_a_shard_that_is_truncated_while_it_is_mapped_is_named(tmp_path):
+def test_a_shard_that_is_truncated_while_it_is_mapped_is_named(tmp_path, warm_python):
     dataset = large_blocks(tmp_path / "ids")
     (path,) = dataset.shard_paths("train")
-    command = [sys.executable, "-c", READS, str(dataset.directory)]
+    command = [warm_python, "-c", READS, str(dataset.directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "reads\n"
         os.truncate(path, 100)

@@ -16,6 +16,7 @@ from pipeline.data.dataset.selection import Selection, select
 from pipeline.data.integrity.damage import naming_damage
 from pipeline.data.reading import fetch as fetch_lib
 from pipeline.data.reading import retries
+from tests.shared.matrix import quick_cases
 from tests.unit.data.reading.id_stream import BATCH, ids, write
 
 ROWS = 400
@@ -57,7 +58,9 @@ def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 each_on_one_storage = pytest.mark.parametrize(
-    ("way", "storage"), [("single", "fast"), ("windows", "slow")], indirect=["storage"]
+    ("way", "storage"),
+    quick_cases([("single", "fast"), ("windows", "slow")], [("single", "fast")]),
+    indirect=["storage"],
 )
 
 
@@ -95,7 +98,9 @@ def epochs(selection: Selection, way: str) -> list[int]:
     return ids(selection, way, steps=2 * ROWS // BATCH)
 
 
-@pytest.mark.parametrize(("way", "large"), [("single", True), ("windows", False)])
+@pytest.mark.parametrize(
+    ("way", "large"), quick_cases([("single", True), ("windows", False)], [("single", True)])
+)
 def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypatch, way: str, large: bool):
     as_it_is = undisturbed(way)
     assert sorted(as_it_is[:ROWS]) == list(range(ROWS))
@@ -108,12 +113,13 @@ def test_the_order_knows_nothing_of_the_latency(selection, undisturbed, monkeypa
 
 @pytest.mark.parametrize(
     ("way", "large", "storage"),
-    [
-        ("single", False, "fast"),
-        ("single", True, "slow"),
-        ("windows", False, "slow"),
-        ("windows", True, "fast"),
-    ],
+    quick_cases(
+        [
+            *(("single", False, "fast"), ("single", True, "slow")),
+            *(("windows", False, "slow"), ("windows", True, "fast")),
+        ],
+        [("single", True, "slow"), ("windows", False, "slow")],
+    ),
     indirect=["storage"],
 )
 def test_nothing_is_lost_where_reads_fail(

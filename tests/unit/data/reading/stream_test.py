@@ -112,7 +112,8 @@ def test_from_any_position_the_rest_is_the_same(selections, undisturbed, capfd, 
     assert "SubBuffer" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("way", "layout"), quick_cases(ALL, [("windows", "rows")]))
+@of_every_way
+@pytest.mark.slow  # span_stream_test.py has a quick one
 def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: str, layout: str):
     """Stopped and resumed at odd steps, by 2, 4 and 1 hosts; an epoch ends while four and one read."""
     stops = (0, 31, 127, 251)  # an epoch has 125 steps
