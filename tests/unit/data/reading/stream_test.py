@@ -69,6 +69,17 @@ def undisturbed(selections, small_parts) -> Callable[[str, str], list[int]]:
     return functools.cache(lambda way, layout: ids(selections[layout], way, steps=3 * ROWS // BATCH))
 
 
+@pytest.fixture(scope="module")
+def stored_ids(selections) -> Callable[[str], list[int]]:
+    """The ids of a layout in stored order."""
+
+    def read(layout: str) -> list[int]:
+        rows = [rows for _, rows in windows.stored_rows(selections[layout])]
+        return np.concatenate([parse_rows(each, SCHEMA)[0]["id"] for each in rows]).tolist()
+
+    return functools.cache(read)
+
+
 @of_every_way
 def test_every_epoch_holds_every_row_once_in_an_order_of_its_own(undisturbed, way: str, layout: str):
     stream = undisturbed(way, layout)
@@ -79,10 +90,10 @@ def test_every_epoch_holds_every_row_once_in_an_order_of_its_own(undisturbed, wa
 
 
 @of(ALL, quick="mapped")
-def test_parts_of_a_split_are_read_like_whole_ones(datasets, way: str, layout: str):
+def test_parts_of_a_split_are_read_like_whole_ones(datasets, stored_ids, way: str, layout: str):
     selection = select(datasets[layout], "train[100:300]+train[1500:2300]")
     stream = ids(selection, way, steps=1_000 // BATCH)
-    stored = stored_ids(datasets[layout])
+    stored = stored_ids(layout)
     assert sorted(stream) == sorted([*stored[100:300], *stored[1500:2300]])
 
 
@@ -131,14 +142,16 @@ def test_a_ledger_over_resumes_and_changing_hosts(selections, undisturbed, way: 
         ("train[100:300]+train[1500:2300]", 1_234),
     ],
 )
-def test_numbers_tell_which_rows_are_read(datasets, way: str, layout: str, part: str, position: int):
+def test_numbers_tell_which_rows_are_read(
+    datasets, stored_ids, way: str, layout: str, part: str, position: int
+):
     whole = select(datasets[layout], part)
     damaged = whole.without([1])  # a record of the second hundred, or a block
     plan = ReadPlan(data=damaged, ways=(way,), seed=1, position=position, share=Share(global_batch=BATCH))
     positions, numbers = numbers_of(plan, rows=100)
     assert positions.tolist() == list(range(position, position + 100))
     assert not numbers[:, 0].any()
-    stored = np.array(stored_ids(datasets[layout]))
+    stored = np.array(stored_ids(layout))
     assert stored[numbers[:, 1]].tolist() == ids(damaged, way, position=position, steps=5)
 
 
@@ -148,18 +161,18 @@ def test_another_seed_gives_another_order(selections, undisturbed, way: str, lay
 
 
 @of_every_way
-def test_neighbours_come_from_all_over_the_data(datasets, undisturbed, way: str, layout: str):
+def test_neighbours_come_from_all_over_the_data(stored_ids, undisturbed, way: str, layout: str):
     if (way, layout) == ("windows", "blocks"):
         pytest.skip("a window of two of the three blocks; the next test holds what it promises")
     stream = np.array(undisturbed(way, layout)[:ROWS])
-    stored_at = np.argsort(stored_ids(datasets[layout]))[stream]
+    stored_at = np.argsort(stored_ids(layout))[stream]
     distance = np.abs(np.diff(stored_at)).mean() / ROWS
     assert distance > 0.25  # of two random rows: 1/3
 
 
-def test_neighbours_from_windows_of_blocks_come_from_all_blocks_of_the_window(datasets, undisturbed):
+def test_neighbours_from_windows_of_blocks_come_from_all_blocks_of_the_window(stored_ids, undisturbed):
     stream = undisturbed("windows", "blocks")[: 5 * BATCH]
-    block_of = np.argsort(stored_ids(datasets["blocks"])) // 1024
+    block_of = np.argsort(stored_ids("blocks")) // 1024
     assert len(set(block_of[stream])) > 1
 
 
@@ -198,12 +211,6 @@ def test_records_are_the_same_however_they_are_fetched(
     assert read == undisturbed(way, layout)[100 : 100 + 10 * BATCH]
 
 
-def stored_ids(dataset: Dataset) -> list[int]:
-    """The ids in stored order."""
-    rows = [rows for _, rows in windows.stored_rows(select(dataset, "train"))]
-    return np.concatenate([parse_rows(each, SCHEMA)[0]["id"] for each in rows]).tolist()
-
-
 @pytest.mark.parametrize("layout", ["rows", "blocks"])
-def test_stored_order_holds_every_row_once(datasets, layout: str):
-    assert sorted(stored_ids(datasets[layout])) == list(range(ROWS))
+def test_stored_order_holds_every_row_once(stored_ids, layout: str):
+    assert sorted(stored_ids(layout)) == list(range(ROWS))
