@@ -153,8 +153,7 @@ def test_an_altered_journal_is_not_guessed(serving, put: Put):
 
 
 def test_a_copy_of_the_directory_without_its_journal_goes_on(serving, put: Put):
-    put("c1")
-    put("c2")
+    put("c1"), put("c2")
     publish.take_back(serving, 2, reason="slow", at=AT)
     (serving / ".journal.json").unlink()
     assert publish.quarantined(serving).keys() == {"c2"}
