@@ -60,9 +60,3 @@ def test_other_tools_find_the_fields_where_they_expect_them():
 
 def test_missing_fraction():
     assert AGE.missing_fraction == 0.1
-
-
-def test_a_damaged_file_is_named(tmp_path):
-    (tmp_path / "statistics.pb").write_bytes(b"not a message")
-    with pytest.raises(InputError, match=r"statistics\.pb.*not a statistics message"):
-        statistics.read(tmp_path / "statistics.pb")

@@ -185,15 +185,6 @@ def test_a_run_that_left_something_out_keeps_its_budget(copy):
         within(open_dataset(copy), budget=0, known=known)
 
 
-@in_each_layout
-def test_a_truncated_file_is_named(copy):
-    size = (copy / SECOND).stat().st_size
-    with (copy / SECOND).open("r+b") as file:
-        file.truncate(size - 1)
-    with pytest.raises(InputError, match=rf"{SECOND}: received {size - 1:,} bytes; expected {size:,} bytes"):
-        open_dataset(copy)
-
-
 @pytest.mark.parametrize(
     ("layout", "is_gone"),
     quick_cases([(layout, is_gone) for layout in ROWS for is_gone in (True, False)], [("rows", True)]),
@@ -204,13 +195,6 @@ def test_a_file_that_changes_after_it_was_opened_is_named(copy, is_gone: bool):
     naming_it = pytest.raises(InputError, match=rf"{SECOND}: received (no such file|0 bytes)")
     with naming_it, naming_damage(selection):
         ids(selection, "windows")
-
-
-@in_each_layout
-def test_a_deleted_shard_is_named(copy):
-    (copy / SECOND).unlink()
-    with pytest.raises(InputError, match=rf"{SECOND}: received no such file"):
-        open_dataset(copy)
 
 
 @in_each_layout
