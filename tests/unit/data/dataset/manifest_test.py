@@ -66,7 +66,9 @@ def test_a_truncated_or_deleted_shard_is_named(dataset):
     shard = dataset.directory / "tiny-train.tfrecord-00001-of-00002"
     size = shard.stat().st_size
     shard.write_bytes(shard.read_bytes()[:-1])
-    with pytest.raises(InputError, match=rf"{shard.name}: received {size - 1:,} bytes; expected {size:,} bytes"):
+    with pytest.raises(
+        InputError, match=rf"{shard.name}: received {size - 1:,} bytes; expected {size:,} bytes"
+    ):
         manifest_lib.open_dataset(dataset.directory)
     shard.unlink()
     with pytest.raises(InputError, match="received no such file"):

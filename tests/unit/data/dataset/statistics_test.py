@@ -1,9 +1,7 @@
 """Statistics survive their file, and tensorflow-metadata's own classes read it."""
 
-import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from pipeline.base.errors import InputError
 from pipeline.data.dataset import statistics
 from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 
