@@ -1,8 +1,12 @@
-"""The one line that is said of bad input."""
+"""The one line that is said of bad input: short, printable, and with the nearest name."""
 
+import io
 import pickle
 
-from pipeline.base.errors import InputError, TryAgainError
+import pytest
+
+from pipeline.base import errors
+from pipeline.base.errors import InputError, TryAgainError, answer, did_you_mean, nearest, printable
 
 
 def error_of(length: int) -> InputError:
@@ -24,3 +28,80 @@ def test_it_is_the_same_when_it_comes_from_a_worker():
 def test_what_may_succeed_later_says_so_by_its_exit_code_from_a_worker_too():
     error = TryAgainError("lock", received="a holder", expected="nobody", action="Wait.")
     assert pickle.loads(pickle.dumps(error)).exit_code == 75
+
+
+# Nothing that a terminal obeys is printed as it is.
+RED, CLEAR, REVERSED = "\x1b[31m", "\x1b[2J", "\u202e"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Zürich – 東京 ×", "Zürich – 東京 ×"),
+        (f"{RED}red", r"\x1b[31mred"),
+        ("two\nlines\r", r"two\nlines\r"),
+        (f"a{REVERSED}b", r"a\u202eb"),
+        ("\x9b2J", r"\x9b2J"),  # ESC [ in one character
+        ("half \udc80", r"half \udc80"),
+    ],
+)
+def test_what_is_shown(text: str, shown: str):
+    assert printable(text) == shown
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]):
+    assert answer(InputError(f"column '{CLEAR}\n'", received="a", expected="b", action="C.")) == 2
+    assert capsys.readouterr().err == "error: column '\\x1b[2J\\n': received a; expected b. C.\n"
+
+
+def test_all_that_is_printed_passes_through(capsys: pytest.CaptureFixture[str]):
+    with errors.printable_output():
+        print(f"a table\tof {RED}")
+    assert capsys.readouterr().out == "a table\tof \\x1b[31m\n"
+
+
+def test_a_terminal_of_another_encoding_gets_what_it_can_show(monkeypatch: pytest.MonkeyPatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr("sys.stdout", terminal)
+    with errors.printable_output():
+        print("Zürich …", flush=True)
+    assert terminal.buffer.getvalue() == b"Z\xfcrich \\u2026\n"
+
+
+# The nearest name is that which a person meant.
+FLAGS = (
+    *("dataset", "workdir", "config.global_batch", "config.image_size", "config.evaluation.global_batch"),
+    *("config.optimizer.learning_rate", "config.train.epochs"),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("datset", "dataset"),
+        ("batch_size", "config.global_batch"),
+        ("lr", "config.optimizer.learning_rate"),
+        ("learning_rate", "config.optimizer.learning_rate"),
+        ("epochs", "config.train.epochs"),
+        ("config.trian.epochs", "config.train.epochs"),
+        ("verbosity", None),
+    ],
+)
+def test_flags(given: str, meant: str | None):
+    assert nearest(given, FLAGS) == meant
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("vaildation", "validation"), ("val", "validation"), ("Test", "test"), ("x", None)]
+)
+def test_splits(given: str, meant: str | None):
+    assert nearest(given, ("train", "validation", "test")) == meant
+
+
+def test_without_names_none_is_near():
+    assert nearest("any", ()) is None
+
+
+def test_an_error_says_what_to_do_otherwise():
+    assert did_you_mean("tset", ["test"], otherwise="Name a split.") == "Did you mean 'test'?"
+    assert did_you_mean("x", ["test"], otherwise="Name a split.") == "Name a split."

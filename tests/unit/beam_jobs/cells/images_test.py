@@ -1,4 +1,4 @@
-"""Whatever Pillow reads becomes an ordinary picture of the same pixels; ordinary ones keep their bytes."""
+"""Whatever Pillow reads becomes an ordinary picture of the same pixels; paths stay in declared folders."""
 
 import io
 import os
@@ -13,7 +13,8 @@ import pytest
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 from beam_jobs.cells import typed
-from beam_jobs.cells.images import BadImageError, normalized, read_image
+from beam_jobs.cells.images import BadImageError, check_root, normalized, paths_outside, read_image
+from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Image
 from tests.conformance.pictures import png_files, readers, subtypes
 from tests.shared.pictures import decode, encode, noise
@@ -206,3 +207,43 @@ def test_a_pipe_is_not_read(tmp_path: pathlib.Path):
     os.mkfifo(tmp_path / "endless.png")
     with pytest.raises(BadImageError, match="not an ordinary file"):
         read_image(str(tmp_path / "endless.png"), ANY)
+
+
+@pytest.fixture
+def table(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder with a table's files, beside another that is secret."""
+    for name in ("table/inside/1.png", "secret/key"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+    (tmp_path / "table" / "link").symlink_to(tmp_path / "secret" / "key")
+    (tmp_path / "table" / "folder").symlink_to(tmp_path / "secret")
+    (tmp_path / "table" / "inner").symlink_to("inside")
+    return tmp_path / "table"
+
+
+@pytest.mark.parametrize(
+    "path", ["1.png", "inside/1.png", "inner/1.png", "inside/../inside/1.png", "nowhere"]
+)
+def test_what_lies_in_the_folder_is_inside(table: pathlib.Path, path: str):
+    assert paths_outside([None, f"{table}/{path}"], [str(table)]) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret/key", "link", "folder/key", "inside/../../secret/key", "..", "a\0b"]
+)
+def test_what_leads_out_of_it_is_outside(table: pathlib.Path, path: str):
+    assert paths_outside([f"{table}/inside/1.png", f"{table}/{path}"], [str(table)]) == [1]
+
+
+def test_another_folder_has_to_be_declared(table: pathlib.Path):
+    secret = str(table.parent / "secret")
+    paths = [f"{secret}/key", "/etc/passwd", "gs://bucket/1.png", "gs://bucket2/1.png", "gs://bucket/../x"]
+    assert paths_outside(paths, [str(table), secret, "gs://bucket"]) == [1, 3, 4]
+    assert paths_outside(paths, [""]) == [0, 1, 2, 3, 4]
+
+
+def test_a_root_that_is_not_there_is_refused(tmp_path: pathlib.Path):
+    assert check_root(str(tmp_path)) == str(tmp_path)
+    with pytest.raises(InputError, match=r"--path_root=.*no folder there"):
+        check_root(str(tmp_path / "nowhere"))

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
-from beam_jobs.launch import runners
+from beam_jobs.launch import run, runners
 from beam_jobs.launch.outcome import READ, REJECTED, Outcome, Outputs, WrittenFile
 from beam_jobs.launch.output import Destination
 from beam_jobs.launch.run import Progress, Run, run_job
@@ -43,7 +43,7 @@ class Write(beam.DoFn):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Numbers:
     numbers: tuple[int, ...]
-    run: Run
+    run_numbers: Run
     input_splits: Sequence[InputSplit] = ()
     doing: ClassVar[str] = "counting"
     file_type: ClassVar[type[WrittenFile]] = WrittenFile
@@ -69,7 +69,7 @@ class Numbers:
         return outcome.rows_written
 
 
-def run(output: pathlib.Path, *numbers: int, max_rejected_fraction: float = 0.5) -> int:
+def run_numbers(output: pathlib.Path, *numbers: int, max_rejected_fraction: float = 0.5) -> int:
     how = Run(runner="FnApiRunner", beam_flags=(), max_rejected_fraction=max_rejected_fraction)
     return run_job(Numbers(numbers=numbers, run=how), output=str(output))
 
@@ -93,26 +93,26 @@ def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Pat
 
 
 def test_what_is_published_is_all_that_is_left(tmp_path: pathlib.Path):
-    assert run(tmp_path / "out", 1, -2, 3) == 2
+    assert run_numbers(tmp_path / "out", 1, -2, 3) == 2
     assert (tmp_path / "out" / "numbers.txt").read_text() == "[1, 3]"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["done.json", "numbers.txt"]
 
 
 def test_too_many_rejected_rows_publish_nothing(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match=r"1 of 3 rows \(1 × negative\)"):
-        run(tmp_path / "out", 1, -2, 3, max_rejected_fraction=0.1)
+        run_numbers(tmp_path / "out", 1, -2, 3, max_rejected_fraction=0.1)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_job_that_refuses_to_publish_leaves_nothing(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match="the numbers: received none"):
-        run(tmp_path / "out", -1, max_rejected_fraction=1.0)
+        run_numbers(tmp_path / "out", -1, max_rejected_fraction=1.0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_that_do_not_add_up_publish_nothing(tmp_path: pathlib.Path):
     with pytest.raises(InputError, match="the numbers: received too many"):
-        run(tmp_path / "out", 1, 0)
+        run_numbers(tmp_path / "out", 1, 0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -148,3 +148,19 @@ def test_an_interrupt_cancels_a_job_that_would_go_on(monkeypatch: pytest.MonkeyP
     with pytest.raises(KeyboardInterrupt):
         runners.run_to_end(beam.Pipeline(runner=service))
     assert service.submitted.state == PipelineState.CANCELLED
+
+
+def test_files_stand_in_the_order_of_their_names(tmp_path: pathlib.Path):
+    files = [
+        WrittenFile(path=str(tmp_path / name), file_name=name, rows=1, bytes=1, sha256="") for name in "bca"
+    ]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        outputs = Outputs(
+            read=pipeline | "Read" >> beam.Create([1, 2]),
+            rejected=(pipeline | "Rejections" >> beam.Create([]),),
+            files=pipeline | "Files" >> beam.Create(files),
+        )
+        run.gather(pipeline, outputs, str(tmp_path / "outcome"))
+    found = run.load_gathered(str(tmp_path / "outcome"), file_type=WrittenFile)
+    assert [file.file_name for file in found.files] == ["a", "b", "c"]
+    assert (found.rows_read, found.rows_written, found.rejected.rows) == (3, 3, 0)

@@ -1,4 +1,4 @@
-"""Parts of a dataset, spelled as TensorFlow Datasets spells them."""
+"""Parts of a dataset, spelled and selected as TensorFlow Datasets does."""
 
 import dataclasses
 
@@ -12,6 +12,7 @@ from pipeline.data.dataset.selection import select
 from pipeline.data.schema.feature_types import Label
 from pipeline.data.schema.schema import Schema
 from tests.shared.tiny_dataset import write_dataset
+from tests.unit.data.dataset import split_expressions
 
 SIZES = {"train": 103, "validation": 20, "empty": 0}
 
@@ -76,3 +77,43 @@ def test_blocks_of_another_size_than_the_schema_tells_are_refused(tmp_path):
     path.write_text(manifest.dumps(dataclasses.replace(rows.manifest, layout="blocks")))
     with pytest.raises(InputError, match=r"blocks of \d+ to \d+ bytes; expected .* each"):
         select(manifest.open_dataset(rows.directory), "train")
+
+
+# An expression selects the rows that TensorFlow Datasets selects, or is refused.
+REASONS = ("overlap", "ends before it begins", "no records")
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return split_expressions.write(tmp_path_factory.mktemp("tfds"))
+
+
+@pytest.fixture(scope="module")
+def builder(numbered: Dataset) -> tfds.core.DatasetBuilder:
+    return tfds.builder_from_directory(numbered.directory)
+
+
+def test_the_rows_are_those_of_tfds(numbered: Dataset, builder: tfds.core.DatasetBuilder):
+    checked = 0
+    for expression in split_expressions.expressions():
+        rows = split_expressions.selected(numbered, expression)
+        if rows is not None:
+            assert rows == split_expressions.rows_named_by_tfds(builder, expression), expression
+            checked += 1
+    assert checked >= 100
+
+
+@pytest.mark.parametrize("expression", ["train[-57.3%:90%]+test", "train[:1shard] + test[-1shard:]", "all"])
+def test_the_rows_are_those_that_tfds_reads(numbered, builder, expression):
+    rows = split_expressions.selected(numbered, expression)
+    assert rows == split_expressions.rows_read_by_tfds(builder, expression)
+
+
+def test_what_tfds_takes_is_refused_only_for_a_reason(numbered: Dataset, builder: tfds.core.DatasetBuilder):
+    for expression in split_expressions.expressions():
+        try:
+            select(numbered, expression)
+        except InputError as error:
+            if not any(reason in str(error) for reason in REASONS):
+                with pytest.raises(Exception, match=""):
+                    tfds.core.ReadInstruction.from_spec(expression).to_absolute(builder.info.splits)

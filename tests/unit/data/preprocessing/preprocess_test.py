@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from pipeline.base.errors import InputError
-from pipeline.data.dataset.statistics import FeatureStatistics, SplitStatistics, ValueCounts
+from pipeline.data.dataset.statistics import FeatureStatistics, NumericSummary, SplitStatistics, ValueCounts
 from pipeline.data.images.augmentation import Augmentation
 from pipeline.data.images.decoding import decode_images
 from pipeline.data.images.pixels import normalize
-from pipeline.data.preprocessing.preprocess import Preprocess
+from pipeline.data.preprocessing.preprocess import LabelScale, Preprocess, check_measured, label_scale
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
 from pipeline.data.schema.schema import Schema
@@ -218,3 +218,46 @@ def test_the_same_layers_serve_two_graphs():
 def test_preprocessing_of_tokens_can_be_saved(tmp_path):
     """An export saves it with the model."""
     tf.saved_model.save(preprocess_of(Tokens(name="t", length=2, vocabulary_size=5), [(1, 2)]), str(tmp_path))
+
+
+# Labels' mean and spread, from what the conversion measured.
+PRICE, SICK = Label(name="price", task="regression"), Label(name="sick", classes=("no", "yes"))
+
+
+def price_statistics(mean: float, std: float) -> SplitStatistics:
+    summary = NumericSummary(minimum=0.0, maximum=9.0, mean=mean, std=std, zeros=0, quantiles=())
+    price = FeatureStatistics(name="price", dtype="float32", present=9, missing=0, numeric=summary)
+    return SplitStatistics(examples=9, features={"price": price})
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "spread"), [(2000.0, 5.0, 5.0), (1e-6, 1e-7, 1e-7), (-3.0, 0.0, 3.0), (0.0, 0.0, 1.0)]
+)
+def test_of_a_regression(mean, std, spread):
+    assert label_scale(PRICE, price_statistics(mean, std)) == LabelScale(mean=mean, spread=spread)
+
+
+def test_classes_have_no_unit():
+    assert label_scale(SICK, price_statistics(5.0, 2.0)) == LabelScale(mean=0.0, spread=1.0)
+
+
+# What is learned from statistics needs them.
+NONE = "none"
+
+
+@pytest.mark.parametrize(
+    "feature", [Numeric(name="x", statistics=NONE), Categorical(name="x", statistics=NONE)]
+)
+def test_an_input_without_statistics_to_learn_from_is_refused(feature: Feature):
+    with pytest.raises(InputError, match="feature 'x' as a model's input"):
+        check_measured(Schema(name="s", features=(feature,)))
+
+
+def test_others_need_none():
+    features = (
+        Text(name="t", statistics=NONE),
+        Categorical(name="listed", vocabulary=("a",), statistics=NONE),
+        Categorical(name="hashed", encoding="hashed", buckets=2, statistics=NONE),
+        Label(name="y", task="regression", statistics=NONE),
+    )
+    check_measured(Schema(name="s", features=features))

@@ -1,6 +1,7 @@
 """Canonical shards: batches are the same on any number of hosts, and each host reads its part alone."""
 
 import functools
+import itertools
 import pathlib
 from collections.abc import Iterator
 
@@ -11,12 +12,14 @@ import tensorflow as tf
 from pipeline.data.dataset import shards
 from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.dataset.selection import Selection, select
-from pipeline.data.reading import canonical_shards, fetch, stream
+from pipeline.data.reading import canonical_shards, fetch, stream, windows
+from pipeline.data.reading.canonical_shards import CanonicalShards
 from pipeline.data.reading.parsing import parse_rows
 from pipeline.data.reading.plan import ReadPlan
 from pipeline.data.reading.sharding import Share
-from tests.shared.tiny_dataset import write_dataset
-from tests.unit.data.reading.id_stream import SCHEMA
+from pipeline.data.reading.windows import Unit
+from tests.shared.matrix import quick_cases
+from tests.unit.data.reading.id_stream import SCHEMA, write
 
 ROWS, BATCH = 5_003, 192
 STEPS = 2 * ROWS // BATCH  # nearly two epochs, the second of which begins within a batch
@@ -32,8 +35,7 @@ def small_parts() -> Iterator[None]:
 
 
 def publish(directory: pathlib.Path, *, layout: str = "rows") -> Dataset:
-    rows = [{"id": i, "y": i % 2} for i in range(ROWS)]
-    return write_dataset(directory, SCHEMA, {"train": rows}, layout=layout)
+    return write(directory, range(ROWS), layout=layout)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +75,17 @@ def test_every_epoch_holds_every_row_once(whole):
 
 
 # 3 and 6 hosts cut canonical shards, 96 share them.
-@pytest.mark.parametrize(("hosts", "host"), [(2, 1), (3, 1), (6, 4), (16, 15), (64, 0), (64, 37), (96, 50)])
-@pytest.mark.parametrize("step", [0, 31])
+@pytest.mark.parametrize(
+    ("hosts", "host", "step"),
+    quick_cases(
+        [
+            (*hosts, step)
+            for hosts in ((2, 1), (3, 1), (6, 4), (16, 15), (64, 0), (64, 37), (96, 50))
+            for step in (0, 31)
+        ],
+        [(3, 1, 31), (64, 37, 0), (96, 50, 31)],
+    ),
+)
 def test_a_host_reads_its_run_of_the_same_batches(selection, whole, hosts: int, host: int, step: int):
     size = BATCH // hosts
     run = whole[step:, host * size : (host + 1) * size]
@@ -103,8 +114,17 @@ def test_a_host_does_not_read_what_others_read(whole, tmp_path):
         epoch(0)
 
 
-@pytest.mark.parametrize(("layout", "batch"), [("rows", 512), ("blocks", 4096)])
-@pytest.mark.parametrize(("is_slow", "are_held"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("layout", "batch", "is_slow", "are_held"),
+    quick_cases(
+        [
+            (*of, *how)
+            for of in (("rows", 512), ("blocks", 4096))
+            for how in ((False, True), (True, True), (False, False))
+        ],
+        [("rows", 512, True, True), ("blocks", 4096, False, False)],
+    ),
+)
 def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     tmp_path, monkeypatch, layout: str, batch: int, is_slow: bool, are_held: bool
 ):
@@ -125,8 +145,7 @@ def test_lanes_that_have_no_rows_left_in_an_epoch_read_none(
     assert sorted(found[:ROWS]) == sorted(found[ROWS:]) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("services", [2, 3])
-@pytest.mark.parametrize("hosts", [1, 3])
+@pytest.mark.parametrize(("hosts", "services"), quick_cases(itertools.product((1, 3), (2, 3)), [(3, 2)]))
 def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts: int, services: int):
     """Where batches are not cut: images that are mixed with their neighbours."""
     size = BATCH // hosts
@@ -136,3 +155,67 @@ def test_services_that_take_turns_read_every_batch_once(selection, whole, hosts:
         found = np.stack([numbers[:, 1] for _, numbers in read.as_numpy_iterator()])
         expected = whole[service::services, BATCH - size :][:4]
         np.testing.assert_array_equal(found, expected)
+
+
+# Rows of shards that are not in step come out in the order of the stream, once each.
+WOVEN_BATCH, WOVEN_STEPS = 24, 40
+CHUNKS = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, 2], tf.int64)
+
+
+def units_of(shards: CanonicalShards, *, first: int, seed: int, chunks: int):
+    """Units of random sizes, in some chunks, some rows wanted by nobody. A row is its position."""
+    rng = np.random.default_rng(seed)
+    size = shards.size
+    given = np.full(shards.here, first // WOVEN_BATCH * size)
+
+    def place(shard: np.ndarray, number: np.ndarray) -> np.ndarray:
+        return number // size * shards.here * size + shard * size + number % size
+
+    while given.min() < WOVEN_STEPS * size:
+        more = rng.integers(0, 3 * size, shards.here)
+        base = int(given.min() // size * shards.here * size)
+        places, rows = [], []
+        for shard, count in enumerate(more):
+            numbers = given[shard] + np.arange(count)
+            there = place(np.full(count, shard), numbers)
+            batch, rest = there // (shards.here * size), there % (shards.here * size)
+            position = batch * WOVEN_BATCH + shards.first * size + rest
+            places += [*(there - base), windows.NOWHERE]
+            rows += [*zip(position, -position, strict=True), (-1, -1)]
+        given = given + more
+        mixed = rng.permutation(len(places))
+        parts = np.array_split(mixed, chunks)
+        end = int(place(np.arange(shards.here), given).min())
+        yield (
+            np.int64(base),
+            np.int64(end),
+            tuple(np.array(places, np.int32)[part] for part in parts),
+            tuple(np.array(rows, np.int64).reshape(-1, 2)[part] for part in parts),
+        )
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "start", "chunks"),
+    quick_cases(
+        [
+            (*of, start, chunks)
+            for of in ((0, 8), (2, 5), (7, 8))
+            for start in (0, 48, 61)
+            for chunks in (1, 3)
+        ],
+        [(0, 8, 61, 3), (2, 5, 48, 1), (7, 8, 0, 3)],
+    ),
+)
+def test_rows_come_out_in_the_order_of_the_stream(first: int, end: int, start: int, chunks: int):
+    shards = CanonicalShards(global_batch=WOVEN_BATCH, count=8, first=first, end=end)
+    scalar, places, rows = tf.TensorSpec([], tf.int64), *CHUNKS
+    units = tf.data.Dataset.from_generator(
+        lambda: units_of(shards, first=start, seed=start + first, chunks=chunks),
+        output_signature=(scalar, scalar, (places,) * chunks, (rows,) * chunks),
+    ).map(lambda *unit: Unit(*unit))
+    found = [*windows.interleave(units, shards, position=tf.constant(start, tf.int64)).as_numpy_iterator()]
+    positions = np.concatenate([some for some, _ in found])
+    rows = np.concatenate([some for _, some in found])
+    here = [p for p in range(start, WOVEN_STEPS * WOVEN_BATCH) if first * 3 <= p % WOVEN_BATCH < end * 3]
+    np.testing.assert_array_equal(positions[: len(here)], here)
+    np.testing.assert_array_equal(rows, np.stack([positions, -positions], axis=1))

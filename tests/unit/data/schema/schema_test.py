@@ -1,18 +1,18 @@
-"""The schema: its JSON form, what it refuses, and what its fingerprint stands for."""
+"""The schema: its JSON form, its names and splits, what it refuses, and what its fingerprint stands for."""
 
 import dataclasses
 import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.base.errors import InputError
 from pipeline.data.schema import schema as schema_lib
 from pipeline.data.schema.feature import Clean
 from pipeline.data.schema.feature_types import Categorical, Image, Label, Numeric, Tensor, Text, Tokens
-from pipeline.data.schema.schema import Schema
+from pipeline.data.schema.schema import Schema, SplitBy, check_names, identifiers, is_identifier
 
 CENSUS = Schema(
     name="census",
@@ -60,6 +60,7 @@ categoricals = st.builds(
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(numerics | categoricals, min_size=1, max_size=5, unique_by=lambda feature: feature.name))
 def test_json_round_trip_of_any_schema(features):
     schema = Schema(name="any", features=tuple(features))
@@ -273,3 +274,65 @@ def test_what_is_remembered_is_text(tmp_path):
     }
     with pytest.raises(InputError, match="raw_files"):
         schema_lib.from_json(document)
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        (["age", "Plan", "x_1"], ["age", "Plan", "x_1"]),
+        (["plan type", "plan?", "größe"], ["plan_type", "plan", "grosse"]),
+        (["class", "self", "2nd", "_id"], ["class_", "self_", "column_2nd", "id"]),
+        (["#1", "数", "--"], ["column_1", "column_2", "column_3"]),
+        (["a b", "a_b", "a.b"], ["a_b_2", "a_b", "a_b_3"]),
+        (["Age", "age", "AGE_2"], ["Age", "age_2", "AGE_2_2"]),
+        (["price#2", "price#4", "image/encoded"], ["price_2", "price_4", "image_encoded"]),
+    ],
+)
+def test_each_column_gets_an_identifier_of_its_own(columns, names):
+    found = identifiers(columns)
+    assert (list(found), list(found.values())) == (columns, names)
+    assert all(map(is_identifier, names))
+
+
+@pytest.mark.parametrize("name", ["plan type", "größe", "plan?", "class", "2nd", "a.b", "_id"])
+def test_another_name_in_a_schema_is_refused_with_the_remedy(name: str):
+    schema = Schema(name="s", features=(Numeric(name="plan_type"), Numeric(name=name)))
+    with pytest.raises(InputError, match=f'"column": "{name}"'.replace("?", r"\?")):
+        check_names(schema)
+
+
+# What a schema may say of splits.
+CUT = {"column": "day", "first": "train", "from": {"test": "2026-11-01"}}
+
+
+@pytest.mark.parametrize("document", [["user"], ["user", "day"], CUT, {**CUT, "from": {"a": 1, "b": 2.5}}])
+def test_it_is_read_as_it_was_written(document: object):
+    assert schema_lib.split_by_to_json(schema_lib.split_by_from_json(document)) == document
+
+
+def test_a_time_without_a_zone_is_utc():
+    starts = {"a": "1970-01-02", "b": "1970-01-02T02:00:00+01:00"}
+    assert SplitBy(columns=("c",), first="x", starts=starts).bounds == [86_400e6, 90_000e6]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("user", "split_by: received 'user'"),
+        ([], "names of columns"),
+        ([1], "names of columns"),
+        ({"from": {"test": 1}}, "names of columns"),
+        ({**CUT, "from": {}}, "split_by, 'from'"),
+        ({**CUT, "from": {"test": True}}, "split_by, 'from'"),
+        ({**CUT, "from": {"test": "soon"}}, "ISO 8601"),
+        ({**CUT, "from": {"a": "2026-11-01", "test": 3}}, "ISO 8601"),
+        ({**CUT, "from": {"a": "2026-11-01", "test": "2026-10-01"}}, "ascend"),
+        ({**CUT, "from": {"train": 1}}, "another split"),
+        ({**CUT, "first": "A-b"}, "lower-case letters"),
+        ({**CUT, "to": {}}, "keys: received to"),
+    ],
+)
+def test_what_is_wrong_is_named(document: object, message: str):
+    with pytest.raises(InputError) as caught:
+        schema_lib.split_by_from_json(document)
+    assert message in str(caught.value)

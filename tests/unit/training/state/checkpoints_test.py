@@ -11,7 +11,7 @@ import pytest
 from pipeline.base import documents
 from pipeline.base.errors import InputError
 from pipeline.training.state import checkpoints
-from pipeline.training.state.checkpoints import Manifest
+from pipeline.training.state.checkpoints import DamagedError, Manifest
 from tests.unit.training.state.run_record_test import RECORD
 
 # Which checkpoints lie in a directory, and how they come and go.

@@ -1,0 +1,166 @@
+"""Which texts are taken as numbers written for people, and the clean-up that is declared for them."""
+
+import pyarrow as pa
+import pytest
+
+from beam_jobs.cells.typed import parse
+from beam_jobs.schema.features import feature_remarks, propose_feature
+from beam_jobs.schema.labels import propose_label
+from pipeline.data.schema.feature_types import Numeric
+from tests.unit.beam_jobs.schema.profiles import profile
+
+
+@pytest.mark.parametrize(
+    ("values", "remove", "decimal", "numbers"),
+    [
+        (("$1,234.50", "$7", "-$0.5"), ("$", ","), ".", [1234.5, 7.0, -0.5]),
+        (("12%", "7.5 %"), ("%", " "), ".", [12.0, 7.5]),
+        (("1,234", "999", "1,234,567"), (",",), ".", [1234.0, 999.0, 1234567.0]),
+        (("1.234,50 €", "7,5 €"), ("€", ".", " "), ",", [1234.5, 7.5]),
+        (("CHF 1'200.50", "EUR 3"), ("CHF", "EUR", "'", " "), ".", [1200.5, 3.0]),
+        (("1,5", "22,75"), (), ",", [1.5, 22.75]),
+        (("0,500", "1,250"), (), ",", [0.5, 1.25]),
+        (("3", "-12", "1,5"), (), ",", [3.0, -12.0, 1.5]),  # the only one with decimals
+        (("3", "12", "1,500"), (",",), ".", [3.0, 12.0, 1500.0]),
+        (("3", "12", "1,234,567.5"), (",",), ".", [3.0, 12.0, 1234567.5]),
+        (("3", "12", "1.234,5"), (".",), ",", [3.0, 12.0, 1234.5]),
+    ],
+)
+def test_numbers_for_people_are_numbers_with_a_clean_up(values, remove, decimal, numbers):
+    feature = propose_feature(profile(*values))
+    assert (type(feature), feature.clean.remove, feature.clean.decimal) == (Numeric, remove, decimal)
+    assert parse(feature, pa.array(values)).values.to_pylist() == numbers
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(("1,23,4", "5"), ("A12", "B7"), ("10 km", "3 km"), ("1.2.3", "1.2.4"), ("$", "%")),
+        *(("SKU007", "SKU012"), ("INV10024", "INV10025")),
+    ],
+)
+def test_other_texts_are_none(values):
+    assert propose_feature(profile(*values)).kind == "categorical"
+
+
+def test_words_beside_them_are_missing():
+    feature = propose_feature(profile("$5", "unknown", "", "$7"))
+    assert (feature.missing, feature.clean.null_markers) == ("mark", ("", "unknown"))
+
+
+@pytest.mark.parametrize("odd", ["1,5", "n.a."])
+def test_the_only_word_among_numbers_with_a_point_is_missing(odd):
+    feature = propose_feature(profile("3.25", "-12", odd))
+    assert (feature.kind, feature.clean.null_markers) == ("numeric", ("", odd))
+
+
+def test_how_they_are_read_is_said():
+    column = profile("$1,234.50", "$7", name="price")
+    assert list(feature_remarks(column, propose_feature(column))) == [
+        "'price': 2 values are numbers when '$' ',' is removed and '.' begins the decimals: "
+        "'$1,234.50' is 1234.5. If not, change 'clean'."
+    ]
+
+
+def test_a_point_that_may_part_thousands_is_said():
+    thousands = profile(*(f"{number}.{number + 100}" for number in range(1, 40)), "999", name="price")
+    assert list(feature_remarks(thousands, propose_feature(thousands))) == [
+        "'price': '9.109' is read as 9.109, and all others have three decimals, too. If the point parts "
+        'thousands, write "clean": {"remove": ["."]}.'
+    ]
+    for decimal in ("0.125", "1.5", "1000.125"):
+        other = profile(*thousands.counts, decimal, name="price")
+        assert not list(feature_remarks(other, propose_feature(other)))
+
+
+def test_a_label_of_money_is_a_regression():
+    label = propose_label(profile("$1,234.50", "$7", "$8"))
+    assert (label.task, label.clean.remove) == ("regression", ("$", ","))
+
+
+def test_typed_numbers_are_left_as_they_are():
+    feature = propose_feature(profile("1.234,50 €", "7,5 €", ""))
+    assert parse(feature, pa.array([1234.5, 7.5])).values.to_pylist() == [1234.5, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("unit", "remove"), [(" m²", ("m²", " ")), ("km/h", ("km/h",)), (" m2", ("m2", " "))]
+)
+def test_many_numbers_with_one_unit_are_numbers(unit: str, remove: tuple[str, ...]):
+    values = [f"{number},{number % 10}{unit}" for number in range(21)]
+    feature = propose_feature(profile(*values))
+    assert (feature.kind, feature.clean.remove, feature.clean.decimal) == ("numeric", remove, ",")
+    assert parse(feature, pa.array(values)).values.to_pylist() == [
+        pytest.approx(number + number % 10 / 10) for number in range(21)
+    ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{number} km" for number in range(20)],  # few
+        [*(f"{number} km" for number in range(21)), "3 mi"],  # two units
+        [f"0{number}A" for number in range(21)],  # codes
+        [f"{number}{'ABC'[number % 3]}" for number in range(40)],  # seats
+    ],
+)
+def test_other_texts_that_begin_with_numbers_are_none(values: list[str]):
+    assert propose_feature(profile(*values, values[0])).kind == "categorical"
+
+
+def test_digits_that_convert_does_not_read_are_words():
+    column = profile("٤٥", "٣٨", "٤٥", name="age")
+    feature = propose_feature(column)
+    assert (feature.kind, parse(feature, pa.array(["٤٥"])).problems) == ("categorical", {})
+    assert list(feature_remarks(column, feature)) == [
+        "'age': numbers in other digits than 0 to 9 are taken as words. Write them with 0 to 9."
+    ]
+
+
+def remarks(*values: object) -> str:
+    column = profile(*values)
+    return " ".join(feature_remarks(column, propose_feature(column)))
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        (
+            ["k.A.", "k.A.", "unbekannt"],
+            "30 of 33 values are numbers, but not 'k.A.' (2), 'unbekannt' (1); so all",
+        ),
+        (
+            [f"({n})" for n in range(5)],
+            "30 of 35 values are numbers, but not '(0)' (1), '(1)' (1), '(2)' (1) and 2",
+        ),
+        (
+            ["\N{MINUS SIGN}5", "42M"],
+            "30 of 32 values are numbers, but not '42M' (1), '\N{MINUS SIGN}5' (1); so",
+        ),
+    ],
+)
+def test_what_keeps_a_column_from_numbers_is_named(odd, told):
+    assert told in remarks(*(n + 0.5 for n in range(30)), *odd)
+
+
+def test_postcodes_are_not_told_to_be_numbers():
+    assert "are numbers" not in remarks(*range(10_100, 10_160), "01067", "01069")
+
+
+def test_dates_that_are_no_dates_are_named_where_they_are_too_many_to_reject():
+    days = [f"2024-01-{day:02}" for day in range(1, 31)]
+    told = "30 of 32 values are dates as %Y-%m-%d, but not '2024-02-30' (2); so all are categories"
+    assert told in remarks(*days, "2024-02-30", "2024-02-30")
+
+
+def test_a_word_in_a_third_of_the_rows_is_told_with_its_count():
+    told = (
+        "'studio' (10 of 30 rows) is taken as missing. If it is a value of its own, make the column "
+        "categorical, by a vocabulary, and remove it from 'null_markers'."
+    )
+    assert told in remarks(*10 * ["studio"], *10 * [1], *10 * [2])
+
+
+def test_a_word_that_is_a_category_already_is_only_no_marker_any_more():
+    told = "'NA' (10 of 30 rows) is taken as missing. If it is a value of its own, remove it from"
+    assert told in remarks(*10 * ["NA"], *10 * ["SA"], *10 * ["EU"])

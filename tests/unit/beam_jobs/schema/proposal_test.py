@@ -1,0 +1,91 @@
+"""What is proposed for raw data as a whole: its name, its images, and what is said of them."""
+
+import io
+import pathlib
+
+import PIL.Image
+import pytest
+
+from beam_jobs.cells.images import normalized
+from beam_jobs.schema import proposal
+from beam_jobs.schema.profiles import read_profiles
+from beam_jobs.schema.proposal import propose_from, propose_images
+from beam_jobs.sources.csv import CsvFiles
+from beam_jobs.sources.files import WithPartitions
+from beam_jobs.sources.images import ImageFolders
+from beam_jobs.sources.source import Input
+from pipeline.base.errors import InputError
+from tests.conformance.pictures.subtypes import exif
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("census.csv", "census"),
+        ("Census 2020.csv", "census"),
+        ("Umsätze 2024.csv", "umsatze"),
+        ("census/train.csv", "census"),
+        ("census/test-00.csv", "census"),
+        ("census-train.csv.gz", "census"),
+        ("train_delays.csv", "train_delays"),
+        ("train/train.csv", "dataset"),
+    ],
+)
+def test_a_dataset_is_called_after_its_file_and_not_after_a_split(tmp_path: pathlib.Path, file, name):
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x\n1\n2\n")
+    source = CsvFiles()
+    if path.suffix == ".gz":
+        path = path.rename(path.with_suffix(""))
+    proposal = propose_from(source, [Input(location=str(path))], max_rows=10)
+    assert proposal.schema.name == name
+
+
+def test_a_date_in_the_names_of_folders_is_told(tmp_path: pathlib.Path):
+    for day in (1, 2):
+        path = tmp_path / f"date=2026-11-0{day}" / "trips.csv"
+        path.parent.mkdir()
+        path.write_text("miles,booked\n" + "".join(f"{n},2026-10-{n}\n" for n in range(10, 20)))
+    proposal = propose_from(WithPartitions(source=CsvFiles()), [Input(location=str(tmp_path))], max_rows=100)
+    (told,) = [remark for remark in proposal.review if "names of folders" in remark]
+    assert told.startswith("'date' is a date in the names of folders.")
+    assert told.endswith("To leave it out: --ignore=date.")
+
+
+def test_whether_all_rows_were_looked_at_is_said(tmp_path: pathlib.Path):
+    for name, rows in (("a", 2), ("b", 30)):
+        (tmp_path / f"{name}.csv").write_bytes(b"x\n" + b"1.5\n2.5\n" * (rows // 2))
+    inputs = [Input(location=str(tmp_path))]
+    seen = {n: propose_from(CsvFiles(), inputs, max_rows=n).looked_at for n in (20, 60)}
+    assert seen == {
+        20: "Only 12 rows were looked at (--max_rows=20): others may hold other values.",
+        60: "All 32 rows were looked at.",
+    }
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: pathlib.Path, monkeypatch):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"x\n1\n2\n")
+
+    def changing(*given: object, **settings: object) -> object:
+        found = read_profiles(*given, **settings)
+        path.write_bytes(b"x\n1\n2\n3\n")
+        return found
+
+    monkeypatch.setattr(proposal, "read_profiles", changing)
+    with pytest.raises(InputError, match=r"x\.csv: received another size or time of change"):
+        propose_from(CsvFiles(), [Input(location=str(path))], max_rows=10)
+
+
+def test_a_turned_photo_has_the_size_that_it_is_seen_with(tmp_path: pathlib.Path):
+    stream = io.BytesIO()
+    PIL.Image.new("RGB", (6, 4)).save(stream, "JPEG", exif=b"Exif\0\0" + exif(6))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.jpg").write_bytes(stream.getvalue())
+    source = ImageFolders()
+    input_splits = source.input_splits([Input(location=str(tmp_path))])
+    [image, _] = propose_images(source, input_splits, name="photos", max_rows=10).schema.features
+    assert (image.height, image.width, image.evidence["sizes"]) == (6, 4, ["4x6"])
+    assert normalized(stream.getvalue(), image) == stream.getvalue()  # whose size as seen is the schema's

@@ -1,0 +1,89 @@
+"""What all sources share: headers, rejected rows, likely causes, and what a schema remembers."""
+
+import pathlib
+
+import pytest
+
+from beam_jobs.sources import flags as source_flags
+from beam_jobs.sources import source
+from beam_jobs.sources.columns import column_names, header_remarks
+from beam_jobs.sources.source import Rejected, Rejection, cause_of_names, check_readable, likely_cause
+from pipeline.base.errors import InputError
+
+
+def test_columns_without_a_name_of_their_own_are_told_by_position():
+    names = column_names(["id", "price", "", "price"], "a.csv")
+    assert names == ("id", "price#2", "#3", "price#4")
+    assert list(header_remarks(names)) == [
+        "Several columns are called 'price': they are read by position, as 'price#2', 'price#4'.",
+        "Columns have no name: they are read by position, as '#3'.",
+    ]
+
+
+def test_other_names_are_kept():
+    assert column_names(["a", "b#7"], "a.csv") == ("a", "b#7")
+    assert list(header_remarks(("a", "b#7"))) == []
+
+
+def test_a_name_that_looks_like_a_position_is_not_mixed_up_with_one():
+    with pytest.raises(InputError, match=r"a.csv, header: received several columns 'a#2'"):
+        column_names(["a#2", "a", "a"], "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("reason", "flag"),
+    [
+        ("3 cells in place of 1", "--delimiter"),
+        ("3 cells in place of 1", "--header=no"),
+        ("not UTF-8", "--encoding"),
+        ("not a JSON object (Expecting value)", "--format"),
+    ],
+)
+def test_the_flag_is_named(reason: str, flag: str):
+    with pytest.raises(InputError, match=r"6 of 100 rows that cannot be read \(6 × ") as raised:
+        check_readable({reason: 6}, rows=100, path="a.csv")
+    assert flag in raised.value.action
+
+
+def test_few_such_rows_are_left_to_the_rows():
+    check_readable({"not UTF-8": 5}, rows=100, path="a.csv")
+    assert likely_cause({"not UTF-8": 5}, rows=100) == ""
+
+
+def test_names_that_hold_several_are_a_matter_of_the_delimiter():
+    assert "--delimiter" in cause_of_names(["city;x"], otherwise="no")
+    assert cause_of_names(["city", "x"], otherwise="no") == "no"
+
+
+def test_the_list_of_rejected_rows(tmp_path: pathlib.Path):
+    listed = (
+        Rejection(source="größe.csv", row=7, column="age", reason="not a number", raw="\t?"),
+        Rejection(source="stray.png", row=None, reason="not at <input>/<class>/<file>"),
+    )
+    source.save_rejections(
+        Rejected(reasons={"not a number": 1}, listed=listed), tmp_path / "rejected" / "rejected.jsonl"
+    )
+    assert (tmp_path / "rejected" / "rejected.jsonl").read_bytes() == (
+        '{"source": "größe.csv", "row": 7, "column": "age", "reason": "not a number", "raw": "\\t?"}\n'
+        '{"source": "stray.png", "row": null, "column": null, "reason": "not at <input>/<class>/<file>", '
+        '"raw": ""}\n'
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("encoding", "no-such"), ("encoding", "\0"), ("encoding", "rot13"), ("delimiter", "ab")),
+        *(("header", "perhaps"), ("column_names", ["a", "a"]), ("column_names", "a")),
+    ],
+)
+def test_what_cannot_be_is_refused(flag: str, value: object):
+    with pytest.raises(InputError, match=f"raw_files, field '{flag}'"):
+        source_flags._known("csv", {flag: value})
+
+
+def test_what_can_be_is_kept():
+    remembered = {"encoding": "cp1252", "delimiter": "\t", "header": "no", "text_unit": "line"}
+    assert source_flags._known("csv", remembered) == {
+        name: value for name, value in remembered.items() if name != "text_unit"
+    }
