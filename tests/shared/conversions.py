@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from beam_jobs.checks import validate
 from beam_jobs.conversion.job import Conversion, convert
-from beam_jobs.conversion.plan import make_plan
+from beam_jobs.conversion.plan import Plan, make_plan
 from beam_jobs.launch.run import Run
 from beam_jobs.sources.source import Input, Source
 from pipeline.data.dataset import manifest as manifest_lib
@@ -25,9 +25,10 @@ def converted(
     flags: Sequence[str] = (),
     rejected: float = 0.0,
     may_be_empty: bool = False,
+    split: str = "",
 ) -> Dataset:
     """The dataset that `source` gives of what is at `location`; `rejected` is the largest fraction."""
-    inputs = [Input(location=location, may_be_empty=may_be_empty)]
+    inputs = [Input(location=location, split=split, may_be_empty=may_be_empty)]
     plan = make_plan(inputs, source, schema, shard_bytes=shard_bytes, layout=layout, origins=origins)
     job = Conversion(
         source=source,
@@ -40,3 +41,9 @@ def converted(
     )
     convert(job, output=str(output))
     return manifest_lib.open_dataset(output)
+
+
+def plan_of(**given: object) -> Plan:
+    """A plan to write rows; without inputs, fractions, shards and buckets where none are given."""
+    nothing = {"input_splits": (), "fractions": {}, "shards": {}, "buckets": {}, "schema_fingerprint": ""}
+    return Plan(layout="rows", **(nothing | given))

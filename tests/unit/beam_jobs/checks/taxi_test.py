@@ -23,21 +23,9 @@ pytestmark = [needs_data, pytest.mark.slow]
 
 CATEGORIES = ("payment_type", "company")
 NUMBERS = (
-    "pickup_community_area",
-    "fare",
-    "trip_start_month",
-    "trip_start_hour",
-    "trip_start_day",
-    "trip_start_timestamp",
-    "pickup_latitude",
-    "pickup_longitude",
-    "dropoff_latitude",
-    "dropoff_longitude",
-    "trip_miles",
-    "pickup_census_tract",
-    "dropoff_census_tract",
-    "trip_seconds",
-    "dropoff_community_area",
+    *("pickup_community_area", "fare", "trip_start_month", "trip_start_hour", "trip_start_day"),
+    *("trip_start_timestamp", "pickup_latitude", "pickup_longitude", "dropoff_latitude", "dropoff_longitude"),
+    *("trip_miles", "pickup_census_tract", "dropoff_census_tract", "trip_seconds", "dropoff_community_area"),
 )
 TAXI = Schema(
     name="taxi",

@@ -1,6 +1,5 @@
 """Splits, shards and buckets depend on a row and nothing else, or on what split_by says."""
 
-import dataclasses
 import datetime
 import pathlib
 from fractions import Fraction
@@ -11,24 +10,21 @@ import pytest
 
 from beam_jobs.conversion import assignment
 from beam_jobs.conversion.assignment import Splitting, split_rows
-from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.sources.source import RawRows
 from pipeline.data.schema.feature import Clean, Feature
 from pipeline.data.schema.feature_types import Datetime, Numeric
 from pipeline.data.schema.schema import Schema, SplitBy
+from tests.shared.conversions import plan_of
 
 FRACTIONS = [Fraction("0.8"), Fraction("0.1"), Fraction("0.1")]
 IDS = pa.array([f"row {number}" for number in range(1000)])
 ORDER = assignment.hash_ids(IDS, purpose=assignment.ORDER)
 ROWS = pa.record_batch({"": pa.array(ORDER), "id": IDS})
-PLAN = Plan(
-    input_splits=(),
+PLAN = plan_of(
     fractions={"train": Fraction(3, 4), "test": Fraction(1, 4)},
     shards={"train": 3, "test": 1},
     buckets={"train": 4, "test": 2},
-    layout="rows",
-    schema_fingerprint="",
 )
 SPLITS = assignment.split_of(
     assignment.hash_ids(IDS, purpose=assignment.SPLIT), list(PLAN.fractions.values())
@@ -125,14 +121,7 @@ def test_what_travels_by_files_is_small(tmp_path: pathlib.Path):
 
 
 # What the schema's split_by decides: groups stay together, and cut-offs are kept.
-HALVES = Plan(
-    input_splits=(),
-    fractions={"train": Fraction(1, 2), "test": Fraction(1, 2)},
-    shards={},
-    buckets={},
-    layout="rows",
-    schema_fingerprint="",
-)
+HALVES = plan_of(fractions={"train": Fraction(1, 2), "test": Fraction(1, 2)})
 DAYS = SplitBy(columns=("c",), first="train", starts={"validation": "2026-11-01", "test": "2026-12-01"})
 MARKS = SplitBy(columns=("c",), first="old", starts={"new": 10.5})
 
@@ -214,9 +203,8 @@ def test_what_cannot_be_ordered_is_rejected(split_by: SplitBy, reason: str):
 
 
 def test_an_input_that_is_pinned_stays_so():
-    plan = dataclasses.replace(HALVES)
     rows = RawRows(columns=pa.record_batch({"x": pa.array([1, 2])}), sources="file")
     schema = Schema(name="s", features=(Numeric(name="x"),))
-    found = split_rows(rows, pa.array(["a", "b"]), schema, plan, pinned="extra")
+    found = split_rows(rows, pa.array(["a", "b"]), schema, HALVES, pinned="extra")
     assert names(found) == ["extra", "extra"]
     np.testing.assert_array_equal(found.index, [0, 0])

@@ -12,29 +12,23 @@ import tensorflow_datasets as tfds
 from beam_jobs.cells.typed import arrow_schema
 from beam_jobs.conversion import dataset, summary
 from beam_jobs.conversion.dataset import write_tfds_metadata
-from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.writer import WrittenShard
 from beam_jobs.launch.outcome import Outcome
+from beam_jobs.sources.csv import CsvFiles
 from beam_jobs.sources.source import Rejected
 from pipeline.base.errors import InputError
 from pipeline.data.dataset import blocks, manifest, shards
-from pipeline.data.schema import schema as schema_lib
+from pipeline.data.dataset.manifest import Dataset
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Label, Numeric, Text
 from pipeline.data.schema.schema import Schema
 from pipeline.data.statistics import encoding
 from tests.shared import measuring
-from tests.shared.fixtures.raw_data import PEOPLE, RunBinary, people_csv
+from tests.shared.conversions import converted, plan_of
+from tests.shared.fixtures.raw_data import PEOPLE, people_csv
 from tests.shared.tiny_dataset import write_dataset
 
-PLAN = Plan(
-    input_splits=(),
-    fractions={},
-    shards={"train": 2},
-    buckets={"train": 1},
-    layout="rows",
-    schema_fingerprint="",
-)
+PLAN = plan_of(shards={"train": 2}, buckets={"train": 1})
 
 SCHEMA = Schema(name="s", features=(Numeric(name="x"),))
 
@@ -149,17 +143,16 @@ AGES = list(range(20, 60))  # of the people in people.csv
 
 
 @pytest.fixture(scope="module")
-def people_dataset(run_binary: RunBinary, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def people_dataset(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("people")
     (folder / "people.csv").write_bytes(people_csv())
-    schema_lib.save(PEOPLE, folder / "schema.json")
-    ended = run_binary(
-        "beam_jobs.convert",
-        *("--format=csv", "--splits=train=1", f"--input={folder / 'people.csv'}"),
-        *(f"--schema={folder / 'schema.json'}", f"--output={folder / 'out'}"),
-    )
-    assert ended.code == 0, ended.err
-    return folder / "out"
+    return converted_csv(folder / "people.csv", folder / "out", PEOPLE).directory
+
+
+def converted_csv(path: pathlib.Path, output: pathlib.Path, schema: Schema, layout: str = "rows") -> Dataset:
+    """The rows of the file in the split train, in one shard."""
+    how = {"source": CsvFiles(), "schema": schema, "layout": layout, "split": "train"}
+    return converted(str(path), output, shard_bytes=1 << 30, **how)
 
 
 def read_with_tfds(directory: pathlib.Path) -> list[dict]:
@@ -173,7 +166,7 @@ def ages(records: list[bytes]) -> list[int]:
 
 
 def test_tf_data_reads_every_row_by_the_usual_glob(people_dataset: pathlib.Path):
-    files = tf.data.Dataset.list_files(f"{dataset}/people-train.tfrecord*")
+    files = tf.data.Dataset.list_files(f"{people_dataset}/people-train.tfrecord*")
     assert ages(list(tf.data.TFRecordDataset(files).as_numpy_iterator())) == AGES
 
 
@@ -197,21 +190,12 @@ def test_the_manifest_vouches_for_the_index(people_dataset: pathlib.Path):
     assert shards.file_name(shard.path) in {file.path for file in manifest.load(people_dataset).files}
 
 
-def test_blocks_hold_the_rows_of_the_same_conversion_in_the_same_order(
-    tmp_path: pathlib.Path, run_binary: RunBinary
-):
+def test_blocks_hold_the_rows_of_the_same_conversion_in_the_same_order(tmp_path: pathlib.Path):
     schema = Schema(name="numbers", features=(Numeric(name="x"),))
-    schema_lib.save(schema, tmp_path / "schema.json")
     (tmp_path / "x.csv").write_text("x\n" + "".join(f"{number / 2}\n" for number in range(3000)))
-    for layout in ("rows", "blocks"):
-        ended = run_binary(
-            "beam_jobs.convert",
-            *("--format=csv", "--splits=train=1", f"--layout={layout}", f"--input={tmp_path / 'x.csv'}"),
-            *(f"--schema={tmp_path / 'schema.json'}", f"--output={tmp_path / layout}"),
-        )
-        assert ended.code == 0, ended.err
+    converted_csv(tmp_path / "x.csv", tmp_path / "rows", schema)
+    opened = converted_csv(tmp_path / "x.csv", tmp_path / "blocks", schema, "blocks").manifest
     by_row = [float(row["x"]) for row in read_with_tfds(tmp_path / "rows")]
-    opened = manifest.open_dataset(tmp_path / "blocks").manifest
     assert (opened.layout, opened.rows("train"), opened.records("train")) == ("blocks", 3000, 3)
     read = read_with_tfds(tmp_path / "blocks")
     rows = [np.frombuffer(block["rows"], blocks.row_dtype(schema))[: block["count"]] for block in read]

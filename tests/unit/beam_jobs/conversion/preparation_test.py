@@ -14,7 +14,6 @@ from apache_beam.pvalue import TaggedOutput
 from beam_jobs.cells.typed import arrow_schema
 from beam_jobs.conversion import preparation
 from beam_jobs.conversion.assignment import ShardKey
-from beam_jobs.conversion.plan import Plan
 from beam_jobs.conversion.preparation import Prepare
 from beam_jobs.conversion.shuffle import Spill
 from beam_jobs.launch.outcome import REJECTED
@@ -23,6 +22,7 @@ from beam_jobs.sources.source import Input, InputSplit, RawRows, Source
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Categorical, Label, Numeric
 from pipeline.data.schema.schema import Schema
+from tests.shared.conversions import plan_of
 
 OF_TYPES = Schema(
     name="s",
@@ -105,9 +105,7 @@ def test_ignored_columns_may_be_there_or_not():
 SCHEMA = Schema(name="s", features=(Numeric(name="number", number="int64"),))
 HALVES = {"train": Fraction(1, 2), "test": Fraction(1, 2)}
 ONE_EACH = dict.fromkeys(HALVES, 1)
-PLAN = Plan(
-    input_splits=(), fractions=HALVES, shards=ONE_EACH, buckets=ONE_EACH, layout="rows", schema_fingerprint=""
-)
+PLAN = plan_of(fractions=HALVES, shards=ONE_EACH, buckets=ONE_EACH)
 ROWS, IN_GROUP = 200, 10
 
 

@@ -20,6 +20,11 @@ def killed_run(output: pathlib.Path) -> None:
         (output / name).write_text("half")
 
 
+def check_refused(output: pathlib.Path, match: str) -> None:
+    with pytest.raises(InputError, match=match), local_output.claimed(str(output)):
+        pytest.fail("what is somebody else's was claimed")
+
+
 def test_a_failed_run_leaves_no_trace(tmp_path: pathlib.Path):
     output = tmp_path / "data" / "s" / "1.0.0"
     with pytest.raises(ZeroDivisionError), local_output.claimed(str(output)) as destination:
@@ -89,15 +94,13 @@ def test_foreign_files_among_them_are_never_removed(tmp_path: pathlib.Path):
     killed_run(tmp_path)
     (tmp_path / "thesis.tex").write_text("years of work")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=r"thesis\.tex"), local_output.claimed(str(tmp_path)):
-        pytest.fail("a foreign directory was claimed")
+    check_refused(tmp_path, r"thesis\.tex")
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_files_named_like_ours_without_our_mark_are_never_removed(tmp_path: pathlib.Path):
     (tmp_path / "mnist-train.tfrecord-00000-of-00001").write_text("written by TFDS")
-    with pytest.raises(InputError, match="mnist-train"), local_output.claimed(str(tmp_path)):
-        pytest.fail("a foreign directory was claimed")
+    check_refused(tmp_path, "mnist-train")
     assert (tmp_path / "mnist-train.tfrecord-00000-of-00001").exists()
 
 
@@ -105,11 +108,7 @@ def test_a_tmp_of_somebody_else_is_never_emptied(tmp_path: pathlib.Path):
     (tmp_path / "_tmp").mkdir()
     (tmp_path / "_tmp" / "thesis.tex").write_text("years of work")
     for _ in range(2):
-        with (
-            pytest.raises(InputError, match="a directory that holds _tmp"),
-            local_output.claimed(str(tmp_path)),
-        ):
-            pytest.fail("a foreign directory was claimed")
+        check_refused(tmp_path, "a directory that holds _tmp")
         (tmp_path / "manifest.json.bak").touch()
     assert (tmp_path / "_tmp" / "thesis.tex").exists()
 
@@ -117,8 +116,7 @@ def test_a_tmp_of_somebody_else_is_never_emptied(tmp_path: pathlib.Path):
 def test_a_tmp_of_somebody_else_beside_a_published_dataset_stays(tmp_path: pathlib.Path):
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / "_tmp").mkdir()
-    with pytest.raises(InputError, match="a published dataset"), local_output.claimed(str(tmp_path)):
-        pytest.fail("a published dataset was claimed")
+    check_refused(tmp_path, "a published dataset")
     assert (tmp_path / "_tmp").exists()
 
 
@@ -150,27 +148,17 @@ def test_a_thread_that_still_writes_does_not_bring_the_folder_back(
 def test_a_published_dataset_is_refused_and_kept(tmp_path: pathlib.Path):
     killed_run(tmp_path)  # killed after its last act but one
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(InputError, match="a published dataset"), local_output.claimed(str(tmp_path)):
-        pytest.fail("a published dataset was claimed")
+    check_refused(tmp_path, "a published dataset")
     assert (tmp_path / "schema.json").exists()
     assert not (tmp_path / "_tmp").exists()
 
 
 def test_two_runs_cannot_write_to_one_directory(tmp_path: pathlib.Path):
-    with (
-        local_output.claimed(str(tmp_path / "s")),
-        pytest.raises(
-            InputError, match=rf"process {os.getpid()} of host .*, running since 20.* is writing to"
-        ),
-        local_output.claimed(str(tmp_path / "s")),
-    ):
-        pytest.fail("a directory was claimed twice")
+    with local_output.claimed(str(tmp_path / "s")):
+        running = rf"process {os.getpid()} of host .*, running since 20.* is writing to"
+        check_refused(tmp_path / "s", running)
 
 
 def test_an_output_below_a_file_is_refused(tmp_path: pathlib.Path):
     (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(InputError, match="a directory that can be created"),
-        local_output.claimed(str(tmp_path / "file" / "s")),
-    ):
-        pytest.fail("a file was claimed as a directory")
+    check_refused(tmp_path / "file" / "s", "a directory that can be created")

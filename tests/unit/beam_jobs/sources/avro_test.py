@@ -8,8 +8,8 @@ import pytest
 
 from beam_jobs.sources import avro
 from beam_jobs.sources.avro import AvroFiles
-from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
+from tests.shared import raw_rows
 
 CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard", "lz4")
 FIELDS = [{"name": "text", "type": "string"}, {"name": "number", "type": ["null", "long"]}]
@@ -26,9 +26,7 @@ def container(rows: list[dict], codec: str) -> bytes:
 
 def read(path: pathlib.Path, data: bytes) -> list[dict]:
     path.write_bytes(data)
-    source = AvroFiles()
-    [input_split] = source.input_splits([Input(location=str(path))])
-    return [row for raw in source.read(input_split) for row in raw.columns.to_pylist()]
+    return raw_rows.cells(AvroFiles(), path)
 
 
 @pytest.mark.parametrize("codec", CODECS)

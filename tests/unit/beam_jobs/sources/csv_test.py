@@ -14,16 +14,14 @@ from beam_jobs.sources import csv
 from beam_jobs.sources.csv import CsvFiles, CsvStream
 from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
-from tests.shared import forked
+from tests.shared import forked, raw_rows
 
 
 def read(path: pathlib.Path, **options: object) -> tuple[dict[int, list[bytes]], dict[int, str]]:
     """Cells of good rows and reasons of rejected ones, by row number."""
-    source = CsvFiles(**options)
     rows: dict[int, list[bytes]] = {}
     rejected: dict[int, str] = {}
-    [input_split] = source.input_splits([Input(location=str(path))])
-    for raw in source.read(input_split):
+    for raw in raw_rows.read(CsvFiles(**options), path):
         for position, cells in enumerate(raw.columns.to_pylist()):
             number = raw.origin(position).row
             assert number not in rows
@@ -97,9 +95,7 @@ def test_bytes_that_are_not_utf8_are_left_to_the_row(path: pathlib.Path):
 def test_tabs_bom_blanks_around_names_and_gzip(tmp_path: pathlib.Path):
     path = tmp_path / "data.tsv.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfa\t b \n1\t2\n"))
-    source = CsvFiles(delimiter="\t")
-    [input_split] = source.input_splits([Input(location=str(path))])
-    assert next(source.read(input_split)).columns.to_pylist() == [{"a": b"1", "b": b"2"}]
+    assert raw_rows.cells(CsvFiles(delimiter="\t"), path) == [{"a": b"1", "b": b"2"}]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +114,7 @@ def test_a_file_that_is_no_csv_is_refused_by_name(path: pathlib.Path, content: b
 
 def test_columns_of_one_name_and_of_none_are_read_by_position(path: pathlib.Path):
     path.write_bytes(b"a,a,\n1,2,3\n")
-    [input_split] = CsvFiles().input_splits([Input(location=str(path))])
-    assert next(CsvFiles().read(input_split)).columns.to_pylist() == [{"a#1": b"1", "a#2": b"2", "#3": b"3"}]
+    assert raw_rows.cells(CsvFiles(), path) == [{"a#1": b"1", "a#2": b"2", "#3": b"3"}]
 
 
 def test_who_stops_reading_leaves_no_thread_that_reads_on(
@@ -160,10 +155,11 @@ def test_places_are_told_from_the_directory_that_all_inputs_share(tmp_path: path
     for split in ("train", "test"):
         (tmp_path / split).mkdir()
         (tmp_path / split / "data.csv").write_bytes(b"a\n1\n")
-    source = CsvFiles()
-    input_splits = source.input_splits([Input(location=str(tmp_path / "*" / "data.csv"))])
-    sources = {next(source.read(input_split)).origin(0) for input_split in input_splits}
-    assert sources == {("train/data.csv", 2), ("test/data.csv", 2)}
+    read = raw_rows.read(CsvFiles(), tmp_path / "*" / "data.csv")
+    assert {raw.origin(0) for raw in read if raw.columns.num_rows} == {
+        ("train/data.csv", 2),
+        ("test/data.csv", 2),
+    }
 
 
 def test_hidden_files_are_left_out_unless_named(tmp_path: pathlib.Path):
@@ -198,9 +194,8 @@ def test_cutting_a_file_changes_no_row(path: pathlib.Path, content: bytes, split
     path.write_bytes(content)
 
     def cells(source: CsvFiles) -> list:
-        input_splits = source.input_splits([Input(location=str(path))])
-        assert source.split_bytes > 1000 or len(input_splits) > 2
-        raw = [raw for input_split in input_splits for raw in source.read(input_split)]
+        assert source.split_bytes > 1000 or len(source.input_splits([Input(location=str(path))])) > 2
+        raw = raw_rows.read(source, path)
         return [row for part in raw for row in part.columns.to_pylist()], [
             rejection.raw for part in raw for rejection in part.rejected
         ]

@@ -10,6 +10,7 @@ from beam_jobs.sources.dialect import delimiter_of
 from beam_jobs.sources.formats import open_source, settings_of
 from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
+from tests.shared import raw_rows
 
 ROWS = [("name", "größe", "town"), *((f"n{i}", f"{i}.5", "Zürich, CH") for i in range(30))]
 QUOTED = 'id,text\n1,"a;b\n;c"\n2,"d, e"\n3,"""f"""\n'
@@ -61,9 +62,9 @@ def test_every_encoding_is_found_and_read(encoding: str, named: str, tmp_path: p
     assert values == {"delimiter": ";", "encoding": named, "header": "yes"}
     source = open_source("csv", values)
     assert settings_of(source) == values
-    [input_split] = source.input_splits([Input(location=str(path))])
-    rows = [row for raw in source.read(input_split) for row in raw.columns.to_pylist()]
-    assert rows == [dict(zip(ROWS[0], [c.encode() for c in row], strict=True)) for row in ROWS[1:]]
+    assert raw_rows.cells(source, path) == [
+        dict(zip(ROWS[0], [c.encode() for c in row], strict=True)) for row in ROWS[1:]
+    ]
 
 
 def test_curly_quotes_of_windows_are_letters(tmp_path: pathlib.Path):
@@ -138,35 +139,27 @@ def test_without_a_header_columns_are_numbered_and_large_files_cut(tmp_path: pat
     path = tmp_path / "a.csv"
     path.write_bytes("".join(f"{i};Zürich\n" for i in range(100)).encode("latin-1"))
     source = CsvFiles(header="no", delimiter=";", encoding="latin-1", split_bytes=100)
-    input_splits = source.input_splits([Input(location=str(path))])
-    rows = [
-        row
-        for input_split in input_splits
-        for raw in source.read(input_split)
-        for row in raw.columns.to_pylist()
+    assert len(source.input_splits([Input(location=str(path))])) > 5
+    assert raw_rows.cells(source, path) == [
+        {"column_1": b"%d" % i, "column_2": "Zürich".encode()} for i in range(100)
     ]
-    assert len(input_splits) > 5
-    assert rows == [{"column_1": b"%d" % i, "column_2": "Zürich".encode()} for i in range(100)]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gb18030"])
 def test_a_character_that_the_file_cuts_off_rejects_its_row(tmp_path: pathlib.Path, encoding: str):
     path = tmp_path / "cut.csv"
     path.write_bytes("a,b\n1,x\n2,中".encode(encoding)[:-1])
-    source = CsvFiles(encoding=encoding)
-    [input_split] = source.input_splits([Input(location=str(path))])
-    cells = [cell for raw in source.read(input_split) for cell in raw.columns.column("b").to_pylist()]
-    assert cells[0] == b"x"
+    whole, cut = raw_rows.cells(CsvFiles(encoding=encoding), path)
+    assert whole["b"] == b"x"
     with pytest.raises(UnicodeDecodeError):
-        cells[1].decode()
+        cut["b"].decode()
 
 
 def test_bytes_that_are_no_characters_name_the_flag(tmp_path: pathlib.Path):
     path = tmp_path / "ascii.csv"
     path.write_bytes(b"abc,def\n123,456\n")
-    source = CsvFiles(encoding="utf-32-le")
     with pytest.raises(InputError, match=r"ascii\.csv: .*or give the right .*--encoding"):
-        list(source.read(*source.input_splits([Input(location=str(path))])))
+        raw_rows.read(CsvFiles(encoding="utf-32-le"), path)
 
 
 @pytest.mark.parametrize("name", ["utf-16", "utf-16-be", "UTF-32", "latin-1", "cp1252", "shift_jis", "utf-7"])

@@ -36,17 +36,8 @@ def named(location: pathlib.Path | str, *, deep: bool = False) -> list[str]:
 def directory(tmp_path: pathlib.Path) -> pathlib.Path:
     """Files in a directory, in a folder of it, hidden, and those that systems leave there."""
     for name in (
-        "b.csv",
-        "a.csv",
-        "x[1].csv",
-        "x1.csv",
-        "back\\slash.csv",
-        ".hidden",
-        "Thumbs.db",
-        "_SUCCESS",
-        "deep/c.csv",
-        ".h/d.csv",
-        "__MACOSX/a.csv",
+        *("b.csv", "a.csv", "x[1].csv", "x1.csv", "back\\slash.csv", ".hidden", "Thumbs.db", "_SUCCESS"),
+        *("deep/c.csv", ".h/d.csv", "__MACOSX/a.csv"),
     ):
         path = tmp_path / "data[1]*" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import pytest
 from beam_jobs.sources.images import ImageFolders
 from beam_jobs.sources.source import Input
 from pipeline.base.errors import InputError
+from tests.shared import raw_rows
 
 
 def make(root: pathlib.Path, *names: str) -> pathlib.Path:
@@ -34,28 +35,22 @@ def test_a_row_is_a_path_and_its_folder(tmp_path: pathlib.Path):
 
 def test_files_outside_a_class_folder_are_rejected(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "apple/1.png", "readme.txt", "apple/deep/2.png")
-    source = ImageFolders()
-    [raw] = source.read(*source.input_splits([Input(location=f"{root}/")]))
-    assert [rejection.source for rejection in raw.rejected] == [
-        "apple/deep/2.png",
-        "readme.txt",
-    ]
+    [raw] = raw_rows.read(ImageFolders(), f"{root}/")
+    assert [rejection.source for rejection in raw.rejected] == ["apple/deep/2.png", "readme.txt"]
     assert {rejection.reason for rejection in raw.rejected} == {"not at <input>/<class>/<file>"}
 
 
 @pytest.mark.parametrize("given", ["", "1.png", "*.png"])
 def test_images_without_labels_may_lie_anywhere(tmp_path: pathlib.Path, given: str):
     root = make(tmp_path / "images", "1.png")
-    source = ImageFolders(labelled=False)
-    [raw] = source.read(*source.input_splits([Input(location=f"{root}/{given}")]))
+    [raw] = raw_rows.read(ImageFolders(labelled=False), f"{root}/{given}")
     assert raw.columns.to_pylist() == [{"image": f"{root}/1.png", "label": None}]
     assert raw.origin(0) == ("1.png", None)
 
 
 def test_folders_of_classes_may_be_there_all_the_same(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "1.png", "pear/2.png", "pear/ripe/3.png")
-    source = ImageFolders(labelled=False)
-    [raw] = source.read(*source.input_splits([Input(location=str(root))]))
+    [raw] = raw_rows.read(ImageFolders(labelled=False), root)
     assert raw.column("label").to_pylist() == [None, "pear", "ripe"]
     assert raw.rejected == ()
 
@@ -73,7 +68,7 @@ def test_an_empty_folder_is_refused(tmp_path: pathlib.Path):
 
 def test_a_name_that_is_not_utf8_is_a_rejected_row(tmp_path: pathlib.Path):
     root = make(tmp_path / "images", "apple/1.png", os.fsdecode(b"caf\xe9/1.png"))
-    [raw] = ImageFolders().read(*ImageFolders().input_splits([Input(location=str(root))]))
+    [raw] = raw_rows.read(ImageFolders(), root)
     assert raw.column("label").to_pylist() == ["apple"]
     assert [(one.source, one.reason) for one in raw.rejected] == [
         ("caf\udce9/1.png", "a name that is not UTF-8")

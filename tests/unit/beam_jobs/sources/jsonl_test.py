@@ -8,18 +8,14 @@ import pytest
 from beam_jobs.cells.typed import parse
 from beam_jobs.conversion.assignment import row_ids
 from beam_jobs.sources.jsonl import JsonLines
-from beam_jobs.sources.source import Input, RawRows
+from beam_jobs.sources.source import RawRows
 from pipeline.data.schema.feature import Feature
 from pipeline.data.schema.feature_types import Categorical, Numeric, Tensor
+from tests.shared import raw_rows
 
 
 def read(path: pathlib.Path, **options: int) -> list[RawRows]:
-    source = JsonLines(**options)
-    return [
-        raw
-        for input_split in source.input_splits([Input(location=str(path))])
-        for raw in source.read(input_split)
-    ]
+    return raw_rows.read(JsonLines(**options), path)
 
 
 @pytest.fixture

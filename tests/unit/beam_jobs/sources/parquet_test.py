@@ -11,18 +11,11 @@ import pytest
 
 from beam_jobs.sources.avro import AvroFiles
 from beam_jobs.sources.parquet import ParquetFiles
-from beam_jobs.sources.source import Input, RawRows, Source
+from beam_jobs.sources.source import Source
 from pipeline.base.errors import InputError
+from tests.shared.raw_rows import read
 
 ROWS = [{"n": number, "address": {"zip": f"{number:05}", "geo": None}} for number in range(100)]
-
-
-def read(source: Source, path: pathlib.Path) -> list[RawRows]:
-    return [
-        raw
-        for input_split in source.input_splits([Input(location=str(path))])
-        for raw in source.read(input_split)
-    ]
 
 
 @pytest.mark.parametrize("split_bytes", [100, 1000, 1 << 20])

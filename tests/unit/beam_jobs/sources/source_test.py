@@ -73,13 +73,8 @@ def test_the_list_of_rejected_rows(tmp_path: pathlib.Path):
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
-        ("encoding", "no-such"),
-        ("encoding", "\0"),
-        ("encoding", "rot13"),
-        ("delimiter", "ab"),
-        ("header", "perhaps"),
-        ("column_names", ["a", "a"]),
-        ("column_names", "a"),
+        *(("encoding", "no-such"), ("encoding", "\0"), ("encoding", "rot13"), ("delimiter", "ab")),
+        *(("header", "perhaps"), ("column_names", ["a", "a"]), ("column_names", "a")),
     ],
 )
 def test_what_cannot_be_is_refused(flag: str, value: object):

@@ -7,22 +7,16 @@ import numpy as np
 import pytest
 
 from beam_jobs.sources import byte_streams, lines
-from beam_jobs.sources.source import Input
 from beam_jobs.sources.text import UNITS, TextFiles
 from beam_jobs.sources.tokens import ByteTokenizer, TokenRows
 from pipeline.base.errors import InputError
+from tests.shared import raw_rows
 
 TEXT = b"one\ntwo\r\n\n \nthree\n\n\n\nfour\nfive\n \t\nsix \xc3\xbc\n\n"
 
 
 def texts(source: TextFiles, path: pathlib.Path) -> list[bytes]:
-    input_splits = source.input_splits([Input(location=str(path))])
-    return [
-        cell
-        for input_split in input_splits
-        for raw in source.read(input_split)
-        for cell in raw.column("text").to_pylist()
-    ]
+    return [row["text"] for row in raw_rows.cells(source, path)]
 
 
 @pytest.mark.parametrize("split_bytes", [1, 2, 3, 5, 8, 13, 1000])
@@ -55,9 +49,8 @@ def test_rows_that_no_worker_can_hold_are_refused(
 def test_long_lines_come_a_few_at_a_time(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(byte_streams, "BATCH_BYTES", 1000)
     (tmp_path / "long.txt").write_bytes(b"x" * 600 + b"\n" + b"y" * 600 + b"\nz")
-    source = TextFiles()
-    [input_split] = source.input_splits([Input(location=str(tmp_path / "long.txt"))])
-    assert [raw.columns.num_rows for raw in source.read(input_split)] == [2, 1]
+    read = raw_rows.read(TextFiles(), tmp_path / "long.txt")
+    assert [raw.columns.num_rows for raw in read] == [2, 1]
 
 
 def token_rows(length: int, **options: object) -> TokenRows:
@@ -69,9 +62,7 @@ def token_rows(length: int, **options: object) -> TokenRows:
 def test_packed_rows_hold_every_token_of_a_file_in_order(tmp_path: pathlib.Path):
     lines = [f"line {number}" for number in range(2000)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    source = token_rows(16)
-    [input_split] = source.input_splits([Input(location=str(tmp_path / "a.txt"))])
-    raw = list(source.read(input_split))
+    raw = raw_rows.read(token_rows(16), tmp_path / "a.txt")
     tokens = np.concatenate([part.columns.column("tokens").flatten().to_numpy() for part in raw])
     segments = np.concatenate([part.columns.column("segments").flatten().to_numpy() for part in raw])
     kept = tokens[segments > 0]
@@ -83,9 +74,7 @@ def test_packed_rows_hold_every_token_of_a_file_in_order(tmp_path: pathlib.Path)
 
 def test_one_document_a_row(tmp_path: pathlib.Path):
     (tmp_path / "a.txt").write_bytes(b"abc\n\xff\nd\n")
-    source = token_rows(3, packing="document")
-    [input_split] = source.input_splits([Input(location=str(tmp_path / "a.txt"))])
-    raw = list(source.read(input_split))
+    raw = raw_rows.read(token_rows(3, packing="document"), tmp_path / "a.txt")
     tokens = [row for part in raw for row in part.columns.column("tokens").to_pylist()]
     assert tokens == [[100, 101, 102], [103, 1, 0]]
     rejected = [(rejection.row, rejection.reason) for part in raw for rejection in part.rejected]
@@ -96,7 +85,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path: pathlib.Path):
     (tmp_path / "a.txt").write_bytes(b"abc\n")
     source = TokenRows(source=TextFiles(), tokenizer=ByteTokenizer(), column="body", length=4)
     with pytest.raises(InputError, match="a column 'body'"):
-        list(source.read(*source.input_splits([Input(location=str(tmp_path / "a.txt"))])))
+        raw_rows.read(source, tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize("packing", ["packed", "document"])
@@ -118,5 +107,4 @@ def test_a_long_document_gives_the_rows_that_it_gives_as_a_whole(tmp_path: pathl
 
 
 def rows_of(source: TokenRows, path: pathlib.Path) -> list:
-    [input_split] = source.input_splits([Input(location=str(path))])
-    return [(raw.columns, raw.groups) for raw in source.read(input_split)]
+    return [(raw.columns, raw.groups) for raw in raw_rows.read(source, path)]

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beam_jobs.sources.source import Input, RawRows
+from beam_jobs.sources.source import RawRows
 from beam_jobs.sources.tfrecord import ExampleFiles, example_text
 from pipeline.base.errors import InputError
 from pipeline.data.schema.feature_types import Categorical, Datetime, Image, Label, Numeric, Tokens
 from pipeline.data.schema.schema import Schema
+from tests.shared import raw_rows
 from tests.shared.moments import microseconds
 from tests.shared.tiny_dataset import serialize
 
@@ -37,9 +38,7 @@ def write(path: pathlib.Path, *records: bytes, compression: str = "") -> pathlib
 
 
 def read(path: pathlib.Path) -> list[RawRows]:
-    source = ExampleFiles()
-    [input_split] = source.input_splits([Input(location=str(path))])
-    return list(source.read(input_split))
+    return raw_rows.read(ExampleFiles(), path)
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
